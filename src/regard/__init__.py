@@ -1,0 +1,27 @@
+"""regard: train, run and look into Transformers that turn one sequence into another.
+
+>>> import regard
+>>> model = regard.load("runs/ende")
+>>> model.translate(["A dog runs."], beam_size=5)[0].text
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard.errors import RegardError
+from regard.version import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regard.decoding.translator import Translator
+
+__all__ = ["RegardError", "__version__", "load"]
+
+
+def load(folder: str | Path, *, device: str = "auto") -> Translator:
+    """Read a model folder (or run folder) and return the translator in it."""
+    from regard.decoding.translator import Translator
+
+    return Translator.load(folder, device=device)

@@ -1,0 +1,124 @@
+"""Attention as a pure function: score, mask, select, weighted sum.
+
+a_n = softmax_n( s(k_n, q) )            att((K, V), q) = sum_n a_n v_n
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.masks import causal as causal_mask
+from regard.attention.masks import padding
+from regard.attention.scores import Score, scaled_dot
+from regard.attention.select import Select, soft
+from regard.data.ragged import Lengths
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    score: Score = scaled_dot,
+    select: Select = soft,
+    dropout: float = 0.0,
+) -> Tensor:
+    """What each query gathers from the values.
+
+    query (..., T, d), key (..., S, d), value (..., S, e), mask (..., T, S) -> (..., T, e)
+    PyTorch's fused kernel is taken where it computes the same.
+    """
+    if score is scaled_dot and select is soft:
+        return _fused(query, key, value, mask, dropout)
+    weights = attention_weights(query, key, mask=mask, score=score, select=select)
+    return F.dropout(weights, dropout, training=dropout > 0) @ value
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    score: Score = scaled_dot,
+    select: Select = soft,
+) -> Tensor:
+    """How much each query looks at each key; every row sums to 1, or to 0 where it may not look.
+
+    query (..., T, d), key (..., S, d), mask (..., T, S) -> (..., T, S)
+    """
+    return select(score(query, key), mask)
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float
+) -> Tensor:
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+
+
+def attend_ragged(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    queries: Lengths,
+    keys: Lengths,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend` within each sentence of a flat batch.
+
+    query (N, H, d), key and value (M, H, d) -> (N, H, d)
+    """
+    if _has_ragged_kernel(query) and dropout == 0.0:
+        return _ragged_kernel(query, key, value, queries, keys, causal)
+    padded = [
+        lengths.pad(row).transpose(1, 2)  # (B, H, T, d)
+        for row, lengths in ((query, queries), (key, keys), (value, keys))
+    ]
+    mask = ragged_mask(queries, keys, causal=causal)
+    return queries.unpad(attend(*padded, mask=mask, dropout=dropout).transpose(1, 2))
+
+
+def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | None:
+    """Who may look at whom once the sentences are padded; None where all may. (B, 1, T, S)"""
+    mask = None
+    if keys.total < len(keys) * keys.longest:
+        mask = padding(keys.lengths, keys.longest)
+    if causal:
+        order = causal_mask(queries.longest, keys.longest, keys.lengths.device)
+        mask = order if mask is None else mask & order
+    return mask
+
+
+def _has_ragged_kernel(query: Tensor) -> bool:
+    return query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+
+
+def _ragged_kernel(
+    query: Tensor, key: Tensor, value: Tensor, queries: Lengths, keys: Lengths, causal: bool
+) -> Tensor:
+    """PyTorch's flash attention over sentences of unequal length: nothing is padded at all."""
+    result = _varlen()(
+        query.contiguous(),
+        key.contiguous(),
+        value.contiguous(),
+        queries.offsets,
+        keys.offsets,
+        queries.longest,
+        keys.longest,
+        window_size=(-1, 0) if causal else (-1, -1),
+    )
+    assert isinstance(result, Tensor)
+    return result
+
+
+@functools.cache
+def _varlen():  # type: ignore[no-untyped-def]
+    from torch.nn.attention.varlen import varlen_attn
+
+    return varlen_attn

@@ -1,0 +1,74 @@
+"""The `regard` command: one verb a file, wiring only.
+
+Verbs import what needs torch when they run, so that help and completion are instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from regard.cli import average, demo, evaluate, prepare, score, show, train, translate
+from regard.errors import RegardError
+from regard.files import remedy
+from regard.version import __version__
+
+app = typer.Typer(
+    name="regard",
+    help="Train, run and look into Transformers that turn one sequence into another.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+)
+app.command("demo")(demo.demo)
+app.command("prepare")(prepare.prepare)
+app.command("train")(train.train)
+app.command("translate")(translate.translate)
+app.command("evaluate")(evaluate.evaluate)
+app.command("score")(score.score)
+app.command("average")(average.average)
+app.add_typer(show.app, name="show")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Train, run and look into Transformers that turn one sequence into another."""
+
+
+def main() -> None:
+    """Run the command; what a user can cause is one sentence and an exit status."""
+    try:
+        app()
+    except RegardError as error:
+        sys.stdout.flush()
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        # Whoever read our output has gone; leave without another word.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        advice = remedy(error)
+        if advice is None:
+            raise
+        print(f"regard: {error.filename or 'output'}: {advice}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

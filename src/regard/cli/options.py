@@ -1,0 +1,23 @@
+"""Options that several verbs share, and options made from settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.config import Settings, settings_of
+
+
+def setting(cls: type[Settings], name: str, *flags: str) -> Any:
+    """A typer option whose help is the setting's own documentation."""
+    found = next(s for s in settings_of(cls) if s.name == name)
+    bounds = "".join(f" ({bound})" for bound in found.bounds)
+    text = found.doc[0].upper() + found.doc[1:]
+    return typer.Option(*flags, help=f"{text}{bounds}.", show_default=True)
+
+
+Model = Annotated[Path, typer.Argument(help="A model folder, or a run folder.", show_default=False)]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
+BatchSize = Annotated[int, typer.Option(help="Sentences that are worked on at once.", min=1)]

@@ -1,0 +1,94 @@
+"""What people see: notices, tables and progress bars, on standard error, so that output is output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+console = Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """A notice."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """A plain table; numbers stand to the right."""
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for number, name in enumerate(columns):
+        numeric = bool(rows) and isinstance(rows[0][number], int | float)
+        made.add_column(name, justify="right" if numeric else "left")
+    for row in rows:
+        made.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
+    return made
+
+
+@contextmanager
+def counting(total: int | None = None) -> Iterator[Any]:
+    """A function (task, done) that draws a bar for each task, or a count where no total is known."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def count(task: str, done: int) -> None:
+            if task not in tasks:
+                tasks[task] = progress.add_task(task, total=total)
+            progress.update(tasks[task], completed=done)
+
+        yield count
+
+
+class TrainingBar:
+    """The progress bar of a training run; a `Watcher`."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("step {task.completed:,} of {task.total:,}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task: TaskID | None = None
+        self.advanced = False
+
+    def __enter__(self) -> TrainingBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """The run starts, or goes on, at this step."""
+        if step:
+            say(f"Going on from step {step:,}.")
+        self._task = self._progress.add_task(
+            "train", total=max_steps, completed=step, figures="starting"
+        )
+
+    def step(self, step: int) -> None:
+        """An update is done."""
+        assert self._task is not None
+        self.advanced = True
+        self._progress.update(self._task, completed=step)
+
+    def row(self, row: dict[str, Any]) -> None:
+        """Training rows change the bar; validation rows stay on the screen."""
+        assert self._task is not None
+        if "valid_loss" in row:
+            bleu = f"  BLEU {row['bleu']:.1f}" if "bleu" in row else ""
+            say(f"step {row['step']:>7,}  validation loss {row['valid_loss']:.3f}{bleu}")
+            return
+        figures = (
+            f"loss {row['loss']:.3f}  perplexity {row['perplexity']:.2f}  "
+            f"{row['tokens_per_second']:,.0f} tokens/s"
+        )
+        self._progress.update(self._task, figures=figures)

@@ -1,0 +1,93 @@
+"""regard train: a recipe or a preset in, a model out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import Device
+
+if TYPE_CHECKING:
+    from regard.data.store import Store
+    from regard.training.config import RunConfig
+    from regard.training.validation import Bleu
+
+
+def train(
+    recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
+    preset: Annotated[str | None, typer.Option(help="tiny, small, base or big.")] = None,
+    data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
+    out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="section.name=value; `regard show settings` lists all."),
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Train a model; the same command again goes on where it stopped."""
+    from regard.cli.screen import say
+    from regard.training.config import run_config
+
+    changes: dict[str, object] = {}
+    if data is not None:
+        changes["data"] = {"folder": data}
+    if out is not None:
+        changes["out"] = out
+    config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
+    finished_before = run_training(config, device)
+    if finished_before:
+        say(f"This run is finished; there is nothing left to do. Its model is in {config.out}.")
+    else:
+        say(f"Finished. Try: regard translate {config.out} < your.txt")
+
+
+def run_training(config: RunConfig, device: str) -> bool:
+    """Train with a progress bar; True if there was nothing left to do."""
+    from regard.cli.screen import TrainingBar, say
+    from regard.data.store import Store
+    from regard.devices import device_named
+    from regard.training.loop import train as train_model
+
+    store = Store(Path(config.data.folder))
+    where = device_named(device)
+    if not store.has("valid"):
+        say("There is no validation text: nothing is validated, and the last weights count.")
+    with TrainingBar() as bar:
+        progress = train_model(
+            config, store, where, watcher=bar, bleu=validation_bleu(store, config)
+        )
+    if progress.stopped_early and bar.advanced:
+        say(f"Stopped early: {progress.waited} validations brought no improvement.")
+    return not bar.advanced
+
+
+def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
+    """A function that translates the validation set greedily and counts BLEU."""
+    from regard.data.loader import with_ends
+    from regard.decoding.config import SearchConfig
+    from regard.decoding.search import search
+    from regard.decoding.translator import by_length
+    from regard.evaluation.metrics import bleu
+    from regard.models.transformer import Transformer
+
+    if not store.has("valid"):
+        return None
+    part = store.part("valid")
+    tokenizer = store.tokenizers.target
+    references = [tokenizer.decode(part.target[i].tolist()) for i in range(len(part))]
+
+    def measure(model: Transformer) -> float:
+        device = model.projection.weight.device
+
+        def translations(indices: list[int]) -> list[str]:
+            source = with_ends([part.source[i] for i in indices]).to(device)
+            found = search(model, source, SearchConfig(beam_size=1), max_length=model.max_length)
+            return [tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+
+        indices = list(range(len(part)))
+        texts = by_length(indices, lambda i: len(part.source[i]), 128, translations)
+        return bleu(texts, references)
+
+    return measure

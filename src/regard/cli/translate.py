@@ -1,0 +1,101 @@
+"""regard translate: text from standard input, translations to standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.options import BatchSize, Device, Model, setting
+from regard.data.corpus import decoded
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.decoding.translator import Translation
+
+# Enough to fill batches of like length, little enough to see output soon.
+_LINES_AT_ONCE = 2000
+
+
+def translate(
+    model: Model,
+    beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
+    top_beams: Annotated[int, setting(SearchConfig, "top_beams")] = SearchConfig.top_beams,
+    length_penalty: Annotated[
+        float, setting(SearchConfig, "length_penalty")
+    ] = SearchConfig.length_penalty,
+    max_ratio: Annotated[float, setting(SearchConfig, "max_ratio")] = SearchConfig.max_ratio,
+    max_extra: Annotated[int, setting(SearchConfig, "max_extra")] = SearchConfig.max_extra,
+    sample: Annotated[bool, setting(SearchConfig, "sample", "--sample")] = SearchConfig.sample,
+    temperature: Annotated[float, setting(SearchConfig, "temperature")] = SearchConfig.temperature,
+    top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
+    top_p: Annotated[float, setting(SearchConfig, "top_p")] = SearchConfig.top_p,
+    seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
+    prefix: Annotated[str, typer.Option(help="What every translation must begin with.")] = "",
+    scores: Annotated[bool, typer.Option("--scores", help="Rank and score before each.")] = False,
+    format: Annotated[str, typer.Option(help="text or jsonl.")] = "text",
+    batch_size: BatchSize = 64,
+    device: Device = "auto",
+) -> None:
+    """Translate standard input, line by line."""
+    from regard.cli.screen import say
+    from regard.config import build
+    from regard.decoding.translator import Translator
+
+    if format not in ("text", "jsonl"):
+        raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
+    keywords: Any = {
+        "beam_size": beam_size,
+        "top_beams": top_beams,
+        "length_penalty": length_penalty,
+        "max_ratio": max_ratio,
+        "max_extra": max_extra,
+        "sample": sample,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+    }
+    build(SearchConfig, keywords)
+    translator = Translator.load(model, device=device)
+    done = 0
+    for lines in _portions():
+        for translation in translator.translate(
+            lines,
+            batch_size=batch_size,
+            prefixes=[prefix] * len(lines) if prefix else None,
+            notice=say,
+            first_line=done + 1,
+            **keywords,
+        ):
+            _print(translation, top_beams, scores=scores, format=format)
+        sys.stdout.flush()
+        done += len(lines)
+
+
+def _portions() -> Iterator[list[str]]:
+    """Standard input, many lines at a time; one at a time where a person types."""
+    size = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
+    raw = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
+    lines = (decoded(line, "standard input", number) for number, line in enumerate(raw, 1))
+    while portion := list(islice(lines, size)):
+        yield portion
+
+
+def _print(translation: Translation, top_beams: int, *, scores: bool, format: str) -> None:
+    if format == "jsonl":
+        row = asdict(translation)
+        del row["attention"]
+        print(json.dumps(row, ensure_ascii=False))
+        return
+    ranked = [(translation.text, translation.score)]
+    ranked += [(other.text, other.score) for other in translation.alternatives]
+    ranked += [ranked[-1]] * (top_beams - len(ranked))  # n lines a sentence, for an empty one too
+    for rank, (text, score) in enumerate(ranked, 1):
+        print(f"{rank}\t{score:.6f}\t{text}" if scores else text)

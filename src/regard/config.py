@@ -1,0 +1,281 @@
+"""Settings: TOML files and dotted overrides become frozen dataclasses.
+
+A component's settings are a frozen dataclass that inherits from `Settings`. A field carries its
+meaning and bounds as data, `width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512`,
+and the checks, the command's help and the reference page all read them from there. Every problem
+of an input is collected before one `ConfigError` names them all by their dotted paths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from regard.errors import ConfigError, one_message
+from regard.files import explained
+
+S = TypeVar("S", bound="Settings")
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Doc:
+    """What a field means, for help and the reference page."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Ge:
+    """The field is at least `bound`."""
+
+    bound: float
+
+    def __str__(self) -> str:
+        return f"at least {self.bound:g}"
+
+    def holds(self, value: float) -> bool:
+        """Whether a value keeps the bound."""
+        return value >= self.bound
+
+
+@dataclass(frozen=True)
+class Le:
+    """The field is at most `bound`."""
+
+    bound: float
+
+    def __str__(self) -> str:
+        return f"at most {self.bound:g}"
+
+    def holds(self, value: float) -> bool:
+        """Whether a value keeps the bound."""
+        return value <= self.bound
+
+
+class _FieldError(ConfigError):
+    """Problems of one dataclass, each beginning with its field's name."""
+
+    def __init__(self, owner: str, problems: Sequence[str]) -> None:
+        super().__init__(one_message(problems, owner))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of all settings: an instance that exists is within its bounds and consistent."""
+
+    def __post_init__(self) -> None:
+        problems = [*self._out_of_bounds(), *self.problems()]
+        if problems:
+            raise _FieldError(type(self).__name__, problems)
+
+    def problems(self) -> Iterator[str]:
+        """What contradicts what, each text beginning with a field's name."""
+        yield from ()
+
+    def _out_of_bounds(self) -> Iterator[str]:
+        for setting in settings_of(type(self)):
+            value = getattr(self, setting.name)
+            for bound in setting.bounds:
+                if value is not None and not bound.holds(value):
+                    yield f"{setting.name} is {value}, and must be {bound}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a settings class, as data."""
+
+    name: str
+    type: Any
+    default: Any
+    doc: str
+    bounds: tuple[Ge | Le, ...]
+
+    @property
+    def kind(self) -> str:
+        """The type in words: "int", "a | b"."""
+        return _kind(self.type)
+
+
+def settings_of(cls: type[Settings]) -> tuple[Setting, ...]:
+    """The fields of a settings class, in the order of the class."""
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(_setting(field, hints[field.name]) for field in dataclasses.fields(cls))
+
+
+def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
+    notes: tuple[Any, ...] = ()
+    if get_origin(hint) is Annotated:
+        hint, *rest = get_args(hint)
+        notes = tuple(rest)
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    return Setting(
+        name=field.name,
+        type=hint,
+        default=default,
+        doc=" ".join(note.text for note in notes if isinstance(note, Doc)),
+        bounds=tuple(note for note in notes if isinstance(note, Ge | Le)),
+    )
+
+
+def all_settings(cls: type[Settings], prefix: str = "") -> Iterator[tuple[str, Setting]]:
+    """Every leaf below a settings class, with its dotted path."""
+    for setting in settings_of(cls):
+        path = prefix + setting.name
+        if _is_settings(setting.type):
+            yield from all_settings(setting.type, path + ".")
+        else:
+            yield path, setting
+
+
+def build(cls: type[S], tree: Mapping[str, Any], path: str = "") -> S:
+    """An instance from nested dictionaries; all that is wrong is named in one ConfigError."""
+    problems: list[str] = []
+    instance = _build(cls, tree, path, problems)
+    if instance is None or problems:
+        raise ConfigError(one_message(problems, "The settings cannot be used"))
+    return instance
+
+
+def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]) -> S | None:
+    known = {setting.name: setting for setting in settings_of(cls)}
+    before = len(problems)
+    problems += [_unknown(path + name, name, known) for name in tree if name not in known]
+    values: Tree = {}
+    for name, setting in known.items():
+        if name in tree:
+            values[name] = _convert(setting.type, tree[name], path + name, problems)
+        elif setting.default is dataclasses.MISSING:
+            problems.append(f"{path}{name} is missing")
+    if len(problems) > before:
+        return None
+    try:
+        return cls(**values)
+    except _FieldError as error:
+        problems += [path + problem for problem in error.problems]
+        return None
+
+
+def _unknown(path: str, name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {path.removesuffix(name)}{near[0]}?" if near else f"known: {_list(known)}"
+    return f"{path} does not exist; {hint}"
+
+
+def _convert(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
+    """`value` as the type that the field declares, or a problem."""
+    if _is_settings(kind):
+        if isinstance(value, Mapping):
+            return _build(kind, value, path + ".", problems)
+    elif get_origin(kind) is Literal:
+        if value in get_args(kind):
+            return value
+    elif get_origin(kind) in (Union, types.UnionType):
+        if value is None and type(None) in get_args(kind):
+            return None
+        inner = next(option for option in get_args(kind) if option is not type(None))
+        return _convert(inner, value, path, problems)
+    elif get_origin(kind) is tuple:
+        if isinstance(value, list | tuple):
+            item = get_args(kind)[0]
+            return tuple(_convert(item, v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+    elif kind is float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif type(value) is kind:
+        return value
+    problems.append(f"{path} is {json.dumps(value, default=str)}, and must be {_kind(kind)}")
+    return None
+
+
+def _is_settings(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Settings)
+
+
+def _kind(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " | ".join(str(option) for option in get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " | ".join("none" if k is type(None) else _kind(k) for k in get_args(kind))
+    if get_origin(kind) is tuple:
+        return f"list of {_kind(get_args(kind)[0])}"
+    if _is_settings(kind):
+        return "a table"
+    return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(
+        kind.__name__, kind.__name__
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def as_tree(settings: Settings) -> Tree:
+    """The nested dictionaries that `build` makes an equal instance from."""
+    return dataclasses.asdict(settings)
+
+
+def read_toml(path: Path) -> Tree:
+    """A TOML file as nested dictionaries."""
+    if not path.is_file():
+        raise ConfigError(f"There is no recipe {path}. Give the path of a TOML file.")
+    with explained(path):
+        data = path.read_bytes()
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line.") from None
+
+
+def override(tree: Tree, assignments: Iterable[str]) -> Tree:
+    """A copy of `tree` with each "a.b=value" put in; a value is TOML, or else plain text."""
+    tree = merged(tree, {})
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path.strip():
+            raise ConfigError(f"--set {assignment}: write it as --set section.name=value.")
+        change: Any = _value(text.strip())
+        for name in reversed(path.strip().split(".")):
+            change = {name: change}
+        tree = merged(tree, change)
+    return tree
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
+    """Both trees in one; where they disagree, the second holds."""
+    result = dict(first)
+    for name, value in second.items():
+        if isinstance(value, Mapping) and isinstance(result.get(name), Mapping):
+            result[name] = merged(result[name], value)
+        else:
+            result[name] = value
+    return result
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> list[str]:
+    """Each leaf in which two trees differ, as "path: old -> new"."""
+    found: list[str] = []
+    for name in sorted({*old, *new}):
+        a, b = old.get(name), new.get(name)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differences(a, b, f"{path}{name}.")
+        elif a != b:
+            found.append(f"{path}{name}: {a} -> {b}")
+    return found

@@ -1,0 +1,1 @@
+"""Files to batches: corpus, doctor, store, ragged batch, sampling, loader, demo corpora."""

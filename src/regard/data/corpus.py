@@ -1,0 +1,73 @@
+"""Lines of plain or gzip files, read one at a time, cut at line feeds and nowhere else."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from regard.errors import DataError
+from regard.files import explained
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Lines without their line feed; a gzip file is known by its first bytes, not its name."""
+    if not path.exists():
+        raise DataError(f"There is no file {path}. Check the path.")
+    if not path.is_file():
+        raise DataError(f"{path} is not a file. Give the path of a text file.")
+    with explained(path), _open(path) as file:
+        try:
+            for line in file:
+                yield line.removesuffix(b"\n")
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(
+                f"{path} is a damaged gzip file: {error}. Fetch or compress it again."
+            ) from None
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        compressed = file.read(2) == _GZIP_MAGIC
+    return gzip.open(path, "rb") if compressed else path.open("rb")  # type: ignore[return-value]
+
+
+def read_lines(path: Path) -> list[str]:
+    """All lines of a text that is to be translated or scored, as they are."""
+    return [decoded(line, path, number) for number, line in enumerate(raw_lines(path), 1)]
+
+
+def decoded(line: bytes, where: Path | str, number: int) -> str:
+    """A line as text, without a byte-order mark before it or a carriage return after it."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}, line {number}: not valid UTF-8 (byte {error.start + 1}). "
+            "Convert the file to UTF-8, for example with iconv."
+        ) from None
+    if number == 1:
+        text = text.removeprefix("\ufeff")
+    return text.removesuffix("\r")
+
+
+def read_parallel(source: Path, target: Path) -> tuple[list[str], list[str]]:
+    """The lines of two files that belong together, refused when their numbers differ."""
+    sources, targets = read_lines(source), read_lines(target)
+    if len(sources) != len(targets):
+        raise DataError(unequal(source, len(sources), target, len(targets)))
+    return sources, targets
+
+
+def unequal(source: Path, sources: int, target: Path, targets: int) -> str:
+    """What to say of two files that should have equally many lines."""
+    longer = source if sources > targets else target
+    return (
+        f"{source} has {sources} lines and {target} has {targets}: from line "
+        f"{min(sources, targets) + 1} on, {longer} has no partner. "
+        "Lines must correspond one to one; find where they drift apart."
+    )

@@ -1,0 +1,140 @@
+"""The doctor looks at every pair of lines before anything is trained.
+
+What cannot be used is an error that names file and line; all of them are collected first. What can
+be repaired is repaired, what should not be learned from is skipped, and both are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated
+
+from regard.config import Doc, Ge, Settings
+from regard.data.corpus import decoded, raw_lines, unequal
+from regard.errors import DataError, one_message
+
+_MANY = 20
+# Characters that other programs take for a line break, and that would tear a line apart there.
+_BREAKS = {ord(mark): " " for mark in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+@dataclass(frozen=True)
+class DoctorConfig(Settings):
+    """What is skipped."""
+
+    max_tokens: Annotated[int, Doc("skip a pair with a side of more subwords"), Ge(1)] = 256
+    max_characters: Annotated[int, Doc("skip a pair with a longer side"), Ge(1)] = 4000
+    max_ratio: Annotated[
+        float, Doc("skip a pair with one side so many times longer (in bytes); 0: never"), Ge(0)
+    ] = 9.0
+    skip_copied: Annotated[bool, Doc("skip a pair whose target is its source")] = True
+    skip_duplicates: Annotated[bool, Doc("skip a pair that came before")] = True
+
+    def for_validation(self) -> DoctorConfig:
+        """Only what a model could not take is left out of a validation set."""
+        return DoctorConfig(self.max_tokens, self.max_characters, 0.0, False, False)
+
+
+@dataclass
+class Report:
+    """What the doctor saw in one pair of files."""
+
+    pairs: int = 0
+    kept: int = 0
+    errors: list[str] = field(default_factory=list)
+    found: dict[str, tuple[int, int]] = field(default_factory=dict)  # what -> count, first line
+
+    def note(self, what: str, line: int) -> None:
+        """Count one more of a kind."""
+        count, first = self.found.get(what, (0, line))
+        self.found[what] = (count + 1, first)
+
+    def refuse_errors(self, source: Path, target: Path) -> None:
+        """Raise one DataError for everything that cannot be used."""
+        problems = self.errors[:_MANY]
+        if len(self.errors) > _MANY:
+            problems.append(f"and {len(self.errors) - _MANY} more")
+        if not problems and not self.kept:
+            problems.append(
+                f"none of the {self.pairs} pairs is left"
+                + "".join(f"; {what}: {count}" for what, (count, _) in self.found.items())
+                + ". Check that the files are the right ones, or loosen the rules"
+            )
+        if problems:
+            raise DataError(one_message(problems, f"{source} and {target} cannot be used"))
+
+
+def examined(
+    source: Path, target: Path, config: DoctorConfig, report: Report
+) -> Iterator[tuple[int, str, str]]:
+    """The pairs worth keeping, as (line number, source, target); the rest goes into the report."""
+    seen: set[int] = set()
+    counts = [0, 0]
+    for number, (left, right) in enumerate(zip_longest(raw_lines(source), raw_lines(target)), 1):
+        counts[0] += left is not None
+        counts[1] += right is not None
+        if left is None or right is None:
+            continue
+        first, second = (
+            _repaired(left, source, number, report),
+            _repaired(right, target, number, report),
+        )
+        if first is None or second is None:
+            continue
+        reason = _reason_to_skip(first, second, config, seen)
+        if reason:
+            report.note(reason, number)
+        else:
+            yield number, first, second
+    report.pairs = min(counts)
+    if counts[0] != counts[1]:
+        report.errors.append(unequal(source, counts[0], target, counts[1]))
+
+
+def _repaired(line: bytes, path: Path, number: int, report: Report) -> str | None:
+    """The line as clean text; None, with an entry among the errors, if that cannot be."""
+    try:
+        text = decoded(line, path, number)
+    except DataError as error:
+        report.errors.append(str(error))
+        return None
+    if "\0" in text:
+        report.errors.append(
+            f"{path}, line {number}: contains a NUL character. The file is not plain text, or is "
+            "UTF-16; convert it to UTF-8."
+        )
+        return None
+    if number == 1 and line.startswith(b"\xef\xbb\xbf"):
+        report.note("byte-order mark removed", number)
+    if line.endswith(b"\r"):
+        report.note("carriage return removed", number)
+    if text.translate(_BREAKS) != text:
+        report.note("line-break character replaced by a space", number)
+    return text.translate(_BREAKS).strip()
+
+
+def _reason_to_skip(source: str, target: str, config: DoctorConfig, seen: set[int]) -> str | None:
+    """The first rule that speaks against a pair."""
+    if not source or not target:
+        return "empty: skipped"
+    if max(len(source), len(target)) > config.max_characters:
+        return "too many characters: skipped"
+    if config.max_ratio and _ratio(source, target) > config.max_ratio:
+        return "odd length ratio: skipped"
+    if config.skip_copied and source == target:
+        return "target is a copy of the source: skipped"
+    if config.skip_duplicates:
+        key = hash((source, target))
+        if key in seen:
+            return "duplicate: skipped"
+        seen.add(key)
+    return None
+
+
+def _ratio(source: str, target: str) -> float:
+    # In bytes, since a Chinese character says about as much as a short English word.
+    short, long = sorted((len(source.encode()), len(target.encode())))
+    return long / short

@@ -1,0 +1,105 @@
+"""Batches from a prepared store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from regard.config import Doc, Ge, Settings
+from regard.data.ragged import Batch, Ragged
+from regard.data.sampling import Position, batches_from, fill
+from regard.data.store import Part, Store
+from regard.errors import ConfigError
+from regard.text.special import SPECIAL
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class DataConfig(Settings):
+    """What a run reads, and in what portions."""
+
+    folder: Annotated[str, Doc("a prepared folder, relative to the working directory")] = "data"
+    batch_tokens: Annotated[
+        int, Doc("a batch holds at most so many source tokens, and as many target tokens"), Ge(1)
+    ] = 4096
+    sampling_candidates: Annotated[
+        int,
+        Doc("cut each sentence anew among so many ways (unigram only); 1: always the best"),
+        Ge(1),
+    ] = 1
+    sampling_temperature: Annotated[
+        float, Doc("how evenly the ways to cut are drawn; small: mostly the best"), Ge(0.01)
+    ] = 5.0
+
+
+class Loader:
+    """The training part of a store as an endless row of batches."""
+
+    def __init__(self, store: Store, config: DataConfig, *, seed: int) -> None:
+        if config.sampling_candidates > 1 and store.tokenizers.config.kind != "unigram":
+            raise ConfigError(
+                "data.sampling_candidates needs a unigram tokenizer, and this store's is "
+                f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
+            )
+        self._store = store
+        self._part = store.part("train")
+        self._config = config
+        self._seed = seed
+
+    def batches(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+        """Batches from a position on, each with the position after it."""
+        epoch = position.epoch
+        for after, indices in batches_from(
+            position,
+            self._part.source.lengths() + 1,  # each sentence gets its end mark
+            self._part.target.lengths() + 1,
+            budget=self._config.batch_tokens,
+            seed=self._seed,
+        ):
+            yield after, self._batch([int(index) for index in indices], epoch)
+            epoch = after.epoch
+
+    def _batch(self, indices: Sequence[int], epoch: int) -> Batch:
+        if self._config.sampling_candidates == 1:
+            return collate(self._part, indices)
+        sides: list[list[list[int]]] = [[], []]
+        for index in indices:
+            generator = np.random.default_rng([self._seed, epoch, index])
+            for side, name in zip(sides, ("source", "target"), strict=True):
+                tokenizer: Tokenizer = getattr(self._store.tokenizers, name)
+                side.append(self._recut(tokenizer, getattr(self._part, name)[index], generator))
+        return Batch(*(with_ends(side) for side in sides))
+
+    def _recut(
+        self, tokenizer: Tokenizer, ids: Sequence[int], generator: np.random.Generator
+    ) -> list[int]:
+        return tokenizer.sample(
+            tokenizer.decode(ids),
+            generator,
+            candidates=self._config.sampling_candidates,
+            temperature=self._config.sampling_temperature,
+        )
+
+
+def collate(part: Part, indices: Sequence[int]) -> Batch:
+    """The pairs of these indices as one batch."""
+    return Batch(
+        with_ends([part.source[index] for index in indices]),
+        with_ends([part.target[index] for index in indices]),
+    )
+
+
+def with_ends(sentences: Iterable[Iterable[int]]) -> Ragged:
+    """Sentences of ids as a flat row, each followed by its end mark."""
+    return Ragged.of([[*map(int, sentence), SPECIAL.end] for sentence in sentences])
+
+
+def in_order(part: Part, budget: int) -> Iterator[Batch]:
+    """All pairs once, from short to long: for validation."""
+    source, target = part.source.lengths() + 1, part.target.lengths() + 1
+    order = np.lexsort((source, target))
+    for begin, end in fill(source[order], target[order], budget):
+        yield collate(part, [int(index) for index in order[begin:end]])

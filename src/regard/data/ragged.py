@@ -1,0 +1,150 @@
+"""The flat batch: one row of tokens and a list of lengths.
+
+Everything that works on single tokens takes the row and never sees padding. Only what is handed
+the `Lengths` looks across tokens and knows where a sentence begins and ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Lengths:
+    """Where the B sentences lie in a row of N tokens."""
+
+    def __init__(self, lengths: Tensor, *, longest: int, total: int) -> None:
+        self.lengths = lengths  # (B,)
+        self.longest = longest
+        self.total = total
+
+    @staticmethod
+    def of(lengths: Sequence[int]) -> Lengths:
+        """From plain numbers; the longest and the sum are known without asking a GPU."""
+        return Lengths(torch.tensor(lengths), longest=max(lengths), total=sum(lengths))
+
+    def __len__(self) -> int:
+        return self.lengths.numel()
+
+    def to(self, device: torch.device) -> Lengths:
+        """The same on another device."""
+        if self.lengths.device == device:
+            return self
+        moved = self.lengths.to(device, non_blocking=True)
+        return Lengths(moved, longest=self.longest, total=self.total)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """Where each sentence begins, and at last N. (B + 1,), int32 as ragged kernels want it."""
+        return torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32)
+
+    @cached_property
+    def sentence(self) -> Tensor:
+        """The sentence of each token. (N,)"""
+        rows = torch.arange(len(self), device=self.lengths.device)
+        return rows.repeat_interleave(self.lengths, output_size=self.total)
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """The place of each token in its sentence. (N,)"""
+        tokens = torch.arange(self.total, device=self.lengths.device)
+        return tokens - self.offsets[self.sentence]
+
+    @cached_property
+    def slots(self) -> Tensor:
+        """The place of each token in the padded rows laid end to end. (N,)"""
+        return self.sentence * self.longest + self.positions
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """True where a padded row holds a real token. (B, T)"""
+        places = torch.arange(self.longest, device=self.lengths.device)
+        return places < self.lengths[:, None]
+
+    def pad(self, row: Tensor) -> Tensor:
+        """(N, ...) to (B, T, ...), with zeros after each sentence's end."""
+        padded: Tensor = _Pad.apply(row, self.slots, len(self) * self.longest)  # type: ignore[no-untyped-call]
+        return padded.unflatten(0, (len(self), self.longest))
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """(B, T, ...) to (N, ...)."""
+        row: Tensor = _Unpad.apply(padded.flatten(0, 1), self.slots)  # type: ignore[no-untyped-call]
+        return row
+
+
+class _Pad(torch.autograd.Function):
+    """Rows copied to their slots. Its gradient is `_Unpad`: a plain look-up, no accumulation."""
+
+    @staticmethod
+    def forward(ctx: Any, row: Tensor, slots: Tensor, size: int) -> Tensor:
+        ctx.save_for_backward(slots)
+        return row.new_zeros(size, *row.shape[1:]).index_copy_(0, slots, row)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (slots,) = ctx.saved_tensors
+        return gradients[0].index_select(0, slots), None, None
+
+
+class _Unpad(torch.autograd.Function):
+    """Rows looked up from their slots. Its gradient is `_Pad`."""
+
+    @staticmethod
+    def forward(ctx: Any, padded: Tensor, slots: Tensor) -> Tensor:
+        ctx.save_for_backward(slots)
+        ctx.size = len(padded)
+        return padded.index_select(0, slots)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (slots,) = ctx.saved_tensors
+        gradient = gradients[0]
+        return gradient.new_zeros(ctx.size, *gradient.shape[1:]).index_copy_(
+            0, slots, gradient
+        ), None
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sentences of ids, end to end."""
+
+    tokens: Tensor  # (N,)
+    lengths: Lengths
+
+    @staticmethod
+    def of(sentences: Sequence[Sequence[int]]) -> Ragged:
+        """From lists of ids."""
+        tokens = torch.tensor([token for sentence in sentences for token in sentence])
+        return Ragged(tokens, Lengths.of([len(sentence) for sentence in sentences]))
+
+    def to(self, device: torch.device) -> Ragged:
+        """The same on another device."""
+        return Ragged(self.tokens.to(device, non_blocking=True), self.lengths.to(device))
+
+    def shifted_right(self, start: int) -> Ragged:
+        """Each sentence with `start` before it and its last token gone: what a decoder reads."""
+        tokens = self.tokens.roll(1)
+        tokens[self.lengths.offsets[:-1].long()] = start
+        return Ragged(tokens, self.lengths)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs of sentences, each with its end mark."""
+
+    source: Ragged
+    target: Ragged
+
+    @property
+    def target_tokens(self) -> int:
+        """How many tokens the loss counts."""
+        return self.target.lengths.total
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on another device."""
+        return Batch(self.source.to(device), self.target.to(device))

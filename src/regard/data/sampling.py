@@ -1,0 +1,78 @@
+"""Which sentences make which batch: a pure function of seed and epoch.
+
+Sentences of like length come together, and batches are filled to a budget of tokens; then the
+batches are shuffled. Since nothing but seed and epoch decides, a position in the data is two
+numbers, and a run that stopped anywhere goes on with the very next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has read: whole epochs, and batches of the current one."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+def epoch_batches(
+    source: NDArray[np.int64], target: NDArray[np.int64], *, budget: int, seed: int, epoch: int
+) -> list[Indices]:
+    """The batches of an epoch, each with at most `budget` tokens on either side.
+
+    A sentence longer than the budget is a batch of its own. The lengths are jittered before they
+    are sorted, so that the same sentences do not meet in every epoch.
+    """
+    generator = np.random.default_rng([seed, epoch])
+    jitter = generator.random((2, len(target)))
+    order = np.lexsort((source + jitter[0], np.floor(target + jitter[1])))
+    batches = fill(source[order], target[order], budget)
+    generator.shuffle(batches)
+    return [order[begin:end] for begin, end in batches]
+
+
+def fill(
+    source: NDArray[np.int64], target: NDArray[np.int64], budget: int
+) -> list[tuple[int, int]]:
+    """Cut a row of sentences into runs (begin, end) that keep within the budget on both sides."""
+    ends = np.cumsum(source), np.cumsum(target)
+    runs: list[tuple[int, int]] = []
+    begin = 0
+    while begin < len(target):
+        limits = [side[begin - 1] + budget if begin else budget for side in ends]
+        fitting = min(
+            int(np.searchsorted(side, limit, side="right"))
+            for side, limit in zip(ends, limits, strict=True)
+        )
+        end = max(fitting, begin + 1)
+        runs.append((begin, end))
+        begin = end
+    return runs
+
+
+def batches_from(
+    position: Position,
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    *,
+    budget: int,
+    seed: int,
+) -> Iterator[tuple[Position, Indices]]:
+    """Endless batches from a position on, each with the position after it."""
+    epoch, first = position.epoch, position.batch
+    while True:
+        batches = epoch_batches(source, target, budget=budget, seed=seed, epoch=epoch)
+        for number in range(first, len(batches)):
+            last = number + 1 == len(batches)
+            after = Position(epoch + 1, 0) if last else Position(epoch, number + 1)
+            yield after, batches[number]
+        epoch, first = epoch + 1, 0

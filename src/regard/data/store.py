@@ -1,0 +1,169 @@
+"""The prepared store: a corpus as ids on the disk, mapped into memory, never read whole.
+
+A prepared folder holds, for each part ("train", "valid") and side ("source", "target"), one file
+of ids laid end to end and one of offsets; the tokenizers; and `store.json`, which describes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config import Tree, build
+from regard.errors import ConfigError, DataError, ModelError
+from regard.text.config import TokenizerConfig
+from regard.text.tokenizer import Tokenizers
+
+FORMAT = 1
+Side = Literal["source", "target"]
+
+
+class Sentences:
+    """One side of one part: a sequence of sentences of ids, without end marks."""
+
+    def __init__(self, folder: Path, name: str, dtype: str) -> None:
+        self._ids = _mapped(folder / f"{name}.ids", dtype)
+        self._offsets = _mapped(folder / f"{name}.offsets", "int64")
+        if self._offsets[-1] != len(self._ids):
+            raise DataError(f"{folder / name}.ids is truncated. Run `regard prepare` again.")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        return self._ids[self._offsets[index] : self._offsets[index + 1]]
+
+    def lengths(self) -> NDArray[np.int64]:
+        """How many ids each sentence has."""
+        return np.diff(self._offsets)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The pairs of one part."""
+
+    source: Sentences
+    target: Sentences
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class Store:
+    """A prepared folder, opened for reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.description = _description(folder)
+        try:
+            config = build(TokenizerConfig, self.description["tokenizer"])
+            self.tokenizers = Tokenizers.load(folder, config)
+        except (KeyError, ConfigError, ModelError) as error:
+            raise DataError(f"{folder} is damaged: {error} Run `regard prepare` again.") from None
+
+    @property
+    def languages(self) -> dict[str, str | None]:
+        """The languages of source and target, where they were named."""
+        return dict(self.description["languages"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for equal contents."""
+        return str(self.description["fingerprint"])
+
+    def has(self, part: str) -> bool:
+        """Whether there is such a part."""
+        return part in self.description["parts"]
+
+    def part(self, name: str) -> Part:
+        """The pairs of a part."""
+        dtype = self.description["dtype"]
+        sides = (Sentences(self.folder, f"{name}.{side}", dtype) for side in ("source", "target"))
+        return Part(*sides)
+
+
+def _description(folder: Path) -> Tree:
+    path = folder / "store.json"
+    if not path.is_file():
+        raise DataError(
+            f"{folder} is not a prepared folder: it has no store.json. "
+            "Make one with `regard prepare --out`."
+        )
+    try:
+        description: Tree = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise DataError(f"{path} is damaged. Run `regard prepare` again.") from None
+    if description.get("format") != FORMAT:
+        raise DataError(
+            f"{folder} has format {description.get('format')}, and this regard reads {FORMAT}. "
+            "Run `regard prepare` again."
+        )
+    return description
+
+
+def _mapped(path: Path, dtype: str) -> NDArray[Any]:
+    try:
+        return np.memmap(path, dtype=dtype, mode="r")
+    except (FileNotFoundError, ValueError):
+        raise DataError(f"{path} is missing or truncated. Run `regard prepare` again.") from None
+
+
+class SideWriter:
+    """Appends sentences to the two files of one side; memory does not grow with the corpus."""
+
+    def __init__(self, folder: Path, name: str, dtype: str) -> None:
+        self._dtype = dtype
+        self._ids = (folder / f"{name}.ids").open("wb")
+        self._offsets = (folder / f"{name}.offsets").open("wb")
+        self._digest = hashlib.sha256()
+        self._end = 0
+        self.longest = 0
+        self._write_offset()
+
+    def append(self, ids: Sequence[int]) -> None:
+        """One more sentence."""
+        data = np.asarray(ids, dtype=self._dtype).tobytes()
+        self._ids.write(data)
+        self._digest.update(data + b"\n")
+        self._end += len(ids)
+        self.longest = max(self.longest, len(ids))
+        self._write_offset()
+
+    def _write_offset(self) -> None:
+        self._offsets.write(np.int64(self._end).tobytes())
+
+    @property
+    def tokens(self) -> int:
+        """Ids written so far."""
+        return self._end
+
+    @property
+    def digest(self) -> bytes:
+        """A fingerprint of what was written."""
+        return self._digest.digest()
+
+    def __enter__(self) -> SideWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ids.close()
+        self._offsets.close()
+
+
+def fingerprint(contents: Iterable[bytes]) -> str:
+    """One short text that differs when any of the contents does."""
+    digests = (hashlib.sha256(content).digest() for content in contents)
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""Searches over any autoregressive model, and the translator around them."""

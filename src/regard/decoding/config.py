@@ -1,0 +1,51 @@
+"""The settings of searches; importing them costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+
+from regard.config import Doc, Ge, Le, Settings
+
+
+@dataclass(frozen=True)
+class SearchConfig(Settings):
+    """How translations are looked for."""
+
+    beam_size: Annotated[int, Doc("beginnings kept for each sentence; 1: greedy"), Ge(1)] = 5
+    top_beams: Annotated[int, Doc("translations that come back for each sentence"), Ge(1)] = 1
+    length_penalty: Annotated[
+        float, Doc("score = log-probability / length^this; larger favours longer"), Ge(0)
+    ] = 1.0
+    max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0)] = 2.0
+    max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1)] = 20
+    sample: Annotated[bool, Doc("draw at random instead of searching")] = False
+    temperature: Annotated[float, Doc("sampling: above 1 more varied, below 1 less"), Ge(0.01)] = (
+        1.0
+    )
+    top_k: Annotated[int, Doc("sampling: among the k likeliest words; 0: all"), Ge(0)] = 0
+    top_p: Annotated[
+        float, Doc("sampling: among the likeliest words of this total probability"), Ge(0), Le(1)
+    ] = 1.0
+    seed: Annotated[int, Doc("sampling: same seed, same sample"), Ge(0)] = 1
+
+    def problems(self) -> Iterator[str]:
+        """No more can come back than was kept."""
+        if self.top_beams > self.beam_size and not self.sample:
+            yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {self.beam_size}"
+
+
+class SearchKeywords(TypedDict, total=False):
+    """The fields of `SearchConfig` as keyword arguments, checked by type."""
+
+    beam_size: int
+    top_beams: int
+    length_penalty: float
+    max_ratio: float
+    max_extra: int
+    sample: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int

@@ -1,0 +1,28 @@
+"""What a search finds, and how it is scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.text.special import SPECIAL
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished sentence of ids, without its end mark."""
+
+    tokens: list[int]
+    log_probability: float  # summed over all tokens, the end mark included
+    score: float
+
+
+def finished(tokens: list[int], log_probability: float, length_penalty: float) -> Hypothesis:
+    """A hypothesis from ids that end in the end mark."""
+    assert tokens[-1] == SPECIAL.end
+    score = normalized(log_probability, len(tokens), length_penalty)
+    return Hypothesis(tokens[:-1], log_probability, score)
+
+
+def normalized(log_probability: float, length: int, length_penalty: float) -> float:
+    """`log p / length^alpha`, the end mark counted: alpha 0 favours short, 1 is the mean."""
+    return float(log_probability / length**length_penalty)

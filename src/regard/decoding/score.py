@@ -1,0 +1,24 @@
+"""The score of given translations: what the search would have said of them."""
+
+from __future__ import annotations
+
+import torch
+
+from regard.data.ragged import Batch
+from regard.decoding.hypothesis import normalized
+from regard.models.transformer import Transformer
+
+
+@torch.inference_mode()
+def scores(model: Transformer, batch: Batch, *, length_penalty: float = 1.0) -> list[float]:
+    """One score for each pair: the mean log-probability when the penalty is 1."""
+    predictions = model(batch)
+    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
+    gains = log_probs.gather(1, predictions.targets[:, None]).squeeze(1)  # (N,)
+    lengths = batch.target.lengths
+    totals = torch.zeros(len(lengths), device=gains.device, dtype=torch.float64)
+    totals.index_add_(0, lengths.sentence, gains.double())
+    return [
+        normalized(total, length, length_penalty)
+        for total, length in zip(totals.tolist(), lengths.lengths.tolist(), strict=True)
+    ]

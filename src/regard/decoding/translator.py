@@ -1,0 +1,222 @@
+"""Text in, text out: the model, its tokenizers and a search in one object."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar, Unpack
+
+import torch
+
+from regard.config import build
+from regard.data.loader import with_ends
+from regard.data.ragged import Batch
+from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.hypothesis import Hypothesis, normalized
+from regard.decoding.look import Attention, look, side_by_side
+from regard.decoding.score import scores
+from regard.decoding.search import search
+from regard.decoding.segments import Segments, joined, segments
+from regard.devices import device_named
+from regard.errors import ConfigError, DataError
+from regard.models.folder import ModelFolder, load_model
+from regard.models.transformer import Transformer
+
+T = TypeVar("T")
+R = TypeVar("R")
+Notice = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another translation of the same text."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of a text, and the `top_beams - 1` next ones."""
+
+    source: str
+    text: str
+    score: float
+    alternatives: list[Alternative] = field(default_factory=list)
+    attention: Attention | None = None
+
+
+class Translator:
+    """A trained model, ready for text."""
+
+    def __init__(self, folder: ModelFolder, model: Transformer, device: torch.device) -> None:
+        self.folder = folder
+        self.model = model
+        self.device = device
+
+    @staticmethod
+    def load(folder: str | Path, *, device: str = "auto") -> Translator:
+        """Read a model folder."""
+        where = device_named(device)
+        return Translator(*load_model(Path(folder), where), where)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        attention: bool = False,
+        prefixes: Sequence[str] | None = None,
+        batch_size: int = 64,
+        notice: Notice = lambda text: None,
+        first_line: int = 1,
+        **keywords: Unpack[SearchKeywords],
+    ) -> list[Translation]:
+        """A translation for each text, in their order; `keywords` are those of `SearchConfig`.
+
+        `prefixes` are beginnings that the translations must have (of the first sentence, where a
+        text has several). `notice` is told of what a person may want to know; it counts texts as
+        lines, from `first_line` on.
+        """
+        _refuse_plain_string(texts)
+        config = build(SearchConfig, dict(keywords))
+        taken = [
+            self._segments(text, number, notice) for number, text in enumerate(texts, first_line)
+        ]
+        sources = [part.text for text in taken for part in text.parts if part.text]
+        begins = self._prefixes(taken, prefixes)
+        found = self._search([self._encode(text) for text in sources], begins, config, batch_size)
+        remaining = iter(found)
+        return [
+            self._translation(text, parts, remaining, config, attention)
+            for text, parts in zip(texts, taken, strict=True)
+        ]
+
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        length_penalty: float = 1.0,
+        batch_size: int = 64,
+    ) -> list[float]:
+        """How likely the model finds each target as the translation of its source."""
+        if len(sources) != len(targets):
+            raise DataError(
+                f"{len(sources)} sources and {len(targets)} targets: give one target a source."
+            )
+        pairs = [
+            (self._encode(source), self.folder.tokenizers.target.encode(target))
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+        def of(chunk: list[tuple[list[int], list[int]]]) -> list[float]:
+            batch = Batch(with_ends([p[0] for p in chunk]), with_ends([p[1] for p in chunk]))
+            return scores(self.model, batch.to(self.device), length_penalty=length_penalty)
+
+        return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
+
+    def _encode(self, text: str) -> list[int]:
+        return self.folder.tokenizers.source.encode(text)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        """One line of text, even if a byte of the model's is a line break."""
+        return " ".join(self.folder.tokenizers.target.decode(ids).splitlines())
+
+    def _segments(self, text: str, number: int, notice: Notice) -> Segments:
+        limit = self.folder.seen.longest_source
+        if self.model.max_length is not None:
+            limit = min(limit, self.model.max_length - 1)
+        taken = segments(text, lambda piece: len(self._encode(piece)), limit, self.folder.seen)
+        if taken.was_cut:
+            notice(
+                f"Line {number} has a sentence longer than the {limit} subwords that this model "
+                "has seen; it was cut at a space and translated in pieces."
+            )
+        return taken
+
+    def _prefixes(
+        self, taken: Sequence[Segments], prefixes: Sequence[str] | None
+    ) -> list[list[int]] | None:
+        """The forced beginning of each piece: the text's own for its first, none for the rest."""
+        if prefixes is None:
+            return None
+        if len(prefixes) != len(taken):
+            raise ConfigError(f"{len(taken)} texts and {len(prefixes)} prefixes: give one a text.")
+        begins: list[list[int]] = []
+        for text, prefix in zip(taken, prefixes, strict=True):
+            pieces = sum(bool(part.text) for part in text.parts)
+            begins += [self.folder.tokenizers.target.encode(prefix), *[[]] * (pieces - 1)][:pieces]
+        return begins
+
+    def _search(
+        self,
+        sources: list[list[int]],
+        begins: list[list[int]] | None,
+        config: SearchConfig,
+        batch_size: int,
+    ) -> list[list[Hypothesis]]:
+        pairs = list(zip(sources, begins or [[] for _ in sources], strict=True))
+
+        def of(chunk: list[tuple[list[int], list[int]]]) -> list[list[Hypothesis]]:
+            source = with_ends([ids for ids, _ in chunk]).to(self.device)
+            forced = [begin for _, begin in chunk]
+            return search(
+                self.model, source, config, prefixes=forced, max_length=self.model.max_length
+            )
+
+        return by_length(pairs, lambda pair: len(pair[0]), batch_size, of)
+
+    def _translation(
+        self,
+        source: str,
+        taken: Segments,
+        found: Iterator[list[Hypothesis]],
+        config: SearchConfig,
+        attention: bool,
+    ) -> Translation:
+        """Put the pieces of one text together again."""
+        own = [next(found) if part.text else [] for part in taken.parts]
+        ranks = [self._joined(taken, own, rank, config) for rank in range(max([1, *map(len, own)]))]
+        best = Translation(source, ranks[0].text, ranks[0].score, ranks[1:])
+        if not attention:
+            return best
+        looks = [
+            look(self.model, self.folder.tokenizers, self._encode(part.text), beams[0].tokens)
+            for part, beams in zip(taken.parts, own, strict=True)
+            if part.text
+        ]
+        return dataclasses.replace(best, attention=side_by_side(looks))
+
+    def _joined(
+        self, taken: Segments, own: list[list[Hypothesis]], rank: int, config: SearchConfig
+    ) -> Alternative:
+        """The text made of each piece's hypothesis of this rank, or of its last one."""
+        chosen = [beams[min(rank, len(beams) - 1)] if beams else None for beams in own]
+        texts = [self._decode(h.tokens) if h else "" for h in chosen]
+        real = [h for h in chosen if h]
+        length = sum(len(h.tokens) + 1 for h in real)
+        total = sum(h.log_probability for h in real)
+        score = normalized(total, length, config.length_penalty) if real else 0.0
+        return Alternative(joined(taken.parts, texts), score)
+
+
+def by_length(
+    items: Sequence[T],
+    length: Callable[[T], int],
+    batch_size: int,
+    of: Callable[[list[T]], list[R]],
+) -> list[R]:
+    """Apply `of` to batches of like length; the results come back in the order of the items."""
+    order = sorted(range(len(items)), key=lambda i: length(items[i]), reverse=True)
+    results: dict[int, R] = {}
+    for begin in range(0, len(order), batch_size):
+        chunk = order[begin : begin + batch_size]
+        results.update(zip(chunk, of([items[i] for i in chunk]), strict=True))
+    return [results[i] for i in range(len(items))]
+
+
+def _refuse_plain_string(texts: Sequence[str]) -> None:
+    if isinstance(texts, str):
+        raise ConfigError('translate takes a list of texts: write translate(["..."]).')

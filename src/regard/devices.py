@@ -1,0 +1,28 @@
+"""Where the arithmetic happens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from regard.errors import ConfigError
+
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+def device_named(name: str) -> torch.device:
+    """The device of a name; "auto" is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise ConfigError(f"There is no device {name!r}. Use cpu, cuda or auto.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("There is no GPU that PyTorch can use here. Use --device cpu.")
+    return torch.device(name)
+
+
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
+    """The context in which a forward pass runs; "auto" is bfloat16 on a GPU, float32 on CPU."""
+    half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+    return torch.autocast(device.type, torch.bfloat16, enabled=half)

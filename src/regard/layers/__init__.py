@@ -1,0 +1,1 @@
+"""What models are made of: embedding, feed-forward, residual, encoder, decoder, initialisation."""

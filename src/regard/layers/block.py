@@ -1,0 +1,39 @@
+"""The sizes that all blocks of a stack share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.layers.feedforward import Activation, FeedForward
+from regard.layers.residual import NormOrder, Residual
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """What an encoder or decoder block is built from."""
+
+    width: int
+    heads: int
+    feedforward_width: int
+    dropout: float
+    attention_dropout: float
+    activation_dropout: float
+    activation: Activation
+    norm_order: NormOrder
+    final_norm: bool
+
+    def residual(self) -> Residual:
+        """A residual connection of this shape."""
+        return Residual(self.width, self.dropout, self.norm_order)
+
+    def feedforward(self) -> FeedForward:
+        """A feed-forward network of this shape."""
+        return FeedForward(
+            self.width, self.feedforward_width, self.activation, self.activation_dropout
+        )
+
+    def last_norm(self) -> nn.Module:
+        """What follows the last block of a stack."""
+        return nn.LayerNorm(self.width) if self.final_norm else nn.Identity()

@@ -1,0 +1,38 @@
+"""Tokens to vectors, and vectors back to scores over the vocabulary."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Embedding(nn.Module):
+    """`dropout(E[token] * scale + position)`; the table may be shared with other modules."""
+
+    def __init__(
+        self, table: nn.Embedding, positions: nn.Module, *, scale: float, dropout: float
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.positions = positions
+        self.scale = scale
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+        """Tokens (N,), positions (N,) or (1,), all below `longest` -> (N, D)"""
+        vectors = self.table(tokens) * self.scale + self.positions(positions, longest)
+        return self.dropout(vectors)
+
+
+class Projection(nn.Module):
+    """A score for each word of the vocabulary, from an embedding table or weights of its own."""
+
+    def __init__(self, weight: Tensor, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(weight.shape[0])) if bias else None
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Hidden (N, D) -> logits (N, V)"""
+        return F.linear(hidden, self.weight, self.bias)

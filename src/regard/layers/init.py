@@ -1,0 +1,28 @@
+"""How weights begin."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.attention.multihead import CrossAttention, SelfAttention
+
+
+def initialize(model: nn.Module) -> None:
+    """Linear layers after Glorot, biases zero, embeddings N(0, 1) once scaled by sqrt(width)."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    for module in model.modules():
+        # One product makes queries, keys and values; each begins as it would alone.
+        if isinstance(module, SelfAttention):
+            _each(module.project.weight, 3)
+        elif isinstance(module, CrossAttention):
+            _each(module.memory.weight, 2)
+
+
+def _each(weight: Tensor, parts: int) -> None:
+    for part in weight.chunk(parts):
+        nn.init.xavier_uniform_(part)

@@ -1,0 +1,32 @@
+"""What surrounds every sub-layer: residual connection, dropout and norm.
+
+post-norm, the paper's:   LayerNorm(x + Dropout(Sublayer(x)))
+pre-norm:                 x + Dropout(Sublayer(LayerNorm(x)))
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+NormOrder = Literal["post", "pre"]
+
+
+class Residual(nn.Module):
+    """Used in two moments, `y = sublayer(residual.before(x))` and `x = residual.after(x, y)`."""
+
+    def __init__(self, width: int, dropout: float, order: NormOrder) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = order == "pre"
+
+    def before(self, x: Tensor) -> Tensor:
+        """What the sub-layer gets."""
+        return self.norm(x) if self.norm_first else x
+
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
+        """What the next sub-layer gets, given this one's answer `y`."""
+        x = x + self.dropout(y)
+        return x if self.norm_first else self.norm(x)

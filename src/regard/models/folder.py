@@ -1,0 +1,180 @@
+"""A model folder describes itself and is enough to translate.
+
+config.json            format, architecture and its settings, special tokens, languages, limits
+tokenizer.model        or source.model and target.model
+model.safetensors      the weights; nothing is ever unpickled
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from regard.config import Tree, as_tree, build
+from regard.data.store import Store
+from regard.errors import ConfigError, ModelError
+from regard.files import whole_file, write_json
+from regard.models import ARCHITECTURES
+from regard.models.protocol import Vocabulary
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.text.config import TokenizerConfig
+from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.tokenizer import Tokenizers
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a model has seen, and so what it can be asked."""
+
+    longest_source: int  # subwords of the longest training sentence
+    several_sentences: float  # share of training lines with more than one sentence
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """All of a model folder but the weights."""
+
+    config: TransformerConfig
+    vocabulary: Vocabulary
+    tokenizers: Tokenizers
+    languages: dict[str, str | None]
+    seen: Training
+
+    @staticmethod
+    def for_store(config: TransformerConfig, store: Store) -> ModelFolder:
+        """The description of a model that is going to be trained on a prepared store."""
+        train = store.description["parts"]["train"]
+        return ModelFolder(
+            config,
+            Vocabulary(**store.description["vocabulary"]),
+            store.tokenizers,
+            store.languages,
+            Training(train["longest_source"], train["several_sentences"]),
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write everything but the weights, and `config.json` last: it makes the folder a model."""
+        for name, content in self.tokenizers.files().items():
+            with whole_file(folder / name) as temporary:
+                temporary.write_bytes(content)
+        write_json(folder / CONFIG, self._description())
+
+    def _description(self) -> Tree:
+        return {
+            "format": FORMAT,
+            "model": as_tree(self.config),
+            "vocabulary": vars(self.vocabulary),
+            "tokenizer": as_tree(self.tokenizers.config),
+            "special_tokens": as_tree(SPECIAL),
+            "languages": self.languages,
+            "seen": vars(self.seen),
+        }
+
+    @staticmethod
+    def read(folder: Path) -> ModelFolder:
+        """Read what `write` wrote."""
+        description = _read_description(folder)
+        try:
+            if build(SpecialTokens, description["special_tokens"]) != SPECIAL:
+                raise ModelError(f"{folder} uses other special tokens than this regard can.")
+            config_class, _ = ARCHITECTURES[description["model"]["architecture"]]
+            return ModelFolder(
+                build(config_class, description["model"], "model."),
+                Vocabulary(**description["vocabulary"]),
+                Tokenizers.load(folder, build(TokenizerConfig, description["tokenizer"])),
+                description["languages"],
+                Training(**description["seen"]),
+            )
+        except (KeyError, TypeError, ConfigError) as error:
+            raise ModelError(
+                f"{folder / CONFIG} is damaged or from another version of regard ({error}). "
+                "Copy the whole folder again, or update regard."
+            ) from None
+
+    def model(self) -> Transformer:
+        """A model of this description, with fresh weights."""
+        _, model_class = ARCHITECTURES[self.config.architecture]
+        return model_class(self.config, self.vocabulary)
+
+
+def load_model(folder: Path, device: torch.device) -> tuple[ModelFolder, Transformer]:
+    """The model in a folder, ready to run."""
+    description = ModelFolder.read(folder)
+    model = description.model()
+    tensors, _ = read_tensors(folder / WEIGHTS)
+    put_weights(model, tensors, folder / WEIGHTS)
+    return description, model.to(device).eval()
+
+
+def _read_description(folder: Path) -> Tree:
+    if not folder.is_dir():
+        raise ModelError(f"There is no model folder {folder}. Check the path.")
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ModelError(
+            f"{folder} is not a model folder: it has no {CONFIG}. "
+            "Give the folder that `regard train --out` wrote."
+        )
+    try:
+        description: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ModelError(f"{path} is damaged. Copy the whole folder again.") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelError(
+            f"{path} is not of format {FORMAT}, which this regard reads. Update regard."
+        )
+    return description
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name, shared ones once."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+@torch.no_grad()
+def put_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -> None:
+    """Copy weights into a model; names and shapes must be the model's own, all of them."""
+    own = weights_of(model)
+    missing, extra = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    bent = sorted(n for n in own.keys() & tensors.keys() if own[n].shape != tensors[n].shape)
+    for names, what in ((missing, "lacks"), (extra, "has unknown"), (bent, "has misshapen")):
+        if names:
+            raise ModelError(
+                f"{origin} {what} weights ({', '.join(names[:3])}; {len(names)} in all), so it "
+                f"does not belong to its {CONFIG}. Copy the whole folder again."
+            )
+    for name, parameter in own.items():
+        parameter.copy_(tensors[name])
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a safetensors file, and its notes."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = list(file.keys())
+            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, or "
+            "train until the first checkpoint."
+        ) from None
+    except SafetensorError as error:
+        raise ModelError(f"{path} is damaged or truncated ({error}). Copy it again.") from None
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
+    """Write a safetensors file, whole or not at all."""
+    with whole_file(path) as temporary:
+        plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(plain, temporary, metadata=dict(notes))

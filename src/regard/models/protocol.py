@@ -1,0 +1,59 @@
+"""What a model is to the rest of the house: to losses, to searches, to folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeVar
+
+from torch import Tensor
+
+from regard.data.ragged import Ragged
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """How many ids each side has."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says of a batch; the loss decides whether logits ever exist."""
+
+    hidden: Tensor  # (N, D)
+    targets: Tensor  # (N,)
+    project: Callable[[Tensor], Tensor]  # (n, D) -> (n, V)
+    terms: Mapping[str, Tensor] = field(default_factory=dict)  # further losses, by name
+
+
+class State(Protocol):
+    """What a search carries from step to step: some number of rows, each with its past."""
+
+    def select(self, rows: Tensor) -> Self:
+        """These rows, in this order, as often as they are named."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+class Autoregressive(Protocol[S]):
+    """A model that writes one token after another; every search needs this and no more."""
+
+    def start(self, source: Ragged) -> S:
+        """A state with one row for each source sentence."""
+        ...
+
+    def first_tokens(self, rows: int) -> Tensor:
+        """What the first step reads. (rows,)"""
+        ...
+
+    def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:
+        """Read one token a row and score the next; the given state is consumed.
+
+        tokens (B,) -> logits (B, V)
+        """
+        ...

@@ -1,0 +1,200 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al., 2017, arXiv:1706.03762).
+
+    memory = Encoder(E_s[x] sqrt(D) + P)
+    hidden = Decoder(E_t[y shifted right] sqrt(D) + P, memory)
+    p(y_t | y_<t, x) = softmax(hidden_t E_o^T)
+
+Defaults are the paper's base model. The last fields exist because implementations differ there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.multihead import AttentionRecord
+from regard.attention.positions import Layout, LearnedPositions, SinusoidalPositions
+from regard.config import Doc, Ge, Le, Settings
+from regard.data.ragged import Batch, Ragged
+from regard.errors import ConfigError
+from regard.layers.block import BlockShape
+from regard.layers.decoder import BlockCache, Decoder
+from regard.layers.embedding import Embedding, Projection
+from regard.layers.encoder import Encoder
+from regard.layers.feedforward import Activation
+from regard.layers.init import initialize
+from regard.layers.residual import NormOrder
+from regard.models.protocol import Predictions, Vocabulary
+from regard.text.special import SPECIAL
+
+
+@dataclass(frozen=True)
+class TransformerConfig(Settings):
+    """The shape of a Transformer."""
+
+    architecture: Annotated[Literal["transformer"], Doc("which model")] = "transformer"
+    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1)] = 6
+    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
+    width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512
+    heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1)] = 8
+    feedforward_width: Annotated[int, Doc("inner size of the feed-forward network"), Ge(1)] = 2048
+    activation: Annotated[Activation, Doc("in the feed-forward network")] = "relu"
+    dropout: Annotated[float, Doc("on embeddings and on every sub-layer"), Ge(0), Le(0.99)] = 0.1
+    attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
+    activation_dropout: Annotated[float, Doc("inside feed-forward"), Ge(0), Le(0.99)] = 0.0
+    norm_order: Annotated[NormOrder, Doc("layer norm after each sub-layer, or before it")] = "post"
+    positions: Annotated[Literal["sinusoidal", "learned"], Doc("how order is put in")] = (
+        "sinusoidal"
+    )
+    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
+    tied_embeddings: Annotated[
+        Literal["all", "decoder", "none"],
+        Doc("one table for source, target and output; for target and output; or three tables"),
+    ] = "all"
+    final_norm: Annotated[
+        bool | None, Doc("a norm after the last block; unset: with pre-norm only")
+    ] = None
+    sinusoid_layout: Annotated[
+        Layout, Doc("sine and cosine in turns (the paper), or all sines first (Marian)")
+    ] = "interleaved"
+    scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(width)")] = True
+    output_bias: Annotated[bool, Doc("a bias for each word of the output")] = False
+    start_token: Annotated[
+        Literal["start", "end", "pad"], Doc("the mark that the decoder reads first")
+    ] = "start"
+
+    def problems(self) -> Iterator[str]:
+        """Heads must share the width."""
+        if self.width % self.heads:
+            fitting = [h for h in range(1, min(self.width, 64) + 1) if self.width % h == 0]
+            near = min(fitting, key=lambda h: abs(h - self.heads))
+            yield (
+                f"heads is {self.heads}, which does not divide width {self.width}; "
+                f"take {near} heads, or a width of {-(-self.width // self.heads) * self.heads}"
+            )
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Caches of all decoder blocks, for the rows of a search."""
+
+    caches: list[BlockCache]
+    memory_mask: Tensor | None  # (B, 1, 1, S)
+    owners: Tensor  # (B,) the source sentence of each row
+    length: int
+
+    def select(self, rows: Tensor) -> TransformerState:
+        """These rows; the memory is copied only when a row's sentence changes."""
+        owners = self.owners.index_select(0, rows)
+        moved = not torch.equal(owners, self.owners)
+        mask = self.memory_mask
+        if mask is not None and moved:
+            mask = mask.index_select(0, rows)
+        caches = [cache.select(rows, memory_too=moved) for cache in self.caches]
+        return TransformerState(caches, mask, owners, self.length)
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and the tables between them and the words."""
+
+    def __init__(self, config: TransformerConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.source_embedding = self._embedding(self._table(vocabulary.source))
+        self.target_embedding = self._embedding(self._target_table())
+        self.encoder = Encoder(config.encoder_layers, _shape(config))
+        self.decoder = Decoder(config.decoder_layers, _shape(config))
+        self.projection = Projection(self._output_weight(), bias=config.output_bias)
+        initialize(self)
+
+    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
+        """Hidden states for every target token, each knowing the source and what came before."""
+        memory = self.encode(batch.source, record)
+        inputs = batch.target.shifted_right(self._start)
+        x = self.target_embedding(inputs.tokens, inputs.lengths.positions, inputs.lengths.longest)
+        hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
+        return Predictions(hidden, batch.target.tokens, self.projection)
+
+    def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
+        """The memory: a vector for each source token. (N, D)"""
+        lengths = source.lengths
+        x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
+        return self.encoder(x, lengths, record.encoder if record else None)
+
+    def start(self, source: Ragged) -> TransformerState:
+        """A state with one row for each source sentence."""
+        lengths = source.lengths
+        caches = self.decoder.prepare(self.encode(source), lengths)
+        mask = lengths.mask[:, None, None, :]
+        owners = torch.arange(len(lengths), device=source.tokens.device)
+        return TransformerState(caches, mask, owners, 0)
+
+    def first_tokens(self, rows: int) -> Tensor:
+        """The start mark for each row. (B,)"""
+        return torch.full((rows,), self._start, device=self.projection.weight.device)
+
+    def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        """Read one token a row and score the next: (B,) -> (B, V)"""
+        place = torch.tensor([state.length], device=tokens.device)
+        x = self.target_embedding(tokens, place, state.length + 1)
+        x, caches = self.decoder.step(x, state.caches, state.memory_mask)
+        after = TransformerState(caches, state.memory_mask, state.owners, state.length + 1)
+        return self.projection(x), after
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow; None: any."""
+        return self.config.max_positions if self.config.positions == "learned" else None
+
+    @property
+    def _start(self) -> int:
+        return int(getattr(SPECIAL, self.config.start_token))
+
+    def _table(self, size: int) -> nn.Embedding:
+        return nn.Embedding(size, self.config.width)
+
+    def _target_table(self) -> nn.Embedding:
+        if self.config.tied_embeddings != "all":
+            return self._table(self.vocabulary.target)
+        if self.vocabulary.source != self.vocabulary.target:
+            raise ConfigError(
+                "model.tied_embeddings=all shares one table between source and target, but the "
+                f"vocabularies have {self.vocabulary.source} and {self.vocabulary.target} words. "
+                "Set model.tied_embeddings=decoder, or prepare the data with --joint."
+            )
+        return self.source_embedding.table
+
+    def _output_weight(self) -> Tensor:
+        if self.config.tied_embeddings == "none":
+            return self._table(self.vocabulary.target).weight
+        return self.target_embedding.table.weight
+
+    def _embedding(self, table: nn.Embedding) -> Embedding:
+        config = self.config
+        positions: nn.Module
+        if config.positions == "learned":
+            positions = LearnedPositions(config.width, config.max_positions)
+        else:
+            positions = SinusoidalPositions(config.width, config.sinusoid_layout)
+        scale = config.width**0.5 if config.scale_embedding else 1.0
+        return Embedding(table, positions, scale=scale, dropout=config.dropout)
+
+
+def _shape(config: TransformerConfig) -> BlockShape:
+    final_norm = config.norm_order == "pre" if config.final_norm is None else config.final_norm
+    return BlockShape(
+        width=config.width,
+        heads=config.heads,
+        feedforward_width=config.feedforward_width,
+        dropout=config.dropout,
+        attention_dropout=config.attention_dropout,
+        activation_dropout=config.activation_dropout,
+        activation=config.activation,
+        norm_order=config.norm_order,
+        final_norm=final_norm,
+    )

@@ -1,0 +1,127 @@
+"""Every picture, from arrays: as a PNG, or as text for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from regard.files import whole_file
+
+_SHADES = " ░▒▓█"
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+
+
+def heat_map(
+    path: Path,
+    values: ArrayLike,
+    *,
+    title: str,
+    rows: str,
+    columns: str,
+    row_labels: Sequence[str] = (),
+    column_labels: Sequence[str] = (),
+) -> None:
+    """A matrix as colours; `rows` and `columns` name the axes."""
+    array = np.asarray(values, dtype=np.float64)
+    figure = _figure(2.5 + min(9.0, 0.28 * array.shape[1]), 1.8 + min(9.0, 0.28 * array.shape[0]))
+    axes = figure.add_subplot()
+    image = axes.imshow(array, aspect="auto", cmap="viridis", interpolation="nearest")
+    figure.colorbar(image, ax=axes)
+    axes.set(title=title, ylabel=rows, xlabel=columns)
+    _label(axes, row_labels, column_labels)
+    _save(figure, path)
+
+
+def attention_heads(
+    path: Path,
+    weights: NDArray[np.float32],
+    *,
+    title: str,
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
+) -> None:
+    """Every layer (a row) and head (a column) of (layers, H, T, S) weights."""
+    layers, heads, height, width = weights.shape
+    size = 1.2 + 0.22 * max(height, width)
+    figure = _figure(heads * size, layers * size + 0.6)
+    figure.suptitle(title)
+    panels = figure.subplots(layers, heads, squeeze=False)
+    for layer in range(layers):
+        for head in range(heads):
+            axes = panels[layer, head]
+            axes.imshow(weights[layer, head], vmin=0, vmax=1, cmap="viridis")
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+            _label(axes, row_labels if head == 0 else (), column_labels)
+            if head:
+                axes.set_yticks([])
+    _save(figure, path)
+
+
+def _label(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+    if rows:
+        axes.set_yticks(range(len(rows)), rows, fontsize=7)
+    if columns:
+        axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
+
+
+def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str) -> None:
+    """Lines over 1, 2, 3, ..."""
+    figure = _figure(8, 4.5)
+    axes = figure.add_subplot()
+    for name, values in lines.items():
+        axes.plot(range(1, len(values) + 1), values, label=name)
+    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.grid(alpha=0.3)
+    if len(lines) > 1:
+        axes.legend()
+    _save(figure, path)
+
+
+def text_heat_map(
+    values: ArrayLike, row_labels: Sequence[str] = (), column_labels: Sequence[str] = ()
+) -> str:
+    """A matrix as shaded blocks, two characters wide; columns are numbered and named below."""
+    array = np.asarray(values, dtype=np.float64)
+    low, high = float(array.min()), float(array.max())
+    scaled = (array - low) / (high - low) if high > low else np.ones_like(array)
+    shades = np.minimum((scaled * len(_SHADES)).astype(int), len(_SHADES) - 1)
+    margin = max((len(label) for label in row_labels), default=0)
+    lines = []
+    for number, row in enumerate(shades):
+        label = row_labels[number] if row_labels else ""
+        lines.append(f"{label:>{margin}} |" + "".join(_SHADES[shade] * 2 for shade in row) + "|")
+    if column_labels:
+        for number, label in enumerate(column_labels):
+            lines.append(" " * (margin + 2 + 2 * number) + "└ " + label)
+    return "\n".join(lines)
+
+
+def text_curve(values: Sequence[float], *, width: int = 72, height: int = 12) -> str:
+    """A line as characters, with its highest and lowest value at the side."""
+    places = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
+    points = np.asarray(values, dtype=np.float64)[places]
+    low, high = float(points.min()), float(points.max())
+    levels = np.zeros(len(points), dtype=int)
+    if high > low:
+        levels = ((points - low) / (high - low) * (height - 1)).round().astype(int)
+    lines = []
+    for level in reversed(range(height)):
+        value = {height - 1: f"{high:.3g}", 0: f"{low:.3g}"}.get(level, "")
+        lines.append(f"{value:>9} |" + "".join("•" if here == level else " " for here in levels))
+    return "\n".join([*lines, " " * 10 + f"1 ... {len(values)}"])

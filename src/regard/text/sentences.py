@@ -1,0 +1,109 @@
+"""Where a sentence ends, and how a long text falls into pieces that a model can take.
+
+Every function here keeps all characters: the pieces, joined, are the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+# What may stand before a full stop without ending a sentence.
+_ABBREVIATIONS = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "st",
+        "vs",
+        "e.g",
+        "i.e",
+        "fig",
+        "bzw",
+        "z.b",
+        "d.h",
+        "u.a",
+        "ca",
+        "nr",
+        "str",
+        "hr",
+        "fr",
+        "m",
+        "mme",
+        "mlle",
+        "cf",
+    ]
+)
+
+# A stop (with closing quotes or brackets) and then space before what does not look like the middle
+# of a sentence; or a full-width stop, which needs no space.
+_END = re.compile(
+    r"""[.!?…]+["'”’»)\]]*\s+(?=[^\s\Wa-zß-ÿ]|["'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
+)
+
+
+def sentences(text: str) -> list[str]:
+    """The text cut after each sentence end; spaces stay with the sentence before them."""
+    pieces: list[str] = []
+    begin = 0
+    for match in _END.finditer(text):
+        if not _is_abbreviation(text[begin : match.end()]):
+            pieces.append(text[begin : match.end()])
+            begin = match.end()
+    if begin < len(text) or not pieces:
+        pieces.append(text[begin:])
+    return pieces
+
+
+def _is_abbreviation(sentence: str) -> bool:
+    word = sentence.split()[-1]
+    if not word.endswith("."):
+        return False
+    word = word.rstrip(".").lstrip("(\"'“„«[").lower()
+    return word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
+
+
+def pieces_within(text: str, fits: Callable[[str], bool]) -> tuple[list[str], bool]:
+    """The text in pieces that fit: whole sentences, as many as fit into one piece.
+
+    Also tells whether a sentence itself had to be cut, which is worth a notice.
+    """
+    if fits(text):
+        return [text], False
+    pieces: list[str] = []
+    was_cut = False
+    for sentence in sentences(text):
+        if pieces and fits(pieces[-1] + sentence):
+            pieces[-1] += sentence
+        elif fits(sentence):
+            pieces.append(sentence)
+        else:
+            pieces += _cut(sentence, fits)
+            was_cut = True
+    return pieces, was_cut
+
+
+def _cut(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Cut at the last space before the limit, or in a word where there is none."""
+    pieces: list[str] = []
+    while text and not fits(text):
+        end = _longest(text, fits)
+        space = max(text.rfind(mark, 0, end) for mark in " \t，、")
+        end = space + 1 if space > 0 and text[:space].strip() else end
+        pieces.append(text[:end])
+        text = text[end:]
+    return [*pieces, text] if text else pieces
+
+
+def _longest(text: str, fits: Callable[[str], bool]) -> int:
+    """How many characters from the left still fit (at least one), by bisection."""
+    low, high = 1, 2
+    while high < len(text) and fits(text[:high]):
+        low, high = high, high * 2
+    high = min(high, len(text))
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(text[:middle]) else (low, middle)
+    return low

@@ -1,0 +1,175 @@
+"""Text to subword ids and back, with SentencePiece.
+
+By default text survives as it is: nothing is normalised, spaces are kept, and what no subword
+covers is spelled in bytes. NFKC and lower-casing are options, done here and stored with the model
+(SentencePiece's own case folding would also turn "ß" into "ss").
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from regard.errors import ConfigError, DataError, ModelError
+from regard.text.config import TokenizerConfig
+from regard.text.special import SPECIAL
+
+_BYTES = 256
+_MARKS = 4
+
+
+def normalized(text: str, config: TokenizerConfig) -> str:
+    """The text that the ids stand for."""
+    if config.nfkc:
+        text = unicodedata.normalize("NFKC", text)
+    return text.lower() if config.lowercase else text
+
+
+class Tokenizer:
+    """One language's subwords."""
+
+    def __init__(self, model: bytes, config: TokenizerConfig) -> None:
+        self.model = model
+        self.config = config
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are, marks included."""
+        return int(self._processor.vocab_size())
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without start or end."""
+        ids: list[int] = self._processor.encode(normalized(text, self.config))
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; marks give no text."""
+        text: str = self._processor.decode(list(map(int, ids)))
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id looks like, for pictures."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def sample(
+        self, text: str, generator: np.random.Generator, *, candidates: int, temperature: float
+    ) -> list[int]:
+        """One of the `candidates` best ways to cut a text, drawn by their probabilities.
+
+        SentencePiece's own sampler cannot be seeded, so the draw from its n-best is ours.
+        """
+        cuts: list[list[int]] = self._processor.nbest_encode(
+            normalized(text, self.config), nbest_size=candidates
+        )
+        scores = np.array([sum(self._processor.get_score(cut)) for cut in cuts]) / temperature
+        chances = np.exp(scores - scores.max())
+        return cuts[int(generator.choice(len(cuts), p=chances / chances.sum()))]
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of both sides, and how they were made."""
+
+    source: Tokenizer
+    target: Tokenizer
+    config: TokenizerConfig
+
+    def files(self) -> dict[str, bytes]:
+        """The SentencePiece models by file name: one if both sides share it, else two."""
+        if self.config.joint:
+            return {"tokenizer.model": self.source.model}
+        return {"source.model": self.source.model, "target.model": self.target.model}
+
+    @staticmethod
+    def load(folder: Path, config: TokenizerConfig) -> Tokenizers:
+        """Read the files from a folder."""
+        names = ["tokenizer.model"] if config.joint else ["source.model", "target.model"]
+        loaded = [_load(folder / name, config) for name in names]
+        return Tokenizers(loaded[0], loaded[-1], config)
+
+
+def _load(path: Path, config: TokenizerConfig) -> Tokenizer:
+    try:
+        return Tokenizer(path.read_bytes(), config)
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again."
+        ) from None
+    except RuntimeError:
+        raise ModelError(
+            f"{path} is damaged: it is not a SentencePiece model. Copy the whole folder again."
+        ) from None
+
+
+def train_tokenizers(
+    source: Callable[[], Iterable[str]],
+    target: Callable[[], Iterable[str]],
+    config: TokenizerConfig,
+) -> Tokenizers:
+    """Learn subwords from the lines of both sides; each callable starts its lines anew."""
+    if config.joint:
+        tokenizer = _train(_both(source, target), config)
+        return Tokenizers(tokenizer, tokenizer, config)
+    return Tokenizers(_train(source(), config), _train(target(), config), config)
+
+
+def _both(*sides: Callable[[], Iterable[str]]) -> Iterator[str]:
+    for side in sides:
+        yield from side()
+
+
+def _train(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    if config.vocab_size <= _BYTES + _MARKS:
+        raise _too_small(config, _BYTES + _MARKS + 1)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(normalized(line, config) for line in lines),
+            model_writer=model,
+            **_options(config),
+        )
+    except RuntimeError as error:
+        sizes = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+        if sizes:
+            raise _too_small(config, int(sizes[1])) from None
+        raise DataError(
+            f"SentencePiece could not learn subwords from this text: {error}. "
+            "Give more text, or try another --tokenizer."
+        ) from error
+    return Tokenizer(model.getvalue(), config)
+
+
+def _options(config: TokenizerConfig) -> dict[str, Any]:
+    return {
+        "vocab_size": config.vocab_size,
+        "model_type": config.kind,
+        "hard_vocab_limit": False,  # a size that the text does not fill is clipped, not refused
+        "byte_fallback": True,
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+        "pad_id": SPECIAL.pad,
+        "unk_id": SPECIAL.unknown,
+        "bos_id": SPECIAL.start,
+        "eos_id": SPECIAL.end,
+        "input_sentence_size": 4_000_000,  # a sample of a larger corpus is enough
+        "shuffle_input_sentence": True,
+        "num_threads": 2,  # fixed: the sums, and so the subwords, depend on it
+        "minloglevel": 2,
+    }
+
+
+def _too_small(config: TokenizerConfig, minimum: int) -> ConfigError:
+    return ConfigError(
+        f"A vocabulary of {config.vocab_size} is too small for this text: "
+        f"its characters, the 256 bytes and the marks need at least {minimum}. "
+        f"Use --vocab-size {minimum} or more."
+    )

@@ -1,0 +1,1 @@
+"""From a prepared store to a trained model: losses, schedules, step, loop, checkpoints."""

@@ -1,0 +1,109 @@
+"""Checkpoints: everything that a run needs to go on exactly, in one folder each.
+
+    checkpoints/00001000/model.safetensors        the weights
+    checkpoints/00001000/optimizer.safetensors    Adam's memory
+    checkpoints/00001000/progress.json            step, position in the data, what was seen so far
+
+Dropout and data order are functions of seed, step and position, so no random state is stored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.sampling import Position
+from regard.errors import RunError
+from regard.files import whole_folder
+from regard.models.folder import WEIGHTS, put_weights, read_tensors, weights_of, write_tensors
+from regard.training.optimizer import optimizer_tensors, restore_optimizer
+
+OPTIMIZER, PROGRESS = "optimizer.safetensors", "progress.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    position: Position = field(default_factory=Position)
+    target_tokens: int = 0
+    seconds: float = 0.0
+    unreported: tuple[float, float, int] = (0.0, 0.0, 0)  # loss, nll, tokens since the last row
+    best: float | None = None  # the watched validation figure
+    waited: int = 0  # validations since then
+    stopped_early: bool = False
+    regular: bool = True  # on schedule; False where a stop made it
+
+
+def folders(run: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first."""
+    return sorted(p for p in (run / "checkpoints").glob("*") if p.name.isdigit())
+
+
+def save(run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
+    """Write a checkpoint, whole or not at all."""
+    path = run / "checkpoints" / f"{progress.step:08d}"
+    with whole_folder(path) as folder:
+        write_tensors(folder / WEIGHTS, weights_of(model), {})
+        write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
+        (folder / PROGRESS).write_text(json.dumps(dataclasses.asdict(progress), indent=2))
+    return path
+
+
+def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    """Put a checkpoint back into model and optimizer."""
+    progress = read_progress(path)
+    put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
+    restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
+    return progress
+
+
+def read_progress(path: Path) -> Progress:
+    """How far a checkpoint is."""
+    try:
+        tree = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
+        position = Position(**tree.pop("position"))
+        return Progress(position=position, unreported=tuple(tree.pop("unreported")), **tree)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(
+            f"The checkpoint {path} is damaged. Delete that folder, and the same command goes on "
+            "from the one before."
+        ) from None
+
+
+def prune(run: Path, keep: int) -> None:
+    """Remove old regular checkpoints, all that a stop made but the last, and what a kill left."""
+    for leftover in (run / "checkpoints").glob("*.partial"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    paths = folders(run)
+    regular = [path for path in paths if read_progress(path).regular]
+    needed = {*regular[-keep:], paths[-1]}
+    for path in paths:
+        if path not in needed:
+            shutil.rmtree(path)
+
+
+def recent_weights(run: Path, count: int) -> list[dict[str, Tensor]]:
+    """The weights of up to `count` last regular checkpoints."""
+    if count <= 0:
+        return []
+    regular = [path for path in folders(run) if read_progress(path).regular]
+    return [read_tensors(path / WEIGHTS)[0] for path in regular[-count:]]
+
+
+def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights, summed in float64."""
+    assert weights
+    sums = {name: tensor.double() for name, tensor in weights[0].items()}
+    for other in weights[1:]:
+        for name, tensor in other.items():
+            sums[name] = sums[name] + tensor.double()
+    return {name: (total / len(weights)).float() for name, total in sums.items()}

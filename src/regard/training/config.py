@@ -1,0 +1,96 @@
+"""The settings of a whole run, and how they are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from regard.config import Doc, Ge, Le, Settings, Tree, build, merged, override, read_toml
+from regard.data.loader import DataConfig
+from regard.devices import Precision
+from regard.errors import ConfigError
+from regard.models.transformer import TransformerConfig
+from regard.training.presets import PRESETS
+
+ScheduleName = Literal["inverse_sqrt", "cosine", "constant"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig(Settings):
+    """How a model is trained."""
+
+    seed: Annotated[int, Doc("same seed, same run"), Ge(0)] = 1
+    max_steps: Annotated[int, Doc("updates in all"), Ge(1)] = 20000
+    accumulate: Annotated[int, Doc("batches in one update"), Ge(1)] = 1
+    optimizer: Annotated[Literal["adam", "adamw"], Doc("adamw decouples weight decay")] = "adam"
+    learning_rate: Annotated[
+        float | None, Doc("the peak; unset: the paper's (width * warmup_steps)^-0.5"), Ge(0)
+    ] = None
+    schedule: Annotated[ScheduleName, Doc("what follows the linear warm-up")] = "inverse_sqrt"
+    warmup_steps: Annotated[int, Doc("updates until the peak"), Ge(1)] = 4000
+    decay_steps: Annotated[int, Doc("cosine: updates until zero; 0: max_steps"), Ge(0)] = 0
+    beta1: Annotated[float, Doc("Adam's memory of gradients"), Ge(0), Le(1)] = 0.9
+    beta2: Annotated[float, Doc("Adam's memory of their squares"), Ge(0), Le(1)] = 0.98
+    epsilon: Annotated[float, Doc("Adam's guard against division by zero"), Ge(0)] = 1e-9
+    weight_decay: Annotated[float, Doc("pull of the weights towards zero"), Ge(0)] = 0.0
+    clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0)] = 1.0
+    label_smoothing: Annotated[
+        float, Doc("share of the target spread over all words"), Ge(0), Le(0.99)
+    ] = 0.1
+    precision: Annotated[
+        Precision, Doc("of the products; auto: bfloat16 on a GPU, float32 on CPU")
+    ] = "auto"
+    checkpoint_every: Annotated[int, Doc("updates between checkpoints and validations"), Ge(1)] = (
+        1000
+    )
+    keep_checkpoints: Annotated[int, Doc("how many of the last stay on disk"), Ge(1)] = 5
+    average_last: Annotated[
+        int, Doc("validate and publish the mean of so many last checkpoints"), Ge(1)
+    ] = 1
+    validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
+    best_by: Annotated[Literal["loss", "bleu"], Doc("which validation figure is to improve")] = (
+        "loss"
+    )
+    patience: Annotated[
+        int, Doc("stop after so many validations without improvement; 0: never"), Ge(0)
+    ] = 0
+    log_every: Annotated[int, Doc("updates between rows of metrics.jsonl"), Ge(1)] = 20
+    tensorboard: Annotated[bool, Doc("write curves for TensorBoard too")] = True
+
+    def problems(self) -> Iterator[str]:
+        """What contradicts what."""
+        if self.best_by == "bleu" and not self.validate_bleu:
+            yield "best_by is bleu, which needs validate_bleu=true"
+        if self.average_last > self.keep_checkpoints:
+            yield (
+                f"average_last is {self.average_last}, more than the keep_checkpoints "
+                f"{self.keep_checkpoints} that stay on disk"
+            )
+
+
+@dataclass(frozen=True)
+class RunConfig(Settings):
+    """A recipe: what is read, what is trained, how, and where the result goes."""
+
+    out: Annotated[str, Doc("the run folder, relative to the working directory")]
+    data: DataConfig = field(default_factory=DataConfig)
+    model: TransformerConfig = field(default_factory=TransformerConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+def run_config(
+    recipe: Path | None, *, preset: str | None, changes: Tree, assignments: Sequence[str]
+) -> RunConfig:
+    """Settings from a preset, overlaid by a recipe, by options and by --set, in this order."""
+    tree = read_toml(recipe) if recipe else {}
+    name = preset or tree.pop("preset", None)
+    tree.pop("preset", None)
+    if name is not None and name not in PRESETS:
+        raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
+    tree = merged(PRESETS[name] if name else {}, tree)
+    tree = override(merged(tree, changes), assignments)
+    if "out" not in tree:
+        raise ConfigError("Nothing says where the run goes. Use --out, or `out` in the recipe.")
+    return build(RunConfig, tree)

@@ -1,0 +1,57 @@
+"""Adam and AdamW, their rates, and their state as named tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from regard.training import schedules
+from regard.training.config import TrainingConfig
+
+
+def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """PyTorch's own; the rate is set before each step."""
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    return kind(
+        model.parameters(),
+        lr=0.0,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+def learning_rate(step: int, config: TrainingConfig, width: int) -> float:
+    """The rate of an update, counted from 1."""
+    peak = config.learning_rate
+    if peak is None:
+        peak = schedules.paper_peak(width, config.warmup_steps)
+    if config.schedule == "cosine":
+        decay_steps = config.decay_steps or config.max_steps
+        return peak * schedules.cosine(step, config.warmup_steps, decay_steps)
+    shape = {"inverse_sqrt": schedules.inverse_sqrt, "constant": schedules.constant}
+    return peak * shape[config.schedule](step, config.warmup_steps)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's memory, by parameter and entry: nothing that would have to be pickled."""
+    return {
+        f"{name}:{entry}": value
+        for name, parameter in model.named_parameters()
+        for entry, value in optimizer.state[parameter].items()
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
+) -> None:
+    """Put back what `optimizer_tensors` took out."""
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, entry = key.rsplit(":", 1)
+        parameter = parameters[name]
+        # A copy: a tensor read from a file shares its memory with the others of that file.
+        optimizer.state[parameter][entry] = value.to(parameter.device, copy=True)

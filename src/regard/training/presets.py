@@ -1,0 +1,46 @@
+"""Sizes that people ask for by name, each with the training that suits it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # tens of thousands of pairs; trains on two CPU cores
+    "tiny": {
+        "model": {
+            "encoder_layers": 4,
+            "decoder_layers": 4,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 256,
+            "dropout": 0.2,
+            "norm_order": "pre",
+        },
+        "training": {"learning_rate": 2e-3, "warmup_steps": 1000},
+    },
+    # 100,000 to a million pairs; an hour on a small GPU
+    "small": {
+        "model": {
+            "encoder_layers": 6,
+            "decoder_layers": 6,
+            "width": 256,
+            "heads": 4,
+            "feedforward_width": 1024,
+            "dropout": 0.1,
+            "norm_order": "pre",
+        },
+        "data": {"batch_tokens": 8192},
+        "training": {"learning_rate": 1e-3, "warmup_steps": 2000},
+    },
+    # the paper's two models
+    "base": {
+        "model": {"width": 512, "heads": 8, "feedforward_width": 2048, "dropout": 0.1},
+        "data": {"batch_tokens": 25000},
+        "training": {"max_steps": 100_000, "warmup_steps": 4000},
+    },
+    "big": {
+        "model": {"width": 1024, "heads": 16, "feedforward_width": 4096, "dropout": 0.3},
+        "data": {"batch_tokens": 25000},
+        "training": {"max_steps": 300_000, "warmup_steps": 4000},
+    },
+}

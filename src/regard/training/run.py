@@ -1,0 +1,80 @@
+"""A run folder: held by one process, and by one run for ever.
+
+run.json           the settings and the data's fingerprint: what makes it this run
+lock               held while a process works here
+metrics.jsonl      the story so far
+checkpoints/       what the run goes on from
+config.json, ...   a model folder with the best weights so far
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from regard.config import Tree, as_tree, differences
+from regard.data.store import Store
+from regard.errors import RunError
+from regard.files import locked, write_json
+from regard.training.config import RunConfig
+
+RUN = "run.json"
+# What may differ when a run goes on: how long, how often, and where things lie.
+_FREE = (("out",), ("data", "folder"), ("training", "max_steps"), ("training", "checkpoint_every"))
+
+
+@contextmanager
+def held(config: RunConfig, store: Store) -> Iterator[Path]:
+    """The run's folder, locked, and known to be this run's."""
+    out = Path(config.out)
+    _refuse_foreign_folder(out)
+    with locked(out):
+        identity = _identity(config, store)
+        _refuse_other_run(out, identity)
+        write_json(out / RUN, identity)
+        yield out
+
+
+def _identity(config: RunConfig, store: Store) -> Tree:
+    tree: Tree = json.loads(json.dumps(as_tree(config)))
+    return {"format": 1, "settings": tree, "data": store.fingerprint}
+
+
+def _refuse_foreign_folder(out: Path) -> None:
+    if not out.exists() or (out / RUN).is_file():
+        return
+    if not out.is_dir() or any(path.name != "lock" for path in out.iterdir()):
+        raise RunError(
+            f"{out} exists and is not a run folder, so it is left as it is. Choose another --out."
+        )
+
+
+def _refuse_other_run(out: Path, identity: Tree) -> None:
+    path = out / RUN
+    if not path.is_file():
+        return
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        changed = differences(_fixed(old["settings"]), _fixed(identity["settings"]))
+    except (ValueError, KeyError, TypeError):
+        raise RunError(f"{path} is damaged. Choose another --out.") from None
+    if old["data"] != identity["data"]:
+        changed.append("the prepared data has other contents")
+    if changed:
+        raise RunError(
+            f"{out} holds another run: {'; '.join(changed)}. Choose another --out to start a new "
+            "run, or use the old settings to go on."
+        )
+
+
+def _fixed(settings: Tree) -> Tree:
+    """The settings that must not change."""
+    settings = json.loads(json.dumps(settings))
+    for *sections, name in _FREE:
+        table = settings
+        for section in sections:
+            table = table[section]
+        table.pop(name, None)
+    return settings

@@ -1,0 +1,40 @@
+"""How good a model is on sentences that it does not train on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from regard.data.loader import in_order
+from regard.data.store import Part
+from regard.devices import Precision, autocast
+from regard.models.transformer import Transformer
+from regard.training.losses import smoothed_cross_entropy
+
+Bleu = Callable[[Transformer], float]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The figures of one validation."""
+
+    loss: float  # per token, without smoothing
+    bleu: float | None
+
+    def figure(self, name: str) -> float:
+        """The watched one, as a number that should fall."""
+        return self.loss if name == "loss" or self.bleu is None else -self.bleu
+
+
+@torch.inference_mode()
+def validation_loss(model: Transformer, part: Part, *, budget: int, precision: Precision) -> float:
+    """The mean negative log-probability of a token."""
+    device = model.projection.weight.device
+    total, tokens = torch.zeros((), device=device), 0
+    for batch in in_order(part, budget):
+        with autocast(device, precision):
+            total += smoothed_cross_entropy(model(batch.to(device)), 0.0).nll
+        tokens += batch.target_tokens
+    return float(total) / tokens
