@@ -1,4 +1,4 @@
-"""What people see: notices, tables and progress bars, on standard error, so that output is output."""
+"""What people see: notices, tables and bars, on standard error, so that output is output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
 
 @contextmanager
 def counting(total: int | None = None) -> Iterator[Any]:
-    """A function (task, done) that draws a bar for each task, or a count where no total is known."""
+    """A function (task, done) that draws a bar, or a count where no total is known."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}

@@ -1,0 +1,34 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.store import Store
+from toys import write_reversal_store
+
+torch.set_num_threads(1)  # the tests run side by side
+
+
+@pytest.fixture(scope="session")
+def reversal_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A prepared folder of lines and their reversals, with a validation part."""
+    return write_reversal_store(tmp_path_factory.mktemp("reversal"), valid=True)
+
+
+@pytest.fixture(scope="session")
+def unvalidated_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The same without validation."""
+    return write_reversal_store(tmp_path_factory.mktemp("unvalidated"), valid=False)
+
+
+@pytest.fixture(scope="session")
+def multi30k() -> Path:
+    """Real captions, where they lie beside the checkout."""
+    path = Path(__file__).parents[2] / "shared" / "data" / "multi30k"
+    if not path.is_dir():
+        pytest.skip("Multi30k is not beside the checkout")
+    return path

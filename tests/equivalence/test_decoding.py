@@ -1,0 +1,113 @@
+"""Searches agree with each other, with exhaustive search and with scoring."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+
+from regard.data.loader import with_ends
+from regard.data.ragged import Batch, Ragged
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.decoding.greedy import greedy_search
+from regard.decoding.hypothesis import Hypothesis, normalized
+from regard.decoding.rules import Rules
+from regard.decoding.score import scores
+from regard.decoding.search import search
+from regard.text.special import SPECIAL
+from toys import TableModel, pairs, sentences, small_model
+
+CPU = torch.device("cpu")
+
+
+def table_model(seed: int, words: int = 7) -> TableModel:
+    torch.manual_seed(seed)
+    return TableModel(torch.randn(5, words, words) * 2)
+
+
+def firsts(*tokens: int) -> Ragged:
+    return Ragged.of([[token] for token in tokens])
+
+
+def exhaustive(model: TableModel, first: int, limit: int, alpha: float) -> list[Hypothesis]:
+    """All sentences of up to `limit` tokens, best first."""
+    found = []
+    for length in range(limit):
+        for body in product([4, 5, 6], repeat=length):
+            total = model.log_probability(first, [*body, SPECIAL.end])
+            found.append(Hypothesis(list(body), total, normalized(total, length + 1, alpha)))
+    return sorted(found, key=lambda h: -h.score)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_beam_of_everything_is_exhaustive(seed: int, alpha: float) -> None:
+    model = table_model(seed)
+    rules = Rules.of([4, 3], None, CPU)
+    found = beam_search(model, firsts(0, 3), rules, beam_size=200, length_penalty=alpha)
+    for first, limit, hypotheses in zip((0, 3), (4, 3), found, strict=True):
+        expected = exhaustive(model, first, limit, alpha)
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([h.score for h in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_beam_of_one_is_greedy(seed: int) -> None:
+    model, source = small_model(seed), with_ends(sentences(9, seed=seed))
+    rules = Rules.of([12] * 9, None, CPU)
+    narrow = beam_search(model, source, rules, beam_size=1)
+    greedy = greedy_search(model, source, rules)
+    assert [h[0].tokens for h in narrow] == [h.tokens for h in greedy]
+    assert [h[0].score for h in narrow] == pytest.approx([h.score for h in greedy], abs=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_score_is_what_the_search_said(beam_size: int, alpha: float) -> None:
+    model, source = small_model(3), with_ends(sentences(9))
+    config = SearchConfig(beam_size=beam_size, length_penalty=alpha)
+    found = search(model, source, config)
+    batch = Batch(source, with_ends([h[0].tokens for h in found]))
+    given = scores(model, batch, length_penalty=alpha)
+    assert given == pytest.approx([h[0].score for h in found], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+def test_a_sentence_never_sees_its_batch(batch_size: int, method: dict[str, int]) -> None:
+    model, sources = small_model(1), sentences(64, longest=14)
+    config = SearchConfig(**method)  # type: ignore[arg-type]
+    whole = search(model, with_ends(sources), config)
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(batch_size)).tolist()
+    for begin in range(0, 64, batch_size):
+        rows = order[begin : begin + batch_size]
+        part = search(model, with_ends([sources[i] for i in rows]), config)
+        for row, found in zip(rows, part, strict=True):
+            assert found[0].tokens == whole[row][0].tokens
+            assert found[0].score == pytest.approx(whole[row][0].score, abs=1e-5)
+
+
+def test_cached_steps_are_the_uncached_pass() -> None:
+    for changes in ({}, {"norm_order": "pre"}, {"positions": "learned"}):
+        model, batch = small_model(**changes), pairs(6)
+        predictions = model(batch)
+        whole = model.projection(predictions.hidden)
+        lengths = batch.target.lengths
+        inputs = lengths.pad(batch.target.shifted_right(SPECIAL.start).tokens)
+        state, steps = model.start(batch.source), []
+        for tokens in inputs.unbind(1):
+            logits, state = model.step(tokens, state)
+            steps.append(logits)
+        torch.testing.assert_close(lengths.unpad(torch.stack(steps, 1)), whole, atol=1e-5, rtol=0)
+
+
+def test_selected_rows_go_on_as_they_were() -> None:
+    model, source = small_model(), with_ends(sentences(3))
+    rows = torch.tensor([2, 0, 0, 1, 2])
+    state = model.start(source)
+    logits, state = model.step(torch.tensor([2, 2, 2]), state)
+    plain, _ = model.step(torch.tensor([5, 6, 7]), state)
+    chosen, _ = model.step(torch.tensor([5, 6, 7])[rows], state.select(rows))
+    torch.testing.assert_close(chosen, plain[rows], atol=1e-5, rtol=0)

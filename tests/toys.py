@@ -1,0 +1,153 @@
+"""Small models, batches and corpora that several tests use."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.config import build, merged
+from regard.data.doctor import DoctorConfig
+from regard.data.loader import with_ends
+from regard.data.prepare import Files, prepare
+from regard.data.ragged import Batch, Ragged
+from regard.data.store import Store
+from regard.models.protocol import Vocabulary
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.text.config import TokenizerConfig
+from regard.training.config import RunConfig
+
+WORDS = 40
+
+
+def small_model(seed: int = 0, **changes: Any) -> Transformer:
+    """A Transformer with random weights that are far from uniform, in evaluation mode."""
+    torch.manual_seed(seed)
+    sizes = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4}
+    config = build(TransformerConfig, {**sizes, "feedforward_width": 48, "dropout": 0.0, **changes})
+    model = Transformer(config, Vocabulary(WORDS, WORDS)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def sentences(count: int, *, seed: int = 0, longest: int = 9) -> list[list[int]]:
+    """Random sentences of unequal length."""
+    draw = random.Random(seed)
+    return [
+        [draw.randrange(4, WORDS) for _ in range(draw.randint(1, longest))] for _ in range(count)
+    ]
+
+
+def pairs(count: int, *, seed: int = 0) -> Batch:
+    """A batch of random pairs."""
+    source, target = sentences(count, seed=seed), sentences(count, seed=seed + 1)
+    return Batch(with_ends(source), with_ends(target))
+
+
+@dataclass(frozen=True)
+class TableState:
+    """All that a table model remembers: how many tokens each row has read."""
+
+    sources: Tensor
+    length: int
+
+    def select(self, rows: Tensor) -> TableState:
+        return TableState(self.sources[rows], self.length)
+
+
+class TableModel:
+    """A model that anybody can follow by hand: the next word depends on place and last word only.
+
+    `table[place, last word]` holds the logits of the next word; a source moves the places.
+    """
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
+
+    def start(self, source: Ragged) -> TableState:
+        return TableState(source.tokens[source.lengths.offsets[:-1].long()], 0)
+
+    def first_tokens(self, rows: int) -> Tensor:
+        return torch.full((rows,), 2)
+
+    def step(self, tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
+        places = (state.length + state.sources) % len(self.table)
+        return self.table[places, tokens], TableState(state.sources, state.length + 1)
+
+    def log_probability(self, first: int, tokens: Sequence[int]) -> float:
+        """Of a sentence with its end mark, by the definition."""
+        total, last = 0.0, 2
+        for place, token in enumerate(tokens):
+            row = self.table[(place + first) % len(self.table), last].log_softmax(-1)
+            total, last = total + float(row[token]), token
+        return total
+
+
+def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") -> Store:
+    """Lines of a few letters and the same letters backwards, prepared."""
+    draw = random.Random(5)
+    lines = [" ".join(draw.choices("abcdefghij", k=draw.randint(2, 7))) for _ in range(400)]
+    parts = {"train": lines[:350], "valid": lines[350:]} if valid else {"train": lines}
+    files = {}
+    for name, part in parts.items():
+        source, target = folder / f"{name}.source", folder / f"{name}.target"
+        source.write_text("".join(line + "\n" for line in part))
+        target.write_text("".join(line[::-1] + "\n" for line in part))
+        files[name] = Files(source, target)
+    prepare(
+        files,
+        folder / "prepared",
+        tokenizer=build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 300}),
+        doctor=DoctorConfig(skip_copied=False),
+        languages=("xx", "yy"),
+    )
+    return Store(folder / "prepared")
+
+
+def small_run(out: Path, store: Store, **training: Any) -> RunConfig:
+    """The settings of a run of a few quick steps, with dropout."""
+    tree = {
+        "out": str(out),
+        "data": {"folder": str(store.folder), "batch_tokens": 300},
+        "model": {
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "width": 16,
+            "heads": 2,
+            "feedforward_width": 24,
+            "dropout": 0.2,
+        },
+        "training": {
+            "max_steps": 20,
+            "warmup_steps": 5,
+            "learning_rate": 0.01,
+            "checkpoint_every": 5,
+            "log_every": 4,
+            "tensorboard": False,
+        },
+    }
+    return build(RunConfig, merged(tree, {"training": training}))
+
+
+class Silent:
+    """A watcher that only remembers."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.began_at: int | None = None
+
+    def begin(self, step: int, max_steps: int) -> None:
+        self.began_at = step
+
+    def step(self, step: int) -> None:
+        pass
+
+    def row(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
