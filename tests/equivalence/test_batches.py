@@ -17,7 +17,7 @@ from toys import pairs, sentences, small_model
 
 
 def logits(batch: Batch, **changes: str) -> Tensor:
-    model = small_model(**changes)
+    model = small_model(0, **changes)
     return model.projection(model(batch).hidden)
 
 

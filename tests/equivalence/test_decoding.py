@@ -91,7 +91,7 @@ def test_a_sentence_never_sees_its_batch(batch_size: int, method: dict[str, int]
 
 def test_cached_steps_are_the_uncached_pass() -> None:
     for changes in ({}, {"norm_order": "pre"}, {"positions": "learned"}):
-        model, batch = small_model(**changes), pairs(6)
+        model, batch = small_model(0, **changes), pairs(6)
         predictions = model(batch)
         whole = model.projection(predictions.hidden)
         lengths = batch.target.lengths
@@ -107,7 +107,7 @@ def test_selected_rows_go_on_as_they_were() -> None:
     model, source = small_model(), with_ends(sentences(3))
     rows = torch.tensor([2, 0, 0, 1, 2])
     state = model.start(source)
-    logits, state = model.step(torch.tensor([2, 2, 2]), state)
+    _, state = model.step(torch.tensor([2, 2, 2]), state)
     plain, _ = model.step(torch.tensor([5, 6, 7]), state)
     chosen, _ = model.step(torch.tensor([5, 6, 7])[rows], state.select(rows))
     torch.testing.assert_close(chosen, plain[rows], atol=1e-5, rtol=0)

@@ -72,9 +72,7 @@ def prepare(
     sizes = done.description["vocabulary"]
     for side in ("source", "target"):
         if sizes[side] < vocab_size:
-            say(
-                f"The text gives {sizes[side]} subwords ({side}), fewer than the {vocab_size} asked."
-            )
+            say(f"The text gives only {sizes[side]} subwords ({side}).")
     say(f"Prepared in {out}. Next: regard train --preset small --data {out} --out runs/NAME")
 
 

@@ -40,8 +40,9 @@ def kept_top_p(log_probs: Tensor, p: float) -> Tensor:
     if p >= 1.0:
         return log_probs
     ordered, places = log_probs.softmax(-1).sort(dim=-1, descending=True)
-    before = ordered.cumsum(-1) - ordered  # the first always stays
-    dropped = torch.zeros_like(before, dtype=torch.bool).scatter(-1, places, before >= p)
+    before = ordered.cumsum(-1) - ordered
+    enough = (before >= p) & (before > 0)  # the likeliest always stays
+    dropped = torch.zeros_like(enough).scatter(-1, places, enough)
     return log_probs.masked_fill(dropped, -torch.inf)
 
 

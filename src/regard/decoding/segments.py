@@ -73,8 +73,8 @@ def joined(parts: Sequence[Segment], translations: Sequence[str]) -> str:
     """The translated text; `translations` has one entry for each part, empty for empty ones."""
     text = ""
     for number, (part, translation) in enumerate(zip(parts, translations, strict=True)):
-        last = number + 1 == len(parts)
-        after = part.after if last or not part.text else _between(part.after, translation)
+        goes_on = part.text and number + 1 < len(parts) and parts[number + 1].text
+        after = _between(part.after, translation) if goes_on else part.after
         text += part.before + translation + after
     return text
 

@@ -28,7 +28,7 @@ def evaluate(
     metrics = [
         BLEU(lowercase=lowercase, tokenize=tokenize),
         CHRF(lowercase=lowercase),
-        TER(case_sensitive=not lowercase),
+        TER(),  # sacrebleu counts it without case, and its signature says so
     ]
     results = []
     for metric in metrics:

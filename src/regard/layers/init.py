@@ -5,16 +5,18 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.attention.multihead import CrossAttention, SelfAttention
+from regard.layers.embedding import Projection
 
 
 def initialize(model: nn.Module) -> None:
-    """Linear layers after Glorot, biases zero, embeddings N(0, 1) once scaled by sqrt(width)."""
+    """Linear layers after Glorot, biases zero, tables N(0, 1) once scaled by sqrt(width)."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
             nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+        elif isinstance(module, nn.Embedding | Projection):
+            # A projection that shares its table with an embedding begins as that one would.
+            nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5)
     for module in model.modules():
         # One product makes queries, keys and values; each begins as it would alone.
         if isinstance(module, SelfAttention):

@@ -1,0 +1,132 @@
+"""Text in, text out, with a model that has learned to reverse letters."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.data.store import Store
+from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.translator import Translator
+from regard.errors import ConfigError, DataError
+from regard.training.loop import train
+from toys import Silent, small_run
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Translator:
+    """A model that has seen single lines of two to seven letters, and knows a little."""
+    out = tmp_path_factory.mktemp("run") / "reversal"
+    config = small_run(out, reversal_store, max_steps=60, checkpoint_every=60)
+    train(config, reversal_store, torch.device("cpu"), watcher=Silent())
+    return regard.load(out)
+
+
+def test_keywords_are_the_fields_of_the_config() -> None:
+    fields = {field.name for field in dataclasses.fields(SearchConfig)}
+    assert set(get_type_hints(SearchKeywords)) == fields
+
+
+def test_every_text_gets_its_translation_in_order(translator: Translator) -> None:
+    texts = ["a b c", "", "d e", "a b c", " f g h i "]
+    found = translator.translate(texts)
+    assert [t.source for t in found] == texts
+    assert found[0] == found[3]
+    assert found[1].text == ""
+    assert found[4].text[0] == found[4].text[-1] == " "
+    assert all(t.score < 0 for t in found if t.source)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+def test_texts_do_not_depend_on_the_batch(translator: Translator, batch_size: int) -> None:
+    texts = [" ".join("abcdefghij"[i % 7 : i % 7 + 1 + i % 5]) for i in range(30)]
+    expected = [t.text for t in translator.translate(texts, beam_size=3)]
+    found = translator.translate(texts[::-1], beam_size=3, batch_size=batch_size)
+    assert [t.text for t in found][::-1] == expected
+
+
+def test_alternatives_are_the_next_best(translator: Translator) -> None:
+    [found] = translator.translate(["a b c"], beam_size=4, top_beams=3)
+    ranked = [(found.text, found.score), *((a.text, a.score) for a in found.alternatives)]
+    assert len({text for text, _ in ranked}) == 3
+    assert [score for _, score in ranked] == sorted((s for _, s in ranked), reverse=True)
+
+
+def test_score_is_the_searchs(translator: Translator) -> None:
+    texts = ["a b c", "d e", "f g h i j"]
+    found = translator.translate(texts, length_penalty=0.5)
+    given = translator.score(texts, [t.text for t in found], length_penalty=0.5)
+    assert given == pytest.approx([t.score for t in found], abs=1e-5)
+
+
+def test_attention_has_a_row_for_each_written_token(translator: Translator) -> None:
+    [found] = translator.translate(["a b c"], attention=True)
+    seen = found.attention
+    assert seen is not None
+    assert seen.cross.shape == (1, 2, len(seen.target), len(seen.source))
+    np.testing.assert_allclose(seen.cross.sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(seen.encoder.sum(-1), 1, atol=1e-5)
+    assert np.triu(seen.decoder[0, 0], 1).max() == 0
+
+
+def test_attention_of_two_lines_does_not_mix_them(translator: Translator) -> None:
+    [found] = translator.translate(["a b\nc d"], attention=True)
+    alone = translator.translate(["a b", "c d"], attention=True)
+    assert found.attention is not None
+    assert alone[0].attention is not None
+    height, width = alone[0].attention.cross.shape[2:]
+    assert found.attention.cross[:, :, :height, width:].max() == 0
+    np.testing.assert_allclose(
+        found.attention.cross[:, :, :height, :width], alone[0].attention.cross, atol=1e-5
+    )
+
+
+def test_lines_of_a_text_are_translated_each(translator: Translator) -> None:
+    [whole] = translator.translate(["a b c\n\nd e\u2028f g"])
+    lines = [t.text for t in translator.translate(["a b c", "d e", "f g"])]
+    assert whole.text == f"{lines[0]}\n\n{lines[1]}\u2028{lines[2]}"
+
+
+def test_a_line_over_the_limit_gives_a_notice(translator: Translator) -> None:
+    notices: list[str] = []
+    translator.translate(["a b", " ".join("abcdefghij" * 3)], notice=notices.append)
+    assert len(notices) == 1
+    assert notices[0].startswith("Line 2 ")
+
+
+def test_a_forced_beginning_begins_the_translation(translator: Translator) -> None:
+    found = translator.translate(["a b c", "d e"], prefixes=["j j", ""])
+    free = translator.translate(["d e"])
+    assert found[0].text.startswith("j j")
+    assert found[1].text == free[0].text
+
+
+def test_odd_input_is_survived(translator: Translator) -> None:
+    for text in ["🙂", "x" * 500, "\0", "\ufeff", "12345", "<s> </s>", "▁"]:
+        assert isinstance(translator.translate([text])[0].text, str)
+
+
+def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="list of texts"):
+        translator.translate("a b c")
+    with pytest.raises(ConfigError, match=r"top_beams is 6.*beam_size 5"):
+        translator.translate(["a"], top_beams=6)
+    with pytest.raises(DataError, match="2 sources and 1 targets"):
+        translator.score(["a", "b"], ["c"])
+
+
+def test_a_model_folder_alone_is_enough(translator: Translator, tmp_path: Path) -> None:
+    from regard.models.folder import WEIGHTS, weights_of, write_tensors
+
+    write_tensors(tmp_path / WEIGHTS, weights_of(translator.model), {})
+    translator.folder.write(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"config.json", "tokenizer.model", WEIGHTS}
+    again = regard.load(tmp_path)
+    assert again.translate(["a b c"]) == translator.translate(["a b c"])
+    assert again.folder.languages == {"source": "xx", "target": "yy"}

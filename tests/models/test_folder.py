@@ -1,0 +1,101 @@
+"""A model folder is complete, or a sentence says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.store import Store
+from regard.errors import ConfigError, ModelError
+from regard.models.folder import WEIGHTS, ModelFolder, load_model, weights_of, write_tensors
+from regard.models.protocol import Vocabulary
+from regard.models.transformer import Transformer, TransformerConfig
+
+CPU = torch.device("cpu")
+CONFIG = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, width=16, heads=2, feedforward_width=24
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, reversal_store: Store) -> Path:
+    description = ModelFolder.for_store(CONFIG, reversal_store)
+    write_tensors(tmp_path / WEIGHTS, weights_of(description.model()), {})
+    description.write(tmp_path)
+    return tmp_path
+
+
+def test_what_was_written_is_read(folder: Path, reversal_store: Store) -> None:
+    description, model = load_model(folder, CPU)
+    assert description.config == CONFIG
+    assert description.seen.longest_source == 7
+    _, same = load_model(folder, CPU)
+    for name, tensor in weights_of(model).items():
+        assert torch.equal(tensor, weights_of(same)[name])
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.model", WEIGHTS])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        load_model(folder, CPU)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.model", WEIGHTS])
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_truncated_file_is_named(folder: Path, name: str, size: int) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ModelError, match=name):
+        load_model(folder, CPU)
+
+
+def test_weights_of_another_model_are_refused(folder: Path, reversal_store: Store) -> None:
+    other = TransformerConfig(
+        encoder_layers=2, decoder_layers=1, width=16, heads=2, feedforward_width=24
+    )
+    ModelFolder.for_store(other, reversal_store).write(folder)
+    with pytest.raises(ModelError, match=r"lacks weights \(encoder.blocks.1"):
+        load_model(folder, CPU)
+
+
+def test_a_later_format_is_refused(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+    with pytest.raises(ModelError, match="format"):
+        load_model(folder, CPU)
+
+
+def test_no_folder_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="There is no model folder"):
+        load_model(tmp_path / "nowhere", CPU)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"heads is 6.*width 32.*take 4 heads, or a width of 36"):
+        TransformerConfig(width=32, heads=6)
+
+
+def test_one_table_for_two_vocabularies_is_refused() -> None:
+    with pytest.raises(ConfigError, match="tied_embeddings=decoder"):
+        Transformer(CONFIG, Vocabulary(30, 40))
+
+
+@pytest.mark.parametrize(("tied", "tables"), [("all", 1), ("decoder", 2), ("none", 3)])
+def test_tied_tables_are_one_parameter(tied: str, tables: int) -> None:
+    config = TransformerConfig(width=16, heads=2, tied_embeddings=tied)  # type: ignore[arg-type]
+    model = Transformer(config, Vocabulary(30, 30))
+    shapes = [tuple(p.shape) for p in model.parameters()]
+    assert shapes.count((30, 16)) == tables
+    assert float(model.projection.weight.detach().std()) == pytest.approx(16**-0.5, rel=0.2)
+
+
+def test_learned_positions_say_when_they_end() -> None:
+    from toys import pairs, small_model
+
+    model = small_model(positions="learned", max_positions=5)
+    with pytest.raises(ConfigError, match=r"the 5 that\s+this model learned"):
+        model(pairs(4))

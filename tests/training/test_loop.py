@@ -1,0 +1,196 @@
+"""What a run writes, refuses and survives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.config import as_tree, build, merged
+from regard.data.store import Store
+from regard.errors import DivergedError, RunError
+from regard.files import locked
+from regard.models.folder import WEIGHTS, load_model, read_tensors
+from regard.models.protocol import Predictions
+from regard.training.checkpoint import average, folders
+from regard.training.config import RunConfig
+from regard.training.loop import train
+from regard.training.losses import Loss, smoothed_cross_entropy
+from regard.training.record import Record, read_metrics
+from toys import Silent, small_run
+
+CPU = torch.device("cpu")
+
+
+def run(config: RunConfig, store: Store) -> Silent:
+    watcher = Silent()
+    train(config, store, CPU, watcher=watcher)
+    return watcher
+
+
+def test_metrics_tell_the_story(tmp_path: Path, reversal_store: Store) -> None:
+    run(small_run(tmp_path, reversal_store), reversal_store)
+    rows = read_metrics(tmp_path)
+    training = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in training] == [4, 8, 12, 16, 20]
+    wanted = {"step", "loss", "learning_rate", "target_tokens", "tokens_per_second", "seconds"}
+    assert all(wanted <= row.keys() for row in training)
+    for name in ("target_tokens", "seconds"):
+        values = [row[name] for row in training]
+        assert values == sorted(values)
+    assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
+
+
+def test_the_best_weights_by_validation_are_published(
+    tmp_path: Path, reversal_store: Store
+) -> None:
+    run(small_run(tmp_path, reversal_store, learning_rate=0.2), reversal_store)
+    rows = [row for row in read_metrics(tmp_path) if "valid_loss" in row]
+    best = min(rows, key=lambda row: float(row["valid_loss"]))
+    tensors, notes = read_tensors(tmp_path / WEIGHTS)
+    assert int(notes["step"]) == best["step"]
+    saved = read_tensors(tmp_path / "checkpoints" / f"{best['step']:08d}" / WEIGHTS)[0]
+    assert all(torch.equal(tensors[name], saved[name]) for name in saved)
+
+
+def test_without_validation_the_last_weights_count(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    run(small_run(tmp_path, unvalidated_store, max_steps=7), unvalidated_store)
+    assert read_tensors(tmp_path / WEIGHTS)[1]["step"] == "7"
+    assert not any("valid_loss" in row for row in read_metrics(tmp_path))
+    load_model(tmp_path, CPU)
+
+
+def test_averaged_weights_are_the_mean_of_the_last_checkpoints(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    run(small_run(tmp_path, unvalidated_store, average_last=3), unvalidated_store)
+    published = read_tensors(tmp_path / WEIGHTS)[0]
+    last = [read_tensors(path / WEIGHTS)[0] for path in folders(tmp_path)[-3:]]
+    for name, tensor in published.items():
+        mean = torch.stack([weights[name] for weights in last]).double().mean(0)
+        torch.testing.assert_close(tensor.double(), mean, atol=1e-7, rtol=1e-6)
+
+
+def test_average_is_the_mean() -> None:
+    found = average([{"w": torch.tensor([1.0, 5.0])}, {"w": torch.tensor([2.0, 6.0])}])
+    assert found["w"].tolist() == [1.5, 5.5]
+
+
+def test_old_checkpoints_go(tmp_path: Path, unvalidated_store: Store) -> None:
+    run(small_run(tmp_path, unvalidated_store, keep_checkpoints=2), unvalidated_store)
+    assert [path.name for path in folders(tmp_path)] == ["00000015", "00000020"]
+
+
+def test_early_stopping_waits_for_its_patience(tmp_path: Path, reversal_store: Store) -> None:
+    config = small_run(
+        tmp_path, reversal_store, max_steps=100, checkpoint_every=2, patience=3, learning_rate=0.0
+    )
+    watcher = Silent()
+    progress = train(config, reversal_store, CPU, watcher=watcher)
+    assert (progress.step, progress.waited, progress.stopped_early) == (8, 3, True)
+    assert train(config, reversal_store, CPU, watcher=watcher).step == 8
+
+
+def test_a_finished_run_does_nothing(tmp_path: Path, unvalidated_store: Store) -> None:
+    config = small_run(tmp_path, unvalidated_store)
+    run(config, unvalidated_store)
+    before = (tmp_path / WEIGHTS).stat().st_mtime_ns
+    assert run(config, unvalidated_store).rows == []
+    assert (tmp_path / WEIGHTS).stat().st_mtime_ns == before
+
+
+def test_a_loss_that_is_no_number_names_the_last_good_checkpoint(
+    tmp_path: Path, unvalidated_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def poisoned(predictions: Predictions, smoothing: float) -> Loss:
+        nonlocal calls
+        calls += 1
+        loss = smoothed_cross_entropy(predictions, smoothing)
+        factor = float("nan") if calls > 11 else 1.0
+        return Loss(loss.total * factor, loss.nll * factor)
+
+    monkeypatch.setattr("regard.training.step.smoothed_cross_entropy", poisoned)
+    with pytest.raises(DivergedError, match=r"last good checkpoint is .*00000010"):
+        run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+    assert DivergedError.exit_status == 1
+    weights = read_tensors(folders(tmp_path)[-1] / WEIGHTS)[0]
+    assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"training": {"seed": 2}}, r"training.seed: 1 -> 2"),
+        ({"model": {"width": 32}}, r"model.width: 16 -> 32"),
+        ({"data": {"batch_tokens": 200}}, r"data.batch_tokens: 300 -> 200"),
+    ],
+)
+def test_another_run_is_refused_with_the_difference(
+    tmp_path: Path, unvalidated_store: Store, change: dict[str, Any], named: str
+) -> None:
+    config = small_run(tmp_path, unvalidated_store, max_steps=2)
+    run(config, unvalidated_store)
+    other = build(RunConfig, merged(as_tree(config), change))
+    with pytest.raises(RunError, match=named):
+        run(other, unvalidated_store)
+
+
+def test_other_data_is_another_run(
+    tmp_path: Path, unvalidated_store: Store, reversal_store: Store
+) -> None:
+    run(small_run(tmp_path, unvalidated_store, max_steps=2), unvalidated_store)
+    with pytest.raises(RunError, match="other contents"):
+        run(small_run(tmp_path, reversal_store, max_steps=2), reversal_store)
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path: Path, unvalidated_store: Store) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="not a run folder"):
+        run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_live_run_holds_its_folder(tmp_path: Path, unvalidated_store: Store) -> None:
+    code = (
+        "import sys; from pathlib import Path; from regard.files import locked\n"
+        "with locked(Path(sys.argv[1])): print('held', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match=f"in use by another process .*{other.pid}"):
+            run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+        other.communicate("\n")
+    with locked(tmp_path):
+        pass
+
+
+def test_metrics_are_cut_back_to_the_resumed_step(tmp_path: Path) -> None:
+    with Record(tmp_path, 0, tensorboard=False) as record:
+        for step in (1, 2, 3):
+            record.add({"step": step})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "lo')  # a kill in the middle of a line
+    with Record(tmp_path, 2, tensorboard=False) as record:
+        record.add({"step": 3, "again": True})
+    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}, {"step": 3, "again": True}]
+
+
+def test_tensorboard_gets_the_same_figures(tmp_path: Path) -> None:
+    with Record(tmp_path, 0, tensorboard=True) as record:
+        record.add({"step": 1, "loss": 2.5})
+    [events] = (tmp_path / "tensorboard").iterdir()
+    assert b"loss" in events.read_bytes()

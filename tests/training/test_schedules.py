@@ -1,0 +1,41 @@
+"""Learning rates, against their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.training import schedules
+from regard.training.config import TrainingConfig
+from regard.training.optimizer import learning_rate
+
+steps = st.integers(1, 10**6)
+
+
+@given(steps, st.integers(1, 10**5), st.integers(1, 2048))
+def test_the_default_is_the_papers(step: int, warmup: int, width: int) -> None:
+    config = TrainingConfig(warmup_steps=warmup)
+    expected = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    assert learning_rate(step, config, width) == pytest.approx(expected, rel=1e-9)
+
+
+@given(steps, st.integers(1, 10**5))
+def test_warm_up_is_linear(step: int, warmup: int) -> None:
+    for shape in (
+        schedules.inverse_sqrt(step, warmup),
+        schedules.constant(step, warmup),
+        schedules.cosine(step, warmup, 2 * 10**6),
+    ):
+        if step <= warmup:
+            assert shape == pytest.approx(step / warmup)
+        assert 0 <= shape <= 1
+
+
+def test_cosine_is_half_a_wave_down_to_zero() -> None:
+    assert schedules.cosine(100, 100, 1100) == 1
+    assert schedules.cosine(600, 100, 1100) == pytest.approx(0.5)
+    assert schedules.cosine(350, 100, 1100) == pytest.approx(0.5 + math.cos(math.pi / 4) / 2)
+    assert schedules.cosine(1100, 100, 1100) == schedules.cosine(5000, 100, 1100) == 0
