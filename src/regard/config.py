@@ -83,10 +83,7 @@ class Settings:
 
     def _out_of_bounds(self) -> Iterator[str]:
         for setting in settings_of(type(self)):
-            value = getattr(self, setting.name)
-            for bound in setting.bounds:
-                if value is not None and not bound.holds(value):
-                    yield f"{setting.name} is {value}, and must be {bound}"
+            yield from setting.out_of_bounds(getattr(self, setting.name))
 
 
 @dataclass(frozen=True)
@@ -103,6 +100,12 @@ class Setting:
     def kind(self) -> str:
         """The type in words: "int", "a | b"."""
         return _kind(self.type)
+
+    def out_of_bounds(self, value: Any) -> Iterator[str]:
+        """Each bound that a value does not keep."""
+        for bound in self.bounds:
+            if value is not None and not bound.holds(value):
+                yield f"{self.name} is {value}, and must be {bound}"
 
 
 def settings_of(cls: type[Settings]) -> tuple[Setting, ...]:
@@ -154,7 +157,8 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]
     values: Tree = {}
     for name, setting in known.items():
         if name in tree:
-            values[name] = _convert(setting.type, tree[name], path + name, problems)
+            value = values[name] = _convert(setting.type, tree[name], path + name, problems)
+            problems += [path + problem for problem in setting.out_of_bounds(value)]
         elif setting.default is dataclasses.MISSING:
             problems.append(f"{path}{name} is missing")
     if len(problems) > before:

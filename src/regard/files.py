@@ -41,7 +41,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder; when the block ends well, it becomes `path` in one step."""
-    temporary = path.with_name(path.name + _TEMPORARY)
+    place = path.resolve()  # a link to a folder stays a link
+    temporary = place.with_name(place.name + _TEMPORARY)
     with explained(path):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
@@ -50,8 +51,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
             for file in temporary.rglob("*"):
                 _flush(file)
             _flush(temporary)
-            _put_in_place(temporary, path)
-            _flush(path.parent)
+            _put_in_place(temporary, place)
+            _flush(place.parent)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -59,13 +60,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def _put_in_place(temporary: Path, path: Path) -> None:
     """Rename; a folder in the way steps aside first, since a folder cannot replace a full one."""
-    if not path.exists():
-        temporary.rename(path)
-        return
     old = path.with_name(path.name + ".old" + _TEMPORARY)
-    shutil.rmtree(old, ignore_errors=True)
-    path.rename(old)
-    temporary.rename(path)
+    if path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        path.rename(old)
+    try:
+        temporary.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 

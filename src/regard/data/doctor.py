@@ -91,7 +91,7 @@ def examined(
             yield number, first, second
     report.pairs = min(counts)
     if counts[0] != counts[1]:
-        report.errors.append(unequal(source, counts[0], target, counts[1]))
+        report.errors.insert(0, unequal(source, counts[0], target, counts[1]))
 
 
 def _repaired(line: bytes, path: Path, number: int, report: Report) -> str | None:

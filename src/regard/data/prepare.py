@@ -16,6 +16,7 @@ from regard.text.sentences import sentences
 from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 Progress = Callable[[str, int], None]
+_OURS = ("store.json", ".ids", ".offsets", ".model")
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,18 @@ def prepare(
 
 
 def _refuse_foreign_folder(out: Path) -> None:
-    if out.is_file() or (
-        out.is_dir() and any(out.iterdir()) and not (out / "store.json").is_file()
-    ):
+    """Since the whole folder is replaced, nothing may be in it but what was prepared before."""
+    names = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    foreign = [name for name in names if not name.endswith(_OURS)]
+    if out.is_file() or foreign or (names and "store.json" not in names):
+        example = f" (it holds {foreign[0]})" if foreign else ""
         raise StorageError(
-            f"{out} exists and is not a prepared folder, so it is left as it is. "
+            f"{out} exists and is not a prepared folder{example}, so it is left as it is. "
             "Choose another --out."
+        )
+    if Path.cwd().is_relative_to(out.resolve()):
+        raise StorageError(
+            f"{out} is the folder that this runs in, and cannot be replaced. Choose another --out."
         )
 
 

@@ -33,7 +33,7 @@ def epoch_batches(
     are sorted, so that the same sentences do not meet in every epoch.
     """
     generator = np.random.default_rng([seed, epoch])
-    jitter = generator.random((2, len(target)))
+    jitter = 2 * generator.random((2, len(target)))  # below 1, it would move no whole number
     order = np.lexsort((source + jitter[0], np.floor(target + jitter[1])))
     batches = fill(source[order], target[order], budget)
     generator.shuffle(batches)

@@ -38,10 +38,12 @@ _ABBREVIATIONS = frozenset(
 )
 
 # A stop (with closing quotes or brackets) and then space before what does not look like the middle
-# of a sentence; or a full-width stop, which needs no space.
+# of a sentence; or a full-width stop, which needs no space. (Begun at the first stop of a row only:
+# a line of a megabyte of dots would take hours otherwise.)
 _END = re.compile(
-    r"""[.!?…]+["'”’»)\]]*\s+(?=[^\s\Wa-zß-ÿ]|["'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
+    r"""(?<![.!?…])[.!?…]+["'”’»)\]]*\s+(?=[^\s\Wa-zß-ÿ]|["'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
 )
+_LAST_WORD = 20  # characters to look back for an abbreviation; all are shorter
 
 
 def sentences(text: str) -> list[str]:
@@ -49,7 +51,7 @@ def sentences(text: str) -> list[str]:
     pieces: list[str] = []
     begin = 0
     for match in _END.finditer(text):
-        if not _is_abbreviation(text[begin : match.end()]):
+        if not _is_abbreviation(text[max(begin, match.start() - _LAST_WORD) : match.end()]):
             pieces.append(text[begin : match.end()])
             begin = match.end()
     if begin < len(text) or not pieces:
@@ -88,21 +90,23 @@ def pieces_within(text: str, fits: Callable[[str], bool]) -> tuple[list[str], bo
 def _cut(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Cut at the last space before the limit, or in a word where there is none."""
     pieces: list[str] = []
-    while text and not fits(text):
+    while text:
         end = _longest(text, fits)
-        space = max(text.rfind(mark, 0, end) for mark in " \t，、")
-        end = space + 1 if space > 0 and text[:space].strip() else end
+        if end < len(text):
+            space = max(text.rfind(mark, 0, end) for mark in " \t，、")
+            end = space + 1 if space > 0 and text[:space].strip() else end
         pieces.append(text[:end])
         text = text[end:]
-    return [*pieces, text] if text else pieces
+    return pieces
 
 
 def _longest(text: str, fits: Callable[[str], bool]) -> int:
     """How many characters from the left still fit (at least one), by bisection."""
     low, high = 1, 2
-    while high < len(text) and fits(text[:high]):
+    while fits(text[:high]):
+        if high >= len(text):
+            return len(text)
         low, high = high, high * 2
-    high = min(high, len(text))
     while low + 1 < high:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(text[:middle]) else (low, middle)

@@ -22,8 +22,8 @@ from regard.errors import ConfigError, DataError, ModelError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
 
-_BYTES = 256
-_MARKS = 4
+_SMALLEST = 256 + 4 + 1  # the bytes, the marks, and something
+_SPACE = "▁"  # what SentencePiece writes for a space, and before each text
 
 
 def normalized(text: str, config: TokenizerConfig) -> str:
@@ -39,7 +39,8 @@ class Tokenizer:
     def __init__(self, model: bytes, config: TokenizerConfig) -> None:
         self.model = model
         self.config = config
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._processor = sentencepiece.SentencePieceProcessor()
+        self._processor.LoadFromSerializedProto(model)  # refuses an empty model, too
 
     @property
     def vocab_size(self) -> int:
@@ -53,8 +54,12 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; marks give no text."""
-        text: str = self._processor.decode(list(map(int, ids)))
-        return text
+        ids = list(map(int, ids))
+        text: str = self._processor.decode(ids)
+        # Where no subword covers a space, its mark is spelled in bytes, and comes back as it is.
+        if ids and self._processor.is_byte(ids[0]):
+            text = text.removeprefix(_SPACE)
+        return text.replace(_SPACE, " ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each id looks like, for pictures."""
@@ -116,10 +121,13 @@ def train_tokenizers(
     config: TokenizerConfig,
 ) -> Tokenizers:
     """Learn subwords from the lines of both sides; each callable starts its lines anew."""
-    if config.joint:
-        tokenizer = _train(_both(source, target), config)
-        return Tokenizers(tokenizer, tokenizer, config)
-    return Tokenizers(_train(source(), config), _train(target(), config), config)
+    sides = [_both(source, target)] if config.joint else [source(), target()]
+    found = [_train(side, config) for side in sides]
+    minima = [size for size in found if isinstance(size, int)]
+    if minima:
+        raise _too_small(config, max(minima))
+    tokenizers = [tokenizer for tokenizer in found if isinstance(tokenizer, Tokenizer)]
+    return Tokenizers(tokenizers[0], tokenizers[-1], config)
 
 
 def _both(*sides: Callable[[], Iterable[str]]) -> Iterator[str]:
@@ -127,30 +135,43 @@ def _both(*sides: Callable[[], Iterable[str]]) -> Iterator[str]:
         yield from side()
 
 
-def _train(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    if config.vocab_size <= _BYTES + _MARKS:
-        raise _too_small(config, _BYTES + _MARKS + 1)
+def _train(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer | int:
+    """A tokenizer; or the smallest vocabulary that this text allows, if that is larger."""
     model = io.BytesIO()
+    failures: list[BaseException] = []
+
+    def text() -> Iterator[str]:
+        try:
+            for line in lines:
+                yield normalized(line, config)
+        except (Exception, KeyboardInterrupt) as error:
+            failures.append(error)  # SentencePiece makes a RuntimeError of it
+            raise
+
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(normalized(line, config) for line in lines),
+            sentence_iterator=text(),
             model_writer=model,
             **_options(config),
         )
     except RuntimeError as error:
+        if failures:
+            raise failures[0] from None
         sizes = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if sizes:
-            raise _too_small(config, int(sizes[1])) from None
+            return int(sizes[1])
         raise DataError(
             f"SentencePiece could not learn subwords from this text: {error}. "
             "Give more text, or try another --tokenizer."
         ) from error
+    if config.vocab_size < _SMALLEST:
+        return _SMALLEST
     return Tokenizer(model.getvalue(), config)
 
 
 def _options(config: TokenizerConfig) -> dict[str, Any]:
     return {
-        "vocab_size": config.vocab_size,
+        "vocab_size": max(config.vocab_size, _SMALLEST),
         "model_type": config.kind,
         "hard_vocab_limit": False,  # a size that the text does not fill is clipped, not refused
         "byte_fallback": True,
@@ -162,6 +183,7 @@ def _options(config: TokenizerConfig) -> dict[str, Any]:
         "eos_id": SPECIAL.end,
         "input_sentence_size": 4_000_000,  # a sample of a larger corpus is enough
         "shuffle_input_sentence": True,
+        "max_sentence_length": 2**30,  # the doctor has left out what is too long
         "num_threads": 2,  # fixed: the sums, and so the subwords, depend on it
         "minloglevel": 2,
     }

@@ -1,0 +1,141 @@
+"""Two demo corpora, drawn from small grammars: English to French, and Chinese to English.
+
+A grammar translates every source sentence in exactly one way, so that a model which has learnt
+the rules can be right every time. What is held out is new to the model in two ways. No held-out
+sentence is in the training data, on either side. And each grammar names some thirty pairs of
+words, such as "horse" and "tired", which are never in one training or validation sentence
+together, although each of them is frequent there; every second held-out sentence has such a pair.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from regard.data.demo import chinese_english, english_french
+from regard.data.demo.drawing import Pair
+from regard.errors import ConfigError
+
+__all__ = [
+    "GRAMMARS",
+    "NOTE_EXAMPLES",
+    "WITHHELD",
+    "DemoCorpus",
+    "Pair",
+    "demo_corpus",
+    "has_withheld",
+    "write_demo_corpus",
+]
+
+
+@dataclass(frozen=True)
+class DemoCorpus:
+    """Sentence pairs to train on, to watch the training with, and to test on.
+
+    `samples` are a few source sentences worth showing; but for the notes' examples, none of them
+    is in the training data.
+    """
+
+    languages: tuple[str, str]
+    train: list[Pair]
+    valid: list[Pair]
+    heldout: list[Pair]
+    samples: list[str]
+
+
+GRAMMARS: dict[str, Callable[[Random], Pair]] = {
+    "en-fr": english_french.english_french_pair,
+    "zh-en": chinese_english.chinese_english_pair,
+}
+NOTE_EXAMPLES: dict[str, tuple[Pair, ...]] = {
+    "en-fr": english_french.NOTE_EXAMPLES,
+    "zh-en": chinese_english.NOTE_EXAMPLES,
+}
+WITHHELD: dict[str, tuple[tuple[str, str], ...]] = {
+    "en-fr": english_french.WITHHELD,
+    "zh-en": chinese_english.WITHHELD,
+}
+SAMPLES: dict[str, tuple[str, ...]] = {
+    "en-fr": english_french.SAMPLES,
+    "zh-en": chinese_english.SAMPLES,
+}
+
+
+def has_withheld(name: str, source: str) -> bool:
+    """Tell whether a source sentence holds two words that are never together in training."""
+    return any(first in source and second in source for first, second in WITHHELD[name])
+
+
+class _Drawing:
+    """Draws sentence pairs that differ from all earlier ones, on both sides."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name, self.seed = name, seed
+        self.sources = {source for source, _ in NOTE_EXAMPLES[name]} | set(SAMPLES[name])
+        self.targets = {target for _, target in NOTE_EXAMPLES[name]}
+
+    def pairs(self, count: int, purpose: str, *, withheld: bool) -> list[Pair]:
+        """Draw so many pairs which all have, or all lack, two words withheld from training."""
+        # Each purpose has its own numbers: more training data leave the held-out data the same.
+        rng = Random(f"{self.name} {self.seed} {purpose}")
+        draw = GRAMMARS[self.name]
+        drawn: list[Pair] = []
+        while len(drawn) < count:
+            source, target = draw(rng)
+            if source in self.sources or target in self.targets:
+                continue
+            if has_withheld(self.name, source) != withheld:
+                continue
+            self.sources.add(source)
+            self.targets.add(target)
+            drawn.append((source, target))
+        return drawn
+
+
+def demo_corpus(
+    name: str = "en-fr",
+    *,
+    seed: int = 1,
+    train: int = 200_000,
+    valid: int = 500,
+    heldout: int = 1000,
+) -> DemoCorpus:
+    """Draw a demo corpus; the same seed gives the same corpus.
+
+    `train` counts the notes' examples, which come first. Half of `heldout` has words that are
+    never together in training, see above; the other half and `valid` are like training.
+    """
+    if name not in GRAMMARS:
+        raise ConfigError(f"no demo grammar {name!r}; there are: {', '.join(GRAMMARS)}")
+    notes = list(NOTE_EXAMPLES[name])
+    if train < len(notes):
+        raise ConfigError(
+            f"train must be at least {len(notes)}, the notes' examples; it is {train}"
+        )
+    if valid < 0 or heldout < 0:
+        raise ConfigError(f"valid and heldout must not be negative: {valid}, {heldout}")
+    source_language, target_language = name.split("-")
+    drawing = _Drawing(name, seed)
+    tested = drawing.pairs(heldout // 2, "withheld", withheld=True)
+    tested += drawing.pairs(heldout - heldout // 2, "heldout", withheld=False)
+    Random(f"{name} {seed} order").shuffle(tested)
+    return DemoCorpus(
+        languages=(source_language, target_language),
+        valid=drawing.pairs(valid, "valid", withheld=False),
+        train=notes + drawing.pairs(train - len(notes), "train", withheld=False),
+        heldout=tested,
+        samples=list(SAMPLES[name]),
+    )
+
+
+def write_demo_corpus(corpus: DemoCorpus, folder: Path) -> None:
+    """Write parallel text files: train.en, train.fr, ... and heldout.source, heldout.target."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, pairs, endings in (
+        ("train", corpus.train, corpus.languages),
+        ("valid", corpus.valid, corpus.languages),
+        ("heldout", corpus.heldout, ("source", "target")),
+    ):
+        for side, ending in enumerate(endings):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{part}.{ending}").write_text(text, encoding="utf-8", newline="\n")

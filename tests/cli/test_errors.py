@@ -1,0 +1,97 @@
+"""Every mistake is one sentence that says what, where and what to do; exit 2, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Command, Outcome, regard
+from regard.data.store import Store
+
+__all__ = ["regard"]  # a fixture
+
+
+def assert_told(outcome: Outcome, *words: str) -> None:
+    assert outcome.status == 2, outcome.err
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in outcome.err
+
+
+def test_a_missing_file(tmp_path: Path, regard: Command) -> None:
+    nowhere = tmp_path / "nowhere.en"
+    done = regard("prepare", "--source", nowhere, "--target", nowhere, "--out", tmp_path / "out")
+    assert_told(done, "There is no file", "nowhere.en")
+    assert not (tmp_path / "out").exists()
+
+
+def test_unequal_files(tmp_path: Path, regard: Command) -> None:
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("eins\n")
+    files = ["--source", tmp_path / "a", "--target", tmp_path / "b"]
+    assert_told(regard("prepare", *files, "--out", tmp_path / "out"), "2 lines", "has 1", "line 2")
+
+
+def test_half_a_validation_set(tmp_path: Path, regard: Command) -> None:
+    (tmp_path / "a").write_text("one\n")
+    files = ["--source", tmp_path / "a", "--target", tmp_path / "a", "--valid-source", "v"]
+    assert_told(regard("prepare", *files, "--out", tmp_path / "out"), "--valid-target")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        ("training.max_step=3", ["training.max_step does not exist", "training.max_steps"]),
+        ("model.heads=7", ["model.heads is 7", "width"]),
+        ("model.activation=tanh", ["model.activation", "relu | gelu | silu"]),
+        ("training.max_steps=many", ["training.max_steps", "integer"]),
+        ("nonsense", ["section.name=value"]),
+    ],
+)
+def test_settings(
+    assignment: str, words: list[str], tmp_path: Path, regard: Command, reversal_store: Store
+) -> None:
+    place = ["--data", reversal_store.folder, "--out", tmp_path / "run"]
+    assert_told(regard("train", *place, "--set", assignment), *words)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_preset_a_recipe_and_data_that_are_not_there(tmp_path: Path, regard: Command) -> None:
+    out = ["--out", tmp_path / "run"]
+    assert_told(regard("train", "--preset", "huge", *out), "tiny, small, base, big")
+    assert_told(regard("train", tmp_path / "no.toml", *out), "There is no recipe")
+    assert_told(regard("train", "--data", tmp_path, *out), "not a prepared folder")
+    (tmp_path / "bad.toml").write_text("out = [")
+    assert_told(regard("train", tmp_path / "bad.toml"), "not valid TOML")
+    assert_told(regard("train", "--preset", "tiny"), "--out")
+
+
+def test_a_model_that_is_not_there(tmp_path: Path, regard: Command) -> None:
+    assert_told(regard("translate", tmp_path / "no"), "There is no model folder")
+    assert_told(regard("translate", tmp_path), "not a model folder")
+
+
+def test_input_that_is_not_utf8(tmp_path: Path, regard: Command, reversal_store: Store) -> None:
+    from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
+    from toys import small_run
+
+    folder = ModelFolder.for_store(small_run(tmp_path, reversal_store).model, reversal_store)
+    write_tensors(tmp_path / WEIGHTS, weights_of(folder.model()), {})
+    folder.write(tmp_path)
+    done = regard("translate", tmp_path, stdin=b"a b\n\xff\xfe\n")
+    assert_told(done, "standard input, line 2", "UTF-8")
+    assert_told(regard("translate", tmp_path, "--format", "xml"), "text or jsonl")
+    assert_told(regard("translate", tmp_path, "--device", "abacus"), "cpu, cuda or auto")
+    assert_told(regard("translate", tmp_path, "--top-beams", "9"), "beam_size 5")
+
+
+def test_pictures_of_what_does_not_exist(regard: Command) -> None:
+    assert_told(regard("show", "mask", "carnival"), "causal and padding")
+    assert_told(regard("show", "positions", "--layout", "spiral"), "interleaved or halves")
+
+
+def test_an_output_that_may_not_be_written(regard: Command) -> None:
+    done = regard("show", "mask", "--out", "/proc/picture.png")
+    assert done.status == 2
+    assert "/proc" in done.err

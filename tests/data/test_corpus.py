@@ -1,0 +1,122 @@
+"""Lines of plain and gzip files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data.corpus import raw_lines, read_lines, read_parallel
+from regard.errors import DataError
+
+
+def file_of(folder: Path, content: bytes, name: str = "text") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"")), min_size=1))
+def test_lines_come_out_as_they_went_in_plain_or_compressed(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    content = b"".join(line + b"\n" for line in lines)
+    folder = tmp_path_factory.mktemp("lines")
+    compressed = file_of(folder, gzip.compress(content), "compressed")
+    assert list(raw_lines(compressed)) == lines
+    if not content.startswith(b"\x1f\x8b"):
+        assert list(raw_lines(file_of(folder, content, "plain"))) == lines
+
+
+def test_gzip_is_known_by_its_content_and_not_by_its_name(tmp_path: Path) -> None:
+    assert read_lines(file_of(tmp_path, gzip.compress(b"a\nb\n"), "x.en")) == ["a", "b"]
+    assert read_lines(file_of(tmp_path, b"a\nb\n", "x.gz")) == ["a", "b"]
+
+
+def test_lines_end_at_line_feeds_and_nowhere_else(tmp_path: Path) -> None:
+    text = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\rh"
+    assert read_lines(file_of(tmp_path, f"{text}\nnext\n".encode())) == [text, "next"]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\n", ["a", ""]),
+        (b"\n\na", ["", "", "a"]),
+        (b"a \n b\n", ["a ", " b"]),
+    ],
+)
+def test_empty_lines_and_the_last_line_count(
+    tmp_path: Path, content: bytes, lines: list[str]
+) -> None:
+    assert read_lines(file_of(tmp_path, content)) == lines
+
+
+def test_one_carriage_return_is_removed_at_the_end_of_each_line(tmp_path: Path) -> None:
+    assert read_lines(file_of(tmp_path, b"a\r\nb\rc\r\nd\r\r\n")) == ["a", "b\rc", "d\r"]
+
+
+def test_a_byte_order_mark_is_removed_at_the_beginning_only(tmp_path: Path) -> None:
+    content = "\ufeffa\n\ufeffb\n".encode()
+    assert read_lines(file_of(tmp_path, content)) == ["a", "\ufeffb"]
+
+
+def test_invalid_utf8_is_named_with_file_line_and_byte(tmp_path: Path) -> None:
+    path = file_of(tmp_path, b"fine\nabc\xffd\n")
+    with pytest.raises(DataError, match=r"line 2: not valid UTF-8 \(byte 4\)") as caught:
+        read_lines(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"There is no file .*missing"):
+        read_lines(tmp_path / "missing")
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a file"):
+        read_lines(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [2, 5, 0.5, -4])
+def test_a_truncated_gzip_file_is_named(tmp_path: Path, kept: float) -> None:
+    whole = gzip.compress(b"".join(b"line %d\n" % number for number in range(5000)))
+    end = int(kept * len(whole)) if isinstance(kept, float) else kept
+    path = file_of(tmp_path, whole[:end])
+    with pytest.raises(DataError, match="damaged gzip file") as caught:
+        read_lines(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [100, -6])
+def test_a_gzip_file_with_a_wrong_byte_is_named(tmp_path: Path, place: int) -> None:
+    damaged = bytearray(gzip.compress(b"".join(b"line %d\n" % number for number in range(5000))))
+    damaged[place] ^= 0xFF
+    with pytest.raises(DataError, match="damaged gzip file"):
+        read_lines(file_of(tmp_path, bytes(damaged)))
+
+
+def test_parallel_files_come_together(tmp_path: Path) -> None:
+    source, target = file_of(tmp_path, b"a\nb\n", "s"), file_of(tmp_path, b"c\nd", "t")
+    assert read_parallel(source, target) == (["a", "b"], ["c", "d"])
+
+
+@pytest.mark.parametrize(("sources", "targets", "alone"), [(5, 3, "s"), (3, 5, "t")])
+def test_unequal_files_are_named_with_both_counts_and_the_first_line_alone(
+    tmp_path: Path, sources: int, targets: int, alone: str
+) -> None:
+    source = file_of(tmp_path, b"x\n" * sources, "s")
+    target = file_of(tmp_path, b"y\n" * targets, "t")
+    with pytest.raises(DataError) as caught:
+        read_parallel(source, target)
+    message = str(caught.value)
+    assert f"{source} has {sources} lines and {target} has {targets}" in message
+    assert f"from line 4 on, {tmp_path / alone} has no partner" in message

@@ -1,0 +1,308 @@
+"""Two text files in, a prepared folder out, or an error and nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.corpora import prepared, some_pairs, texts_of, write_pairs
+from regard.data.doctor import DoctorConfig
+from regard.data.prepare import Files, prepare
+from regard.data.store import Store
+from regard.errors import ConfigError, DataError, RegardError, StorageError
+from regard.text.config import TokenizerConfig
+
+SMALL = TokenizerConfig(vocab_size=320)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# What comes out.
+
+
+def test_the_store_holds_the_pairs_in_their_order(tmp_path: Path) -> None:
+    prepared(tmp_path / "out", some_pairs(), some_pairs(4, seed=2))
+    store = Store(tmp_path / "out")
+    assert texts_of(store) == some_pairs()
+    assert texts_of(store, "valid") == some_pairs(4, seed=2)
+
+
+def test_the_description_counts_what_the_store_holds(tmp_path: Path) -> None:
+    prepared(tmp_path / "out", some_pairs())
+    store = Store(tmp_path / "out")
+    part, described = store.part("train"), store.description["parts"]["train"]
+    assert described["pairs"] == len(part) == 60
+    for side, sentences in (("source", part.source), ("target", part.target)):
+        assert described[f"{side}_tokens"] == sentences.lengths().sum()
+        assert described[f"longest_{side}"] == sentences.lengths().max()
+
+
+def test_lines_of_several_sentences_are_measured(tmp_path: Path) -> None:
+    pairs = [("One. Two.", "x"), ("One, two.", "y"), ("One", "z"), ("Two! One?", "w")]
+    done = prepared(tmp_path / "out", pairs, kind="char")
+    assert done.description["parts"]["train"]["several_sentences"] == 0.5
+
+
+def test_languages_are_stored(tmp_path: Path) -> None:
+    parts = {"train": write_pairs(tmp_path, "train", some_pairs())}
+    for name, languages in (("a", ("en", "de")), ("b", (None, None))):
+        prepare(parts, tmp_path / name, tokenizer=SMALL, doctor=DoctorConfig(), languages=languages)
+        source, target = languages
+        assert Store(tmp_path / name).languages == {"source": source, "target": target}
+
+
+def test_validation_is_not_learned_from(tmp_path: Path) -> None:
+    prepared(tmp_path / "out", some_pairs(), [("猫", "Katze")], kind="char")
+    assert "<0xE7>" in Store(tmp_path / "out").tokenizers.source.pieces(
+        Store(tmp_path / "out").part("valid").source[0].tolist()
+    )
+
+
+def test_validation_keeps_copies_and_duplicates(tmp_path: Path) -> None:
+    odd = [("a dog", "a dog"), ("a", "ein"), ("a", "ein"), ("a", "ein Hund" * 9)]
+    done = prepared(tmp_path / "out", [*some_pairs(), *odd], odd)
+    assert texts_of(Store(tmp_path / "out"), "valid") == odd
+    assert done.reports["valid"].found == {}
+    assert texts_of(Store(tmp_path / "out")) == [*some_pairs(), odd[1]]
+
+
+def test_pairs_of_too_many_subwords_are_skipped_and_counted(tmp_path: Path) -> None:
+    pairs = [("abc", "abcd"), ("abcd", "abc"), ("abcde", "a"), ("b", "abcde")]
+    rules = DoctorConfig(max_tokens=5)  # the mark before each text is one
+    done = prepared(tmp_path / "out", pairs, pairs, rules=rules, kind="char")
+    for name in ("train", "valid"):
+        assert texts_of(Store(tmp_path / "out"), name) == pairs[:2]
+        assert done.reports[name].found == {"too many subwords: skipped": (2, 3)}
+        assert (done.reports[name].pairs, done.reports[name].kept) == (4, 2)
+        assert done.description["parts"][name]["found"] == {"too many subwords: skipped": 2}
+
+
+def test_the_report_counts_each_pair_once(tmp_path: Path) -> None:
+    pairs = [*some_pairs(), ("", "x"), ("same", "same"), some_pairs()[0]]
+    report = prepared(tmp_path / "out", pairs).reports["train"]
+    assert (report.pairs, report.kept) == (63, 60)
+    assert {count for count, _ in report.found.values()} == {1}
+    assert len(report.found) == 3
+
+
+def test_progress_is_told_of_both_passes_over_each_part(tmp_path: Path) -> None:
+    told: dict[str, list[int]] = {}
+    parts = {
+        "train": write_pairs(tmp_path, "train", some_pairs()),
+        "valid": write_pairs(tmp_path, "valid", some_pairs(3)),
+    }
+    prepare(
+        parts,
+        tmp_path / "out",
+        tokenizer=SMALL,
+        doctor=DoctorConfig(),
+        progress=lambda task, line: told.setdefault(task, []).append(line),
+    )
+    assert told == {
+        "examining train": [*range(1, 61)],
+        "examining valid": [1, 2, 3],
+        "encoding train": [*range(1, 61)],
+        "encoding valid": [1, 2, 3],
+    }
+
+
+# Vocabularies.
+
+
+def test_a_joint_vocabulary_is_one_file(tmp_path: Path) -> None:
+    done = prepared(tmp_path / "out", some_pairs())
+    assert "tokenizer.model" in names(tmp_path / "out")
+    assert done.tokenizers.source is done.tokenizers.target
+
+
+def test_separate_vocabularies_are_two_files_of_their_own(tmp_path: Path) -> None:
+    done = prepared(tmp_path / "out", some_pairs(), joint=False, vocab_size=290)
+    models = {"source.model", "target.model"}
+    assert models == {name for name in names(tmp_path / "out") if name.endswith(".model")}
+    assert done.tokenizers.source.model != done.tokenizers.target.model
+    store = Store(tmp_path / "out")
+    assert texts_of(store) == some_pairs()
+    assert store.description["vocabulary"] == {
+        "source": store.tokenizers.source.vocab_size,
+        "target": store.tokenizers.target.vocab_size,
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "stored"),
+    [
+        ({}, "ＤＯＧ Straße", "ＤＯＧ Straße"),
+        ({"lowercase": True}, "ＤＯＧ STRASSE Straße", "ｄｏｇ strasse straße"),
+        ({"nfkc": True}, "ＤＯＧ Straße", "DOG Straße"),
+        ({"nfkc": True, "lowercase": True}, "ＤＯＧ Straße", "dog straße"),
+    ],
+)
+def test_normalization_is_stored_and_applied(
+    tmp_path: Path, settings: dict[str, Any], text: str, stored: str
+) -> None:
+    prepared(tmp_path / "out", [*some_pairs(), (text, "x y")], **settings)
+    store = Store(tmp_path / "out")
+    for name in ("lowercase", "nfkc"):
+        assert store.description["tokenizer"][name] == settings.get(name, False)
+        assert getattr(store.tokenizers.config, name) == settings.get(name, False)
+    assert texts_of(store)[-1] == (stored, "x y")
+    loaded = store.tokenizers.source
+    assert loaded.decode(loaded.encode(text)) == stored
+
+
+def test_a_vocabulary_too_large_is_clipped(tmp_path: Path) -> None:
+    done = prepared(tmp_path / "out", some_pairs(), vocab_size=50_000)
+    sizes = done.description["vocabulary"]
+    assert 260 < sizes["source"] == sizes["target"] < 50_000
+    assert texts_of(Store(tmp_path / "out")) == some_pairs()
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("size", [10, 262])
+def test_a_vocabulary_too_small_is_refused_with_a_size_that_works(
+    tmp_path: Path, joint: bool, size: int
+) -> None:
+    with pytest.raises(ConfigError, match=r"needs? at least") as caught:
+        prepared(tmp_path / "out", some_pairs(), vocab_size=size, joint=joint)
+    assert not (tmp_path / "out").exists()
+    [minimum] = map(int, re.findall(r"at least (\d+)", str(caught.value)))
+    with pytest.raises(ConfigError):
+        prepared(tmp_path / "out", some_pairs(), vocab_size=minimum - 1, joint=joint)
+    prepared(tmp_path / "out", some_pairs(), vocab_size=minimum, joint=joint)
+    assert texts_of(Store(tmp_path / "out")) == some_pairs()
+
+
+def test_ids_beyond_sixteen_bits_are_stored_whole(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(2**16)]
+    pairs = [(" ".join(words[i : i + 200]), "x") for i in range(0, len(words), 200)]
+    rules = DoctorConfig(max_ratio=0, max_tokens=10**4)
+    prepared(tmp_path / "out", pairs, rules=rules, kind="word", vocab_size=70_000)
+    store = Store(tmp_path / "out")
+    ids = {int(i) for number in range(len(pairs)) for i in store.part("train").source[number]}
+    assert len(ids) == 2**16
+    assert max(ids) >= 2**16
+    assert texts_of(store) == pairs
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("name", ["out", "out/notes.txt", "out/another.model"])
+def test_what_is_not_ours_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    with pytest.raises(StorageError, match=r"is not a prepared folder.*Choose another --out"):
+        prepared(tmp_path / "out", some_pairs())
+    assert path.read_text() == "mine"
+
+
+def test_text_that_lies_in_a_prepared_folder_is_not_deleted(tmp_path: Path) -> None:
+    prepared(tmp_path / "out", some_pairs())
+    files = write_pairs(tmp_path / "out", "new", some_pairs())
+    with pytest.raises(StorageError, match=r"it holds new\.de"):
+        prepare({"train": files}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+    assert files.source.exists()
+    assert texts_of(Store(tmp_path / "out")) == some_pairs()
+
+
+@pytest.mark.parametrize("out", [".", "..", "../here", "../../here/.."])
+def test_the_folder_that_we_stand_in_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    files = write_pairs(tmp_path.parent / f"{tmp_path.name}-text", "train", some_pairs())
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(StorageError, match="Choose another --out"):
+        prepare({"train": files}, Path(out), tokenizer=SMALL, doctor=DoctorConfig())
+    assert names(tmp_path) == ["here"]
+    assert names(tmp_path / "here") == []
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    prepared(tmp_path / "out", some_pairs())
+    assert texts_of(Store(tmp_path / "out")) == some_pairs()
+
+
+def test_a_prepared_folder_is_replaced_whole(tmp_path: Path) -> None:
+    prepared(tmp_path / "out", some_pairs(), some_pairs(4), joint=False)
+    prepared(tmp_path / "out", some_pairs(20))
+    store = Store(tmp_path / "out")
+    assert texts_of(store) == some_pairs(20)
+    assert not store.has("valid")
+    sides = [f"train.{side}.{end}" for side in ("source", "target") for end in ("ids", "offsets")]
+    assert names(tmp_path / "out") == sorted([*sides, "store.json", "tokenizer.model"])
+
+
+def test_errors_of_the_text_leave_no_folder(tmp_path: Path) -> None:
+    files = write_pairs(tmp_path, "train", some_pairs())
+    files.source.write_bytes(b"\xff" + files.source.read_bytes())
+    with pytest.raises(DataError, match=r"train\.en, line 1: not valid UTF-8"):
+        prepare({"train": files}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+    assert names(tmp_path) == ["train.de", "train.en"]
+
+
+def test_errors_of_the_validation_text_come_before_anything_is_learned(tmp_path: Path) -> None:
+    told: list[str] = []
+    parts = {
+        "train": write_pairs(tmp_path, "train", some_pairs()),
+        "valid": Files(tmp_path / "train.en", tmp_path / "missing"),
+    }
+    with pytest.raises(DataError, match=r"There is no file .*missing"):
+        prepare(
+            parts,
+            tmp_path / "out",
+            tokenizer=SMALL,
+            doctor=DoctorConfig(),
+            progress=lambda task, line: told.append(task),
+        )
+    assert set(told) == {"examining train"}
+
+
+def test_nothing_left_by_its_subwords_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none of the 60 pairs.*too many subwords: skipped: 60"):
+        prepared(tmp_path / "out", some_pairs(), rules=DoctorConfig(max_tokens=1))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RegardError])
+@pytest.mark.parametrize("task", ["examining train", "encoding train", "encoding valid"])
+def test_an_interruption_leaves_what_was_there(
+    tmp_path: Path, task: str, error: type[BaseException]
+) -> None:
+    def interrupt(now: str, line: int) -> None:
+        if (now, line) == (task, 3):
+            raise error
+
+    parts = {
+        "train": write_pairs(tmp_path / "text", "train", some_pairs()),
+        "valid": write_pairs(tmp_path / "text", "valid", some_pairs(5)),
+    }
+    rules = DoctorConfig()
+    with pytest.raises(error):
+        prepare(parts, tmp_path / "new", tokenizer=SMALL, doctor=rules, progress=interrupt)
+    assert names(tmp_path) == ["text"]
+    prepare(parts, tmp_path / "old", tokenizer=SMALL, doctor=rules)
+    with pytest.raises(error):
+        prepare(parts, tmp_path / "old", tokenizer=SMALL, doctor=rules, progress=interrupt)
+    assert names(tmp_path) == ["old", "text"]
+    assert texts_of(Store(tmp_path / "old")) == some_pairs()
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(StorageError, match="the disk is full") as caught:
+        prepared(tmp_path / "out", some_pairs())
+    assert str(tmp_path / "out") in str(caught.value)
+    assert names(tmp_path) == ["text"]

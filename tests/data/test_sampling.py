@@ -1,0 +1,183 @@
+"""Batches within a budget, each sentence once an epoch, and any position found again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from regard.data.sampling import Position, batches_from, epoch_batches, fill
+
+Array = NDArray[np.int64]
+pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=50)
+budgets = st.integers(1, 80)
+seeds = st.integers(0, 2**32)
+epochs = st.integers(0, 1000)
+
+
+def sides(lengths: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
+    array = np.array(lengths, dtype=np.int64).reshape(-1, 2)
+    return array[:, 0], array[:, 1]
+
+
+def lists(batches: Sequence[Array]) -> list[list[int]]:
+    return [batch.tolist() for batch in batches]
+
+
+def keeps_budget(lengths: Sequence[tuple[int, int]], budget: int) -> bool:
+    """Whether these sentences are a batch: within the budget on both sides, or one alone."""
+    return len(lengths) == 1 or all(sum(side) <= budget for side in zip(*lengths, strict=True))
+
+
+# Filling.
+
+
+@settings(deadline=None)
+@given(pairs, budgets)
+def test_runs_follow_each_other_without_gaps(lengths: list[tuple[int, int]], budget: int) -> None:
+    runs = fill(*sides(lengths), budget)
+    assert [i for begin, end in runs for i in range(begin, end)] == [*range(len(lengths))]
+    assert all(begin < end for begin, end in runs)
+
+
+@settings(deadline=None)
+@given(pairs, budgets)
+def test_runs_keep_the_budget_on_both_sides(lengths: list[tuple[int, int]], budget: int) -> None:
+    runs = fill(*sides(lengths), budget)
+    assert all(keeps_budget(lengths[begin:end], budget) for begin, end in runs)
+
+
+@settings(deadline=None)
+@given(pairs, budgets)
+def test_runs_are_as_long_as_the_budget_allows(lengths: list[tuple[int, int]], budget: int) -> None:
+    for begin, end in fill(*sides(lengths), budget)[:-1]:
+        assert not keeps_budget(lengths[begin : end + 1], budget)
+
+
+def test_nothing_fills_no_run() -> None:
+    assert fill(*sides([]), 10) == []
+
+
+def test_a_sentence_longer_than_the_budget_is_alone() -> None:
+    assert fill(*sides([(2, 2), (50, 1), (2, 2), (1, 50), (2, 2)]), 10) == [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+        (4, 5),
+    ]
+
+
+def test_the_budget_itself_is_allowed() -> None:
+    assert fill(*sides([(5, 1), (5, 1), (1, 1)]), 10) == [(0, 2), (2, 3)]
+
+
+# An epoch.
+
+
+@settings(deadline=None)
+@given(pairs, budgets, seeds, epochs)
+def test_each_sentence_comes_once_in_an_epoch(
+    lengths: list[tuple[int, int]], budget: int, seed: int, epoch: int
+) -> None:
+    batches = epoch_batches(*sides(lengths), budget=budget, seed=seed, epoch=epoch)
+    assert sorted(i for batch in lists(batches) for i in batch) == [*range(len(lengths))]
+
+
+@settings(deadline=None)
+@given(pairs, budgets, seeds, epochs)
+def test_batches_keep_the_budget_on_both_sides(
+    lengths: list[tuple[int, int]], budget: int, seed: int, epoch: int
+) -> None:
+    batches = epoch_batches(*sides(lengths), budget=budget, seed=seed, epoch=epoch)
+    assert all(keeps_budget([lengths[i] for i in batch], budget) for batch in lists(batches))
+
+
+@settings(deadline=None)
+@given(pairs, budgets, seeds, epochs)
+def test_seed_and_epoch_alone_decide(
+    lengths: list[tuple[int, int]], budget: int, seed: int, epoch: int
+) -> None:
+    first, second = (
+        epoch_batches(*sides(lengths), budget=budget, seed=seed, epoch=epoch) for _ in range(2)
+    )
+    assert lists(first) == lists(second)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> tuple[Array, Array]:
+    """Lengths of a thousand pairs."""
+    generator = np.random.default_rng(0)
+    target = generator.integers(1, 40, 1000)
+    return np.maximum(1, target + generator.integers(-3, 4, 1000)), target
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(1, 1), (2, 0)])
+def test_another_seed_or_epoch_brings_others_together(
+    corpus: tuple[Array, Array], seed: int, epoch: int
+) -> None:
+    first, second = (
+        {frozenset(batch) for batch in lists(epoch_batches(*corpus, budget=200, seed=s, epoch=e))}
+        for s, e in [(1, 0), (seed, epoch)]
+    )
+    assert len(first & second) < len(first) / 10
+
+
+def test_batches_come_in_no_order_of_length(corpus: tuple[Array, Array]) -> None:
+    batches = epoch_batches(*corpus, budget=200, seed=1, epoch=0)
+    means = [corpus[1][batch].mean() for batch in batches]
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
+
+
+def test_sentences_of_like_length_come_together(corpus: tuple[Array, Array]) -> None:
+    batches = epoch_batches(*corpus, budget=200, seed=1, epoch=0)
+    spreads = [np.ptp(corpus[1][batch]) for batch in batches]
+    assert max(spreads) <= 5
+    assert np.mean(spreads) < 2
+
+
+def test_batches_are_filled(corpus: tuple[Array, Array]) -> None:
+    batches = epoch_batches(*corpus, budget=200, seed=1, epoch=0)
+    fullest = [max(corpus[0][batch].sum(), corpus[1][batch].sum()) for batch in batches]
+    assert np.mean(fullest) > 0.85 * 200
+
+
+# A position.
+
+
+@settings(deadline=None)
+@given(pairs, budgets, st.integers(0, 100), st.data())
+def test_batches_go_on_from_any_position_as_if_never_interrupted(
+    lengths: list[tuple[int, int]], budget: int, seed: int, data: st.DataObject
+) -> None:
+    source, target = sides(lengths)
+    epoch_length = len(epoch_batches(source, target, budget=budget, seed=seed, epoch=0))
+    stop = data.draw(st.integers(0, 2 * epoch_length))
+
+    def some(position: Position, count: int) -> list[tuple[Position, list[int]]]:
+        batches = batches_from(position, source, target, budget=budget, seed=seed)
+        return [(after, indices.tolist()) for after, indices in islice(batches, count)]
+
+    whole = some(Position(), stop + 5)
+    position = whole[stop - 1][0] if stop else Position()
+    assert some(position, 5) == whole[stop:]
+
+
+@settings(deadline=None)
+@given(pairs, budgets)
+def test_positions_count_batches_and_epochs(lengths: list[tuple[int, int]], budget: int) -> None:
+    source, target = sides(lengths)
+    position = Position(3, 0)
+    for epoch in (3, 4):
+        batches = epoch_batches(source, target, budget=budget, seed=1, epoch=epoch)
+        stream = batches_from(position, source, target, budget=budget, seed=1)
+        found = list(islice(stream, len(batches)))
+        places = [Position(epoch, number + 1) for number in range(len(batches) - 1)]
+        assert [after for after, _ in found] == [*places, Position(epoch + 1, 0)]
+        assert lists([indices for _, indices in found]) == lists(batches)
+        position = found[-1][0]

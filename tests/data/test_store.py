@@ -1,0 +1,197 @@
+"""A store gives back what was written, from mapped files, and says when they are damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.corpora import prepared, some_pairs, texts_of
+from regard.data.store import Sentences, SideWriter, Store, fingerprint
+from regard.errors import DataError
+
+SENTENCES = [[5, 6, 7], [8], [9, 10], [11, 12, 13, 14]]
+
+
+def write(folder: Path, sentences: list[list[int]], dtype: str = "uint16") -> SideWriter:
+    with SideWriter(folder, "part.side", dtype) as writer:
+        for sentence in sentences:
+            writer.append(sentence)
+    return writer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A prepared folder that a test may damage."""
+    prepared(tmp_path / "store", some_pairs(), some_pairs(5, seed=2))
+    return tmp_path / "store"
+
+
+# One side.
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+@settings(deadline=None)
+@given(st.data())
+def test_sentences_are_read_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, dtype: str, data: st.DataObject
+) -> None:
+    ids = st.integers(0, np.iinfo(dtype).max)
+    sentences = data.draw(st.lists(st.lists(ids), min_size=1).filter(any))
+    folder = tmp_path_factory.mktemp("side")
+    writer = write(folder, sentences, dtype)
+    found = Sentences(folder, "part.side", dtype)
+    assert [found[index].tolist() for index in range(len(found))] == sentences
+    assert found.lengths().tolist() == [len(sentence) for sentence in sentences]
+    assert writer.tokens == sum(map(len, sentences))
+    assert writer.longest == max(map(len, sentences))
+
+
+def test_sentences_are_mapped_and_not_read_whole(tmp_path: Path) -> None:
+    write(tmp_path, SENTENCES)
+    assert isinstance(Sentences(tmp_path, "part.side", "uint16")[2], np.memmap)
+
+
+def test_a_sentence_cannot_be_changed(tmp_path: Path) -> None:
+    write(tmp_path, SENTENCES)
+    sentence = Sentences(tmp_path, "part.side", "uint16")[0]
+    with pytest.raises(ValueError, match="read-only"):
+        sentence[0] = 1
+
+
+def test_an_id_that_does_not_fit_is_not_bent(tmp_path: Path) -> None:
+    with SideWriter(tmp_path, "part.side", "uint16") as writer, pytest.raises(OverflowError):
+        writer.append([2**16])
+
+
+@pytest.mark.parametrize("ending", ["ids", "offsets"])
+@pytest.mark.parametrize("lost", [1, 2, 8, 10**6])
+def test_a_truncated_file_is_an_error_with_a_remedy(tmp_path: Path, ending: str, lost: int) -> None:
+    write(tmp_path, SENTENCES)
+    path = tmp_path / f"part.side.{ending}"
+    os.truncate(path, max(0, path.stat().st_size - lost))
+    with pytest.raises(DataError, match=r"truncated. Run `regard prepare` again") as caught:
+        Sentences(tmp_path, "part.side", "uint16")
+    assert str(tmp_path / "part.side") in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["ids", "offsets"])
+def test_a_missing_file_is_an_error_with_a_remedy(tmp_path: Path, ending: str) -> None:
+    write(tmp_path, SENTENCES)
+    (tmp_path / f"part.side.{ending}").unlink()
+    with pytest.raises(DataError, match=rf"side\.{ending} is missing .*Run `regard prepare` again"):
+        Sentences(tmp_path, "part.side", "uint16")
+
+
+# A whole folder.
+
+
+def test_a_store_knows_its_parts(folder: Path) -> None:
+    store = Store(folder)
+    assert [store.has(name) for name in ("train", "valid", "test")] == [True, True, False]
+    assert (len(store.part("train")), len(store.part("valid"))) == (60, 5)
+
+
+def test_ids_in_a_store_are_the_text(folder: Path) -> None:
+    store = Store(folder)
+    assert texts_of(store) == some_pairs()
+    assert texts_of(store, "valid") == some_pairs(5, seed=2)
+
+
+def test_no_store_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has no store\.json.*regard prepare"):
+        Store(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "\xff", '{"format": 1}'])
+def test_a_damaged_description_is_an_error_with_a_remedy(folder: Path, content: str) -> None:
+    (folder / "store.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(DataError, match=r"damaged.*Run `regard prepare` again") as caught:
+        Store(folder)
+    assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [0, 2, None])
+def test_another_format_is_an_error_that_names_both(folder: Path, version: int | None) -> None:
+    description = json.loads((folder / "store.json").read_text())
+    (folder / "store.json").write_text(json.dumps({**description, "format": version}))
+    with pytest.raises(DataError, match=f"has format {version}, and this regard reads 1"):
+        Store(folder)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no model"])
+def test_a_lost_tokenizer_is_an_error_with_a_remedy(folder: Path, content: bytes | None) -> None:
+    path = folder / "tokenizer.model"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=r"tokenizer\.model .*Run `regard prepare` again"):
+        Store(folder)
+
+
+# Fingerprints.
+
+
+def test_equal_contents_have_equal_fingerprints(tmp_path: Path) -> None:
+    prepared(tmp_path / "a" / "store", some_pairs())
+    prepared(tmp_path / "b" / "store", some_pairs())
+    assert (
+        Store(tmp_path / "a" / "store").fingerprint == Store(tmp_path / "b" / "store").fingerprint
+    )
+
+
+def test_any_change_changes_the_fingerprint(tmp_path: Path) -> None:
+    pairs, valid = some_pairs(), some_pairs(5, seed=2)
+    first, second, *rest = pairs
+    changes = [
+        (pairs, valid, 320),
+        (pairs, (), 320),
+        (pairs, valid[1:], 320),
+        (pairs, valid, 300),
+        (pairs[1:], valid, 320),
+        ([second, first, *rest], valid, 320),
+        ([(first[0], second[1]), (second[0], first[1]), *rest], valid, 320),
+    ]
+    found = []
+    for number, (train, other, size) in enumerate(changes):
+        prepared(tmp_path / f"{number}" / "store", train, other, kind="bpe", vocab_size=size)
+        found.append(Store(tmp_path / f"{number}" / "store").fingerprint)
+    assert len(set(found)) == len(found)
+
+
+def test_equal_ids_of_other_words_have_another_fingerprint(tmp_path: Path) -> None:
+    english = [("a b a", "c d c c"), ("b", "d c")]
+    greek = [("α β α", "γ δ γ γ"), ("β", "δ γ")]
+    for name, pairs in (("english", english), ("greek", greek)):
+        prepared(tmp_path / name, pairs, kind="word")
+    first, second = Store(tmp_path / "english"), Store(tmp_path / "greek")
+    assert (
+        first.description["parts"]["train"]["digest"]
+        == (second.description["parts"]["train"]["digest"])
+    )
+    assert first.fingerprint != second.fingerprint
+
+
+def test_a_sentence_boundary_counts(tmp_path: Path) -> None:
+    digests = {
+        write(tmp_path, sentences).digest
+        for sentences in ([[5, 6], [7]], [[5], [6, 7]], [[5, 6, 7]], [[7], [5, 6]])
+    }
+    assert len(digests) == 4
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=8)), st.lists(st.binary(max_size=8)))
+def test_a_fingerprint_is_equal_for_equal_contents_only(
+    first: list[bytes], second: list[bytes]
+) -> None:
+    assert (fingerprint(first) == fingerprint(second)) == (first == second)
+
+
+def test_a_fingerprint_knows_where_contents_end() -> None:
+    assert fingerprint([b"ab", b"c"]) != fingerprint([b"a", b"bc"])
