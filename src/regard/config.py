@@ -185,7 +185,7 @@ def _convert(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
         if value in get_args(kind):
             return value
     elif get_origin(kind) in (Union, types.UnionType):
-        if value is None and type(None) in get_args(kind):
+        if value in (None, "none") and type(None) in get_args(kind):
             return None
         inner = next(option for option in get_args(kind) if option is not type(None))
         return _convert(inner, value, path, problems)

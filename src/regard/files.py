@@ -109,6 +109,8 @@ def remedy(error: Exception) -> str | None:
         return (
             "reading or writing is not permitted. Choose another place or change the permissions."
         )
+    if number == errno.ENOENT:
+        return "there is no such file or folder. Check the path."
     if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
         return "a file or folder of that name is in the way. Choose another place for the output."
     return None

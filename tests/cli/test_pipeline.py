@@ -18,8 +18,10 @@ SMALL = [
     "model.width=32",
     "model.heads=2",
     "model.feedforward_width=48",
-    "training.max_steps=30",
-    "training.checkpoint_every=10",
+    "training.max_steps=60",
+    "training.learning_rate=0.02",
+    "training.warmup_steps=10",
+    "training.checkpoint_every=20",
     "training.log_every=5",
     "training.tensorboard=false",
 ]

@@ -89,7 +89,7 @@ def test_kills_at_random_moments_change_nothing(tmp_path: Path, unvalidated_stor
 def test_help_is_quick_and_complete() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "regard", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    for verb in "prepare train translate evaluate score average show demo".split():
+    for verb in ["prepare", "train", "translate", "evaluate", "score", "average", "show", "demo"]:
         assert verb in done.stdout
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not loaded & {"torch", "numpy", "sentencepiece", "matplotlib"}

@@ -178,3 +178,11 @@ def test_cutting_measures_each_character_a_bounded_number_of_times(text: str) ->
     assert was_cut
     assert "".join(pieces) == text
     assert measured < 30 * len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Am 3. Oktober ist Feiertag.", "The U.S. Army came.", "Он ушёл. потом", "Das ist z.B. Käse."],
+)
+def test_ordinals_initials_and_small_letters_end_nothing(text: str) -> None:
+    assert sentences(text) == [text]

@@ -20,10 +20,10 @@ def say(text: str) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """A plain table; numbers stand to the right."""
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for number, name in enumerate(columns):
         numeric = bool(rows) and isinstance(rows[0][number], int | float)
-        made.add_column(name, justify="right" if numeric else "left")
+        made.add_column(name, justify="right" if numeric else "left", no_wrap=number == 0)
     for row in rows:
         made.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +148,7 @@ def _describe(
 ) -> Tree:
     contents = [part["digest"].encode() for part in parts.values()]
     contents += [tokenizers.source.model, tokenizers.target.model]
+    contents += [json.dumps(as_tree(tokenizers.config)).encode()]
     return {
         "format": FORMAT,
         "languages": {"source": languages[0], "target": languages[1]},

@@ -8,40 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# What may stand before a full stop without ending a sentence.
-_ABBREVIATIONS = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "vs",
-        "e.g",
-        "i.e",
-        "fig",
-        "bzw",
-        "z.b",
-        "d.h",
-        "u.a",
-        "ca",
-        "nr",
-        "str",
-        "hr",
-        "fr",
-        "m",
-        "mme",
-        "mlle",
-        "cf",
-    ]
-)
+# What may stand before a full stop without ending a sentence, beside single letters, letters with
+# full stops between them (U.S., z. B.) and ordinals (am 3. Oktober).
+_ABBREVIATIONS = re.compile("mr|mrs|ms|dr|prof|st|vs|fig|bzw|ca|nr|str|hr|fr|mme|mlle|cf|vgl|usw")
+_INITIALS = re.compile(r"([^\W\d]\.)*[^\W\d]")
+_ORDINAL = re.compile(r"\d{1,2}")
 
-# A stop (with closing quotes or brackets) and then space before what does not look like the middle
-# of a sentence; or a full-width stop, which needs no space. (Begun at the first stop of a row only:
-# a line of a megabyte of dots would take hours otherwise.)
-_END = re.compile(
-    r"""(?<![.!?…])[.!?…]+["'”’»)\]]*\s+(?=[^\s\Wa-zß-ÿ]|["'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
+# A stop (with closing quotes or brackets) and then space; or a full-width stop, which needs none.
+# (Begun at the first stop of a row only: a line of a megabyte of dots would take hours otherwise.)
+_STOP = re.compile(
+    r"""(?<![.!?…])[.!?…]+["'”’»)\]]*\s+(?=[\w"'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
 )
 _LAST_WORD = 20  # characters to look back for an abbreviation; all are shorter
 
@@ -50,21 +26,26 @@ def sentences(text: str) -> list[str]:
     """The text cut after each sentence end; spaces stay with the sentence before them."""
     pieces: list[str] = []
     begin = 0
-    for match in _END.finditer(text):
-        if not _is_abbreviation(text[max(begin, match.start() - _LAST_WORD) : match.end()]):
-            pieces.append(text[begin : match.end()])
-            begin = match.end()
+    for stop in _STOP.finditer(text):
+        last = text[max(begin, stop.start() - _LAST_WORD) : stop.end()].split()[-1]
+        if stop.group()[0] in "。！？" or not _goes_on(last, text[stop.end()]):
+            pieces.append(text[begin : stop.end()])
+            begin = stop.end()
     if begin < len(text) or not pieces:
         pieces.append(text[begin:])
     return pieces
 
 
-def _is_abbreviation(sentence: str) -> bool:
-    word = sentence.split()[-1]
+def _goes_on(last_word: str, next_letter: str) -> bool:
+    """Whether the sentence goes on after a stop: before a small letter, after an abbreviation."""
+    if next_letter.islower():
+        return True
+    word = last_word.lstrip("(\"'“„«[").lower()
     if not word.endswith("."):
         return False
-    word = word.rstrip(".").lstrip("(\"'“„«[").lower()
-    return word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
+    word = word.rstrip(".")
+    kinds = (_ABBREVIATIONS, _INITIALS, _ORDINAL) if next_letter.isalpha() else (_ABBREVIATIONS,)
+    return any(kind.fullmatch(word) for kind in kinds)
 
 
 def pieces_within(text: str, fits: Callable[[str], bool]) -> tuple[list[str], bool]:
