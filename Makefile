@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup dev demo test test-long check format clean
+.PHONY: help setup dev demo test test-long check format docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 18
@@ -27,6 +27,9 @@ check: dev  ## format, lint and types alone
 format: dev  ## rewrite the code as the checks want it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: dev  ## rewrite the parts of the documentation that are made from the code
+	PYTHONPATH=tests $(BIN)/python tests/docs/generated.py
 
 clean:  ## remove what make made; your data/ and runs/ stay
 	rm -rf .venv build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache

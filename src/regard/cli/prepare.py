@@ -70,7 +70,7 @@ def prepare(
     for name, report in done.reports.items():
         print_report(name, report)
     sizes = done.description["vocabulary"]
-    for side in ("source", "target"):
+    for side in ("source",) if joint else ("source", "target"):
         if sizes[side] < vocab_size:
             say(f"The text gives only {sizes[side]} subwords ({side}).")
     say(f"Prepared in {out}. Next: regard train --preset small --data {out} --out runs/NAME")

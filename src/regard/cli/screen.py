@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 console = Console(stderr=True, highlight=False)
+_SECONDS_A_LINE = 30  # in a log file, where no bar can be drawn
 
 
 def say(text: str) -> None:
@@ -33,7 +35,13 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
 def counting(total: int | None = None) -> Iterator[Any]:
     """A function (task, done) that draws a bar, or a count where no total is known."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+    with Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
         tasks: dict[str, TaskID] = {}
 
         def count(task: str, done: int) -> None:
@@ -55,7 +63,9 @@ class TrainingBar:
             TextColumn("left"),
             TimeRemainingColumn(),
             console=console,
+            disable=not console.is_terminal,
         )
+        self._last_line = time.monotonic()
         self._task: TaskID | None = None
         self.advanced = False
 
@@ -83,12 +93,16 @@ class TrainingBar:
     def row(self, row: dict[str, Any]) -> None:
         """Training rows change the bar; validation rows stay on the screen."""
         assert self._task is not None
+        step = f"step {row['step']:>7,}  "
         if "valid_loss" in row:
             bleu = f"  BLEU {row['bleu']:.1f}" if "bleu" in row else ""
-            say(f"step {row['step']:>7,}  validation loss {row['valid_loss']:.3f}{bleu}")
+            say(f"{step}validation loss {row['valid_loss']:.3f}{bleu}")
             return
         figures = (
             f"loss {row['loss']:.3f}  perplexity {row['perplexity']:.2f}  "
             f"{row['tokens_per_second']:,.0f} tokens/s"
         )
         self._progress.update(self._task, figures=figures)
+        if not console.is_terminal and time.monotonic() - self._last_line > _SECONDS_A_LINE:
+            say(step + figures)
+            self._last_line = time.monotonic()

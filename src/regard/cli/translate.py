@@ -44,7 +44,7 @@ def translate(
     device: Device = "auto",
 ) -> None:
     """Translate standard input, line by line."""
-    from regard.cli.screen import say
+    from regard.cli.screen import counting, say
     from regard.config import build
     from regard.decoding.translator import Translator
 
@@ -65,18 +65,20 @@ def translate(
     build(SearchConfig, keywords)
     translator = Translator.load(model, device=device)
     done = 0
-    for lines in _portions():
-        for translation in translator.translate(
-            lines,
-            batch_size=batch_size,
-            prefixes=[prefix] * len(lines) if prefix else None,
-            notice=say,
-            first_line=done + 1,
-            **keywords,
-        ):
-            _print(translation, top_beams, scores=scores, format=format)
-        sys.stdout.flush()
-        done += len(lines)
+    with counting() as progress:
+        for lines in _portions():
+            for translation in translator.translate(
+                lines,
+                batch_size=batch_size,
+                prefixes=[prefix] * len(lines) if prefix else None,
+                notice=say,
+                first_line=done + 1,
+                **keywords,
+            ):
+                _print(translation, top_beams, scores=scores, format=format)
+            sys.stdout.flush()
+            done += len(lines)
+            progress("lines translated", done)
 
 
 def _portions() -> Iterator[list[str]]:

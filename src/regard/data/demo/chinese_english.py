@@ -223,6 +223,14 @@ def compound(rng: Random) -> Pair:
     return f"{first[0]}，{joint}{second[0]}", f"{first[1]} {english} {second[1]}"
 
 
+def introduction(rng: Random) -> Pair:
+    """Draw 我是学生，他是医生: "I am a student and he is a doctor"."""
+    first, second = (drawn_subject(rng, PEOPLE) for _ in range(2))
+    chinese, english = stated(first, profession(rng, first, NOT))
+    other_chinese, other_english = stated(second, profession(rng, second, NOT))
+    return f"{chinese}，{other_chinese}", f"{english} and {other_english}"
+
+
 def asked(subject: Phrase, what: Said) -> str:
     """Move the English auxiliary before the subject."""
     return f"{what.auxiliary} {subject.english} {what.english}?"
@@ -268,8 +276,8 @@ def question_word(rng: Random) -> Pair:
 
 
 KINDS_OF_SENTENCE = repeated({
-    statement: 40, description: 18, liking_with_relative: 6, gift: 4, existence: 5, compound: 4,
-    yes_no_question: 13, question_for_object: 5, question_word: 5,
+    statement: 40, description: 18, liking_with_relative: 6, gift: 4, existence: 5,
+    compound: 4, introduction: 3, yes_no_question: 13, question_for_object: 5, question_word: 5,
 })  # fmt: skip
 
 

@@ -1,0 +1,56 @@
+"""One update: what it does to the weights, in float32 and in bfloat16."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.training.config import TrainingConfig
+from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
+from regard.training.step import dropout_seed, update
+from toys import pairs, small_model
+
+
+def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        model = small_model()
+        config = TrainingConfig(precision=precision)  # type: ignore[arg-type]
+        optimizer = make_optimizer(model, config)
+        for step in range(1, 21):
+            done = update(model, optimizer, [pairs(8)], config, step=step, rate=1e-3)
+        losses[precision] = float(done.sums[0]) / done.tokens
+        assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.05)
+
+
+def test_gradients_are_clipped_to_the_norm() -> None:
+    model = small_model()
+    config = TrainingConfig(clip_norm=0.01)
+    update(model, make_optimizer(model, config), [pairs(8)], config, step=1, rate=1e-3)
+    squares = [float(p.grad.square().sum()) for p in model.parameters() if p.grad is not None]
+    assert sum(squares) ** 0.5 == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_rate_of_zero_changes_nothing() -> None:
+    model, before = small_model(), small_model()
+    config = TrainingConfig()
+    update(model, make_optimizer(model, config), [pairs(8)], config, step=1, rate=0.0)
+    for one, other in zip(model.parameters(), before.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
+    model, config = small_model(), TrainingConfig()
+    optimizer = make_optimizer(model, config)
+    update(model, optimizer, [pairs(8)], config, step=1, rate=1e-3)
+    other = make_optimizer(model, config)
+    restore_optimizer(other, model, optimizer_tensors(optimizer, model))
+    for parameter in model.parameters():
+        for entry, value in optimizer.state[parameter].items():
+            assert torch.equal(other.state[parameter][entry], value)
+
+
+def test_every_step_and_part_drops_something_else() -> None:
+    seeds = {dropout_seed(s, t, n) for s in range(3) for t in range(1, 200) for n in range(4)}
+    assert len(seeds) == 3 * 199 * 4
