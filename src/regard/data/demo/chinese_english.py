@@ -188,6 +188,8 @@ def liking_with_relative(rng: Random) -> Pair:
     subject, verb = drawn_subject(rng, PEOPLE), pick(rng, STATIVE_VERBS)
     aspect = pick(rng, RELATING[verb.chinese])  # no 不, no 非常: the object is long enough
     target = with_relative(rng, verb.objects)
+    while len(subject.chinese) > 1 and subject.chinese in target.chinese:
+        target = with_relative(rng, verb.objects)  # a name would not be said twice
     return stated(subject, said(verb, aspect, subject.slot, (target.chinese, target.english)))
 
 
@@ -226,9 +228,11 @@ def compound(rng: Random) -> Pair:
 def introduction(rng: Random) -> Pair:
     """Draw 我是学生，他是医生: "I am a student and he is a doctor"."""
     first, second = (drawn_subject(rng, PEOPLE) for _ in range(2))
-    chinese, english = stated(first, profession(rng, first, NOT))
-    other_chinese, other_english = stated(second, profession(rng, second, NOT))
-    return f"{chinese}，{other_chinese}", f"{english} and {other_english}"
+    one = other = profession(rng, first, NOT)
+    while other.chinese[-2:] == one.chinese[-2:]:  # the same profession would call for 也
+        other = profession(rng, second, NOT)
+    clauses = stated(first, one), stated(second, other)
+    return f"{clauses[0][0]}，{clauses[1][0]}", f"{clauses[0][1]} and {clauses[1][1]}"
 
 
 def asked(subject: Phrase, what: Said) -> str:

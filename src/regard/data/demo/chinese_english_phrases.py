@@ -159,7 +159,11 @@ RELATING = aspects_by_verb(
 )
 VERBS_OF = {True: tuple(ALL_VERBS), False: tuple(verb for verb in ALL_VERBS if verb.for_animals)}
 TAKING_PEOPLE = frozenset(verb.base for verb in ALL_VERBS if PEOPLE[0] in verb.objects)
-TAKING_IT = frozenset(verb.base for verb in ALL_VERBS if nouns_of("animal")[0] in verb.objects)
+TAKING_IT = frozenset(
+    verb.base
+    for verb in ALL_VERBS
+    if nouns_of("animal")[0] in verb.objects and "have" not in verb.ways
+)
 DONE_ANYWHERE = ("sleep", "rest", "sing", "dance", "work", "run", "eat", "read", "draw", "wait for")
 PLACES = nouns_of("place")
 
