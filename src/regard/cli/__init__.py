@@ -54,9 +54,9 @@ def options(
 
 def main() -> None:
     """Run the command; what a user can cause is one sentence and an exit status."""
-    # Threads that wait for each other should sleep: spinning makes training five times slower as
-    # soon as another program wants a core. Read by OpenMP when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Threads that wait for each other should soon sleep: spinning makes training several times
+    # slower when another program wants a core. OpenMP reads this when torch is imported.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:
         app()
     except RegardError as error:

@@ -23,8 +23,8 @@ _SETTINGS: dict[str, Any] = {
     },
     "data": {"batch_tokens": 1024},
     "training": {
-        "max_steps": 1800,
-        "checkpoint_every": 600,
+        "max_steps": 1500,
+        "checkpoint_every": 500,
         "learning_rate": 3e-3,
         "warmup_steps": 200,
         "schedule": "cosine",
@@ -115,7 +115,7 @@ def _look(corpus: DemoCorpus, out: Path) -> None:
     from regard.cli.screen import say
     from regard.decoding.translator import Translator
 
-    [seen] = Translator.load(out, device="cpu").translate(corpus.samples[:1], attention=True)
+    [seen] = Translator.load(out, device="cpu").translate(corpus.samples[1:2], attention=True)
     assert seen.attention is not None
     path = out / "attention.png"
     plots.attention_heads(

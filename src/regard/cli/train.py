@@ -47,11 +47,13 @@ def run_training(config: RunConfig, device: str) -> bool:
     """Train with a progress bar; True if there was nothing left to do."""
     from regard.cli.screen import TrainingBar, say
     from regard.data.store import Store
-    from regard.devices import device_named
+    from regard.devices import device_named, keep_freed_memory
     from regard.training.loop import train as train_model
 
     store = Store(Path(config.data.folder))
     where = device_named(device)
+    if where.type == "cpu":
+        keep_freed_memory()
     if not store.has("valid"):
         say("There is no validation text: nothing is validated, and the last weights count.")
     with TrainingBar() as bar:
