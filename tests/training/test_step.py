@@ -15,7 +15,7 @@ def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
     losses = {}
     for precision in ("float32", "bfloat16"):
         model = small_model()
-        config = TrainingConfig(precision=precision)  # type: ignore[arg-type]
+        config = TrainingConfig(precision=precision)
         optimizer = make_optimizer(model, config)
         for step in range(1, 21):
             done = update(model, optimizer, [pairs(8)], config, step=step, rate=1e-3)
