@@ -12,7 +12,7 @@ import torch
 
 from regard.config import as_tree, build, merged
 from regard.data.store import Store
-from regard.errors import DivergedError, RunError
+from regard.errors import ConfigError, DivergedError, RunError
 from regard.files import locked
 from regard.models.folder import WEIGHTS, load_model, read_tensors
 from regard.models.protocol import Predictions
@@ -156,6 +156,16 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path, unvalidated_store: Store
     with pytest.raises(RunError, match="not a run folder"):
         run(small_run(tmp_path, unvalidated_store), unvalidated_store)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_settings_that_cannot_work_leave_no_folder(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    config = small_run(tmp_path / "run", unvalidated_store)
+    sampling = {"data": {"sampling_candidates": 8}}  # needs a unigram tokenizer
+    with pytest.raises(ConfigError, match="unigram"):
+        run(build(RunConfig, merged(as_tree(config), sampling)), unvalidated_store)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_live_run_holds_its_folder(tmp_path: Path, unvalidated_store: Store) -> None:

@@ -65,8 +65,9 @@ def train(
     bleu: Bleu | None = None,
 ) -> Progress:
     """Train until `max_steps`, early stopping or a signal; the same call goes on after any stop."""
-    with held(config, store) as out:
-        return Trainer(config, store, device, out, watcher, bleu).run()
+    trainer = Trainer(config, store, device, watcher, bleu)  # before anything is written
+    with held(config, store):
+        return trainer.run()
 
 
 class Trainer:
@@ -77,25 +78,24 @@ class Trainer:
         config: RunConfig,
         store: Store,
         device: torch.device,
-        out: Path,
         watcher: Watcher,
         bleu: Bleu | None,
     ) -> None:
         self._config = config.training
         self._store = store
-        self._out = out
+        self._out = Path(config.out)
         self._watcher = watcher
         self._bleu = bleu if self._config.validate_bleu else None
         self._budget = config.data.batch_tokens
         torch.manual_seed(self._config.seed)
-        folder = ModelFolder.for_store(config.model, store)
-        self._model: Transformer = folder.model().to(device)
+        self._folder = ModelFolder.for_store(config.model, store)
+        self._model: Transformer = self._folder.model().to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._loader = Loader(store, config.data, seed=self._config.seed)
-        folder.write(out)
 
     def run(self) -> Progress:
         """From the last checkpoint, or from the start, to the end."""
+        self._folder.write(self._out)
         progress = self._resumed()
         self._watcher.begin(progress.step, self._config.max_steps)
         if self._is_finished(progress):

@@ -26,15 +26,15 @@ _FREE = (("out",), ("data", "folder"), ("training", "max_steps"), ("training", "
 
 
 @contextmanager
-def held(config: RunConfig, store: Store) -> Iterator[Path]:
-    """The run's folder, locked, and known to be this run's."""
+def held(config: RunConfig, store: Store) -> Iterator[None]:
+    """While this lasts, the run's folder is locked and known to be this run's."""
     out = Path(config.out)
     _refuse_foreign_folder(out)
     with locked(out):
         identity = _identity(config, store)
         _refuse_other_run(out, identity)
         write_json(out / RUN, identity)
-        yield out
+        yield
 
 
 def _identity(config: RunConfig, store: Store) -> Tree:
@@ -53,8 +53,8 @@ def _refuse_foreign_folder(out: Path) -> None:
 
 def _refuse_other_run(out: Path, identity: Tree) -> None:
     path = out / RUN
-    if not path.is_file():
-        return
+    if not path.is_file() or not any((out / "checkpoints").glob("*")):
+        return  # nothing that a new run could harm
     try:
         old = json.loads(path.read_text(encoding="utf-8"))
         changed = differences(_fixed(old["settings"]), _fixed(identity["settings"]))
