@@ -1,12 +1,18 @@
-"""Every picture, from arrays: as a PNG, or as text for the terminal."""
+"""Every picture, from arrays: as a PNG, or as text for the terminal.
+
+Functions that write a PNG tell whether the fonts of this system have all its characters.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from regard.files import whole_file
 
 _SHADES = " ░▒▓█"
+# Tried in this order for what the first does not have, where they are installed.
+_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC"]
+_FONTS += ["WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Microsoft YaHei", "PingFang SC", "SimHei"]
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -22,9 +31,14 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
-def _save(figure: Figure, path: Path) -> None:
-    with whole_file(path) as temporary:
+def _save(figure: Figure, path: Path) -> bool:
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    for text in figure.findobj(matplotlib.text.Text):
+        text.set_fontfamily([name for name in _FONTS if name in installed])
+    with whole_file(path) as temporary, warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message="Glyph .* missing from font")
         figure.savefig(temporary, format="png", dpi=120)
+    return not any("missing from font" in str(warning.message) for warning in caught)
 
 
 def heat_map(
@@ -36,7 +50,7 @@ def heat_map(
     columns: str,
     row_labels: Sequence[str] = (),
     column_labels: Sequence[str] = (),
-) -> None:
+) -> bool:
     """A matrix as colours; `rows` and `columns` name the axes."""
     array = np.asarray(values, dtype=np.float64)
     figure = _figure(2.5 + min(9.0, 0.28 * array.shape[1]), 1.8 + min(9.0, 0.28 * array.shape[0]))
@@ -45,7 +59,7 @@ def heat_map(
     figure.colorbar(image, ax=axes)
     axes.set(title=title, ylabel=rows, xlabel=columns)
     _label(axes, row_labels, column_labels)
-    _save(figure, path)
+    return _save(figure, path)
 
 
 def attention_heads(
@@ -55,7 +69,7 @@ def attention_heads(
     title: str,
     row_labels: Sequence[str],
     column_labels: Sequence[str],
-) -> None:
+) -> bool:
     """Every layer (a row) and head (a column) of (layers, H, T, S) weights."""
     layers, heads, height, width = weights.shape
     size = 1.2 + 0.22 * max(height, width)
@@ -70,7 +84,7 @@ def attention_heads(
             _label(axes, row_labels if head == 0 else (), column_labels)
             if head:
                 axes.set_yticks([])
-    _save(figure, path)
+    return _save(figure, path)
 
 
 def _label(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
@@ -80,7 +94,7 @@ def _label(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
 
 
-def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str) -> None:
+def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str) -> bool:
     """Lines over 1, 2, 3, ..."""
     figure = _figure(8, 4.5)
     axes = figure.add_subplot()
@@ -90,7 +104,7 @@ def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: s
     axes.grid(alpha=0.3)
     if len(lines) > 1:
         axes.legend()
-    _save(figure, path)
+    return _save(figure, path)
 
 
 def text_heat_map(

@@ -15,8 +15,6 @@ __all__ = ["regard"]  # a fixture
 
 @pytest.mark.long
 @pytest.mark.parametrize("pair", ["en-fr", "zh-en"])
-# The fonts of a bare machine have no Chinese; the picture is drawn all the same.
-@pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
 def test_the_demo_learns_its_grammar(pair: str, tmp_path: Path, regard: Command) -> None:
     torch.set_num_threads(2)
     try:

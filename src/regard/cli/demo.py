@@ -112,20 +112,21 @@ def _report(corpus: DemoCorpus, out: Path) -> None:
 
 def _look(corpus: DemoCorpus, out: Path) -> None:
     from regard import plots
-    from regard.cli.screen import say
+    from regard.cli.screen import say, written
     from regard.decoding.translator import Translator
 
+    say("4. Looking where it looks ...")
     [seen] = Translator.load(out, device="cpu").translate(corpus.samples[1:2], attention=True)
     assert seen.attention is not None
     path = out / "attention.png"
-    plots.attention_heads(
+    complete = plots.attention_heads(
         path,
         seen.attention.cross,
         title=f"{seen.source}  →  {seen.text}",
         row_labels=seen.attention.target,
         column_labels=seen.attention.source,
     )
-    say(f"4. Where it looks, word by word: {path}")
+    written(path, complete)
 
 
 def _next_steps(corpus: DemoCorpus, data: Path, out: Path) -> None:

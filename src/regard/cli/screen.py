@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +19,13 @@ _SECONDS_A_LINE = 30  # in a log file, where no bar can be drawn
 def say(text: str) -> None:
     """A notice."""
     console.print(text, markup=False, soft_wrap=True)
+
+
+def written(picture: Path, complete: bool) -> None:
+    """Where a picture is, and whether the fonts had all its characters."""
+    say(f"Written: {picture}")
+    if not complete:
+        say("Some characters are not in the fonts here; install one, such as Noto Sans CJK.")
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:

@@ -27,6 +27,7 @@ def positions(
     """Sinusoidal position encodings as a heat map."""
     from regard import plots
     from regard.attention.positions import sinusoids
+    from regard.cli.screen import written
 
     if layout not in ("interleaved", "halves"):
         raise ConfigError(f"There is no layout {layout!r}. Use interleaved or halves.")
@@ -34,10 +35,10 @@ def positions(
     if out is None:
         print(plots.text_heat_map(table))
     else:
-        plots.heat_map(
+        complete = plots.heat_map(
             out, table, title="sinusoidal positions", rows="position", columns="dimension"
         )
-        _written(out)
+        written(out, complete)
 
 
 @app.command()
@@ -52,6 +53,7 @@ def mask(
 
     from regard import plots
     from regard.attention.masks import causal, padding
+    from regard.cli.screen import written
 
     if kind == "causal":
         allowed = causal(length, length)
@@ -62,10 +64,10 @@ def mask(
     if out is None:
         print(plots.text_heat_map(allowed.float().numpy()))
     else:
-        plots.heat_map(
+        complete = plots.heat_map(
             out, allowed.float().numpy(), title=f"{kind} mask", rows="query", columns="key"
         )
-        _written(out)
+        written(out, complete)
 
 
 @app.command()
@@ -79,6 +81,7 @@ def schedule(
 ) -> None:
     """The learning rate of each update of a run."""
     from regard import plots
+    from regard.cli.screen import written
     from regard.training.config import run_config
     from regard.training.optimizer import learning_rate
 
@@ -89,8 +92,8 @@ def schedule(
     if out is None:
         print(plots.text_curve(rates))
     else:
-        plots.curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
-        _written(out)
+        complete = plots.curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
+        written(out, complete)
 
 
 @app.command()
@@ -105,6 +108,7 @@ def attention(
 ) -> None:
     """Where a model looks while it translates a sentence."""
     from regard import plots
+    from regard.cli.screen import written
     from regard.decoding.translator import Translator
 
     if part not in ("cross", "encoder", "decoder"):
@@ -123,8 +127,10 @@ def attention(
         print(plots.text_heat_map(weights.mean((0, 1)), rows, columns))
     else:
         title = f"{part} attention: {sentence}"
-        plots.attention_heads(out, weights, title=title, row_labels=rows, column_labels=columns)
-        _written(out)
+        complete = plots.attention_heads(
+            out, weights, title=title, row_labels=rows, column_labels=columns
+        )
+        written(out, complete)
 
 
 def _one(number: int | None, count: int, what: str) -> slice:
@@ -173,9 +179,3 @@ def settings() -> None:
         for path, setting in all_settings(RunConfig)
     ]
     Console(highlight=False).print(table("", ["setting", "default", "kind", "meaning"], rows))
-
-
-def _written(path: Path) -> None:
-    from regard.cli.screen import say
-
-    say(f"Written: {path}")
