@@ -327,3 +327,21 @@ def test_the_lock_of_another_process_ends_with_its_life(tmp_path: Path) -> None:
         with locked(tmp_path):
             entered = True
     assert entered
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "hello")
+    assert os.read(reader, 100) == b"hello"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_others_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "a") as temporary:
+        temporary.touch(mode=0o600)
+    old = os.umask(0o022)
+    os.umask(old)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~old

@@ -232,7 +232,8 @@ def as_tree(settings: Settings) -> Tree:
 def read_toml(path: Path) -> Tree:
     """A TOML file as nested dictionaries."""
     if not path.is_file():
-        raise ConfigError(f"There is no recipe {path}. Give the path of a TOML file.")
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ConfigError(f"There is no recipe {path}: it {what}. Give the path of a TOML file.")
     with explained(path):
         data = path.read_bytes()
     try:

@@ -24,11 +24,16 @@ _TEMPORARY = ".partial"
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path; when the block ends well, it becomes `path` in one step."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with explained(path):
+            yield path  # a device or a pipe is written to, and never replaced
+        return
     temporary = path.with_name(path.name + _TEMPORARY)
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
+            temporary.chmod(0o666 & ~_umask())  # safetensors would keep it to its owner
             _flush(temporary)
             temporary.replace(path)
             _flush(path.parent)
@@ -136,6 +141,13 @@ def locked(folder: Path) -> Iterator[None]:
         lock.write(f"pid {os.getpid()}")
         lock.flush()
         yield
+
+
+def _umask() -> int:
+    """What new files do not permit; the only way to ask is to set it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 def _flush(path: Path) -> None:

@@ -95,3 +95,13 @@ def test_an_output_that_may_not_be_written(regard: Command) -> None:
     done = regard("show", "mask", "--out", "/proc/picture.png")
     assert done.status == 2
     assert "/proc" in done.err
+
+
+def test_nothing_to_evaluate(tmp_path: Path, regard: Command) -> None:
+    (tmp_path / "empty").touch()
+    files = ["--source", tmp_path / "empty", "--reference", tmp_path / "empty"]
+    assert_told(regard("evaluate", tmp_path, *files), "nothing to evaluate")
+
+
+def test_a_folder_is_no_recipe(tmp_path: Path, regard: Command) -> None:
+    assert_told(regard("train", tmp_path), "it is a folder")

@@ -117,6 +117,14 @@ def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
         translator.translate("a b c")
     with pytest.raises(ConfigError, match=r"top_beams is 6.*beam_size 5"):
         translator.translate(["a"], top_beams=6)
+    with pytest.raises(ConfigError, match="Text 2 is of type bytes"):
+        translator.translate(["a", b"b"])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="surrogate"):
+        translator.translate(["\ud800"])
+    with pytest.raises(ConfigError, match="batch_size is 0"):
+        translator.translate(["a"], batch_size=0)
+    with pytest.raises(ConfigError, match="need sample=true"):
+        translator.translate(["a"], temperature=0.5)
     with pytest.raises(DataError, match="2 sources and 1 targets"):
         translator.score(["a", "b"], ["c"])
 
@@ -130,3 +138,7 @@ def test_a_model_folder_alone_is_enough(translator: Translator, tmp_path: Path) 
     again = regard.load(tmp_path)
     assert again.translate(["a b c"]) == translator.translate(["a b c"])
     assert again.folder.languages == {"source": "xx", "target": "yy"}
+
+
+def test_texts_may_come_from_a_generator(translator: Translator) -> None:
+    assert translator.translate(t for t in ["a b"]) == translator.translate(["a b"])  # type: ignore[arg-type]

@@ -111,3 +111,16 @@ def test_selected_rows_go_on_as_they_were() -> None:
     plain, _ = model.step(torch.tensor([5, 6, 7]), state)
     chosen, _ = model.step(torch.tensor([5, 6, 7])[rows], state.select(rows))
     torch.testing.assert_close(chosen, plain[rows], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("beam_size", [2, 3, 4])
+def test_unlikely_early_ends_do_not_end_the_search(beam_size: int) -> None:
+    # A confident model: one word is right at each of five places, and an end is always second best.
+    table = torch.full((5, 7, 7), -9.0)
+    for place, word in enumerate([4, 5, 6, 4, SPECIAL.end]):
+        table[place, :, SPECIAL.end] = 0.0
+        table[place, :, word] = 4.0
+    [found] = beam_search(
+        TableModel(table), firsts(0), Rules.of([9], None, CPU), beam_size=beam_size
+    )
+    assert found[0].tokens == [4, 5, 6, 4]

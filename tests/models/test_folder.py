@@ -99,3 +99,26 @@ def test_learned_positions_say_when_they_end() -> None:
     model = small_model(positions="learned", max_positions=5)
     with pytest.raises(ConfigError, match=r"the 5 that\s+this model learned"):
         model(pairs(4))
+
+
+def test_equal_sizes_do_not_make_separate_vocabularies_one() -> None:
+    with pytest.raises(ConfigError, match="separate vocabularies"):
+        Transformer(CONFIG, Vocabulary(30, 30, joint=False))
+
+
+def test_the_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    from toys import write_reversal_store
+
+    place = tmp_path / "other"
+    place.mkdir()
+    other = write_reversal_store(place, valid=False, tokenizer="unigram")
+    (folder / "tokenizer.model").write_bytes(other.tokenizers.source.model)
+    with pytest.raises(ModelError, match="belongs to another model"):
+        load_model(folder, CPU)
+
+
+def test_weights_that_are_no_file_are_said_so(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).mkdir()
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_model(folder, CPU)

@@ -204,3 +204,40 @@ def test_tensorboard_gets_the_same_figures(tmp_path: Path) -> None:
         record.add({"step": 1, "loss": 2.5})
     [events] = (tmp_path / "tensorboard").iterdir()
     assert b"loss" in events.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
+def test_a_damaged_checkpoint_says_how_to_go_on(
+    name: str, tmp_path: Path, unvalidated_store: Store
+) -> None:
+    run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+    path = folders(tmp_path)[-1] / name
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(RunError, match=r"00000020 is damaged. Delete that folder"):
+        run(small_run(tmp_path, unvalidated_store, max_steps=25), unvalidated_store)
+
+
+def test_a_model_whose_checkpoints_are_gone_is_not_begun_anew(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    import shutil
+
+    run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(RunError, match="checkpoints are gone"):
+        run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+
+
+def test_before_its_first_checkpoint_a_run_may_change(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    class Stopping(Silent):
+        def step(self, step: int) -> None:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        train(small_run(tmp_path, unvalidated_store), unvalidated_store, CPU, watcher=Stopping())
+    assert run(small_run(tmp_path, unvalidated_store, seed=7), unvalidated_store).began_at == 0

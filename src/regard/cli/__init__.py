@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -57,6 +58,9 @@ def main() -> None:
     # Threads that wait for each other should soon sleep: spinning makes training several times
     # slower when another program wants a core. OpenMP reads this when torch is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # as text goes in, it comes out
     try:
         app()
     except RegardError as error:

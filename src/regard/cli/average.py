@@ -21,9 +21,11 @@ def average(
 
     folder = ModelFolder.read(run)
     paths = checkpoint.folders(run)
+    if not paths:
+        raise RunError(f"{run} has no checkpoints to average. Give the folder of a training run.")
     if len(paths) < last:
         raise RunError(
-            f"{run} has {len(paths)} checkpoints, not {last}. Use --last {len(paths) or 1}, or "
+            f"{run} has {len(paths)} checkpoints, not {last}. Use --last {len(paths)}, or "
             "train with a larger training.keep_checkpoints."
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -10,13 +10,15 @@ import typer
 
 from regard.cli.options import BatchSize, Device, Model, setting
 from regard.decoding.config import SearchConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 
 
 def evaluate(
     model: Model,
     source: Annotated[Path, typer.Option(help="Text to translate.", show_default=False)],
-    reference: Annotated[Path, typer.Option(help="What is right.", show_default=False)],
+    reference: Annotated[
+        Path, typer.Option(help="Its right translation, line by line.", show_default=False)
+    ],
     beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
@@ -42,6 +44,8 @@ def evaluate(
             f"sacrebleu has no tokenizer {tokenize!r}. Use one of {', '.join(metrics.TOKENIZERS)}."
         )
     sources, references = read_parallel(source, reference)
+    if not sources:
+        raise DataError(f"{source} is empty: there is nothing to evaluate. Check the path.")
     translator = Translator.load(model, device=device)
     found = translator.translate(
         sources,

@@ -72,8 +72,9 @@ def prepare(
     sizes = done.description["vocabulary"]
     for side in ("source",) if joint else ("source", "target"):
         if sizes[side] < vocab_size:
-            say(f"The text gives only {sizes[side]} subwords ({side}).")
-    say(f"Prepared in {out}. Next: regard train --preset small --data {out} --out runs/NAME")
+            name = "joint" if joint else side
+            say(f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more.")
+    say(f"Prepared in {out}. Next: regard train --preset tiny --data {out} --out runs/NAME")
 
 
 def print_report(name: str, report: Report) -> None:

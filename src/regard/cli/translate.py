@@ -14,13 +14,10 @@ import typer
 from regard.cli.options import BatchSize, Device, Model, setting
 from regard.data.corpus import decoded
 from regard.decoding.config import SearchConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.decoding.translator import Translation
-
-# Enough to fill batches of like length, little enough to see output soon.
-_LINES_AT_ONCE = 2000
 
 
 def translate(
@@ -37,10 +34,13 @@ def translate(
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
     top_p: Annotated[float, setting(SearchConfig, "top_p")] = SearchConfig.top_p,
     seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
-    prefix: Annotated[str, typer.Option(help="What every translation must begin with.")] = "",
+    prefix: Annotated[str, typer.Option(help="What each line's translation must begin with.")] = "",
     scores: Annotated[bool, typer.Option("--scores", help="Rank and score before each.")] = False,
     format: Annotated[str, typer.Option(help="text or jsonl.")] = "text",
     batch_size: BatchSize = 64,
+    buffer: Annotated[
+        int, typer.Option(help="Lines read before they are translated; 1: each at once.", min=1)
+    ] = 2000,
     device: Device = "auto",
 ) -> None:
     """Translate standard input, line by line."""
@@ -66,7 +66,7 @@ def translate(
     translator = Translator.load(model, device=device)
     done = 0
     with counting() as progress:
-        for lines in _portions():
+        for lines in _portions(buffer):
             for translation in translator.translate(
                 lines,
                 batch_size=batch_size,
@@ -81,9 +81,12 @@ def translate(
             progress("lines translated", done)
 
 
-def _portions() -> Iterator[list[str]]:
+def _portions(size: int) -> Iterator[list[str]]:
     """Standard input, many lines at a time; one at a time where a person types."""
-    size = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
+    if sys.stdin is None:
+        raise DataError("There is no standard input. Use: regard translate MODEL < FILE")
+    if sys.stdin.isatty():
+        size = 1
     raw = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
     lines = (decoded(line, "standard input", number) for number, line in enumerate(raw, 1))
     while portion := list(islice(lines, size)):

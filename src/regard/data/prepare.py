@@ -156,6 +156,7 @@ def _describe(
         "vocabulary": {
             "source": tokenizers.source.vocab_size,
             "target": tokenizers.target.vocab_size,
+            "joint": tokenizers.config.joint,
         },
         "dtype": _dtype(tokenizers),
         "parts": parts,

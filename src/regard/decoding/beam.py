@@ -6,8 +6,9 @@
     retire    continuations that end are finished hypotheses
     keep      the best of the others are the new beams
 
-A sentence is done when it has `beam_size` finished hypotheses or no beam is left, and then leaves
-the batch. Nothing in a sentence's search depends on another sentence.
+A sentence is done when it has `beam_size` finished hypotheses that no beam, as it stands, could
+beat, or when no beam is left; then it leaves the batch. Nothing in a sentence's search depends on
+another sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.hypothesis import Hypothesis, finished
+from regard.decoding.hypothesis import Hypothesis, finished, normalized
 from regard.decoding.rules import Rules
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
@@ -71,7 +72,7 @@ def beam_search(
         going = [
             row
             for row, best in enumerate(kept.log_probs[:, 0].tolist())
-            if best > -torch.inf and len(found[alive[row]]) < beam_size
+            if can_improve(best, step + 1, found[alive[row]], beam_size, length_penalty)
         ]
         if not going:
             break
@@ -80,7 +81,7 @@ def beam_search(
         state, rules = state.select(parents[rows].flatten()), rules.select(rows)
         tokens = beams.tokens[:, :, -1].flatten()
         alive = [alive[row] for row in going]
-    return [sorted(ended, key=lambda h: h.score, reverse=True) for ended in found]
+    return [best_first(ended)[:beam_size] for ended in found]
 
 
 def rank(beams: Beams, log_probs: Tensor, beam_size: int) -> Candidates:
@@ -121,3 +122,19 @@ def keep(beams: Beams, candidates: Candidates, beam_size: int) -> tuple[Beams, T
     kept = Beams(torch.cat([past, tokens[:, :, None]], 2), candidates.log_probs.gather(1, places))
     first_rows = torch.arange(len(parents), device=parents.device)[:, None] * width
     return kept, first_rows + parents
+
+
+def can_improve(
+    log_prob: float, length: int, found: list[Hypothesis], beam_size: int, length_penalty: float
+) -> bool:
+    """Whether the best beam, scored as it stands, would be among the best finished hypotheses."""
+    if log_prob == -torch.inf:
+        return False
+    if len(found) < beam_size:
+        return True
+    return normalized(log_prob, length, length_penalty) > best_first(found)[beam_size - 1].score
+
+
+def best_first(found: list[Hypothesis]) -> list[Hypothesis]:
+    """Hypotheses from the best to the worst."""
+    return sorted(found, key=lambda hypothesis: hypothesis.score, reverse=True)

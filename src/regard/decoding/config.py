@@ -31,9 +31,11 @@ class SearchConfig(Settings):
     seed: Annotated[int, Doc("sampling: same seed, same sample"), Ge(0)] = 1
 
     def problems(self) -> Iterator[str]:
-        """No more can come back than was kept."""
+        """No more can come back than was kept; only sampling has a temperature."""
         if self.top_beams > self.beam_size and not self.sample:
             yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {self.beam_size}"
+        if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
+            yield "temperature, top_k and top_p say how to sample, and need sample=true (--sample)"
 
 
 class SearchKeywords(TypedDict, total=False):

@@ -79,7 +79,7 @@ class Translator:
         text has several). `notice` is told of what a person may want to know; it counts texts as
         lines, from `first_line` on.
         """
-        _refuse_plain_string(texts)
+        texts = _checked(texts)
         config = build(SearchConfig, dict(keywords))
         taken = [
             self._segments(text, number, notice) for number, text in enumerate(texts, first_line)
@@ -102,9 +102,10 @@ class Translator:
         batch_size: int = 64,
     ) -> list[float]:
         """How likely the model finds each target as the translation of its source."""
+        sources, targets = _checked(sources), _checked(targets)
         if len(sources) != len(targets):
             raise DataError(
-                f"{len(sources)} sources and {len(targets)} targets: give one target a source."
+                f"{len(sources)} sources and {len(targets)} targets: each source needs one target."
             )
         pairs = [
             (self._encode(source), self.folder.tokenizers.target.encode(target))
@@ -209,6 +210,8 @@ def by_length(
     of: Callable[[list[T]], list[R]],
 ) -> list[R]:
     """Apply `of` to batches of like length; the results come back in the order of the items."""
+    if batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}, and must be at least 1.")
     order = sorted(range(len(items)), key=lambda i: length(items[i]), reverse=True)
     results: dict[int, R] = {}
     for begin in range(0, len(order), batch_size):
@@ -217,6 +220,16 @@ def by_length(
     return [results[i] for i in range(len(items))]
 
 
-def _refuse_plain_string(texts: Sequence[str]) -> None:
+def _checked(texts: Sequence[str]) -> list[str]:
+    """A list of texts, or a sentence about what was given instead."""
     if isinstance(texts, str):
-        raise ConfigError('translate takes a list of texts: write translate(["..."]).')
+        raise ConfigError('A list of texts is needed, not one text: write ["..."].')
+    texts = list(texts)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"Text {number} is of type {type(text).__name__}, not str. Decode it."
+            )
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise DataError(f"Text {number} has half a surrogate pair, which is no character.")
+    return texts

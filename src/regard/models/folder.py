@@ -87,9 +87,11 @@ class ModelFolder:
         description = _read_description(folder)
         try:
             if build(SpecialTokens, description["special_tokens"]) != SPECIAL:
-                raise ModelError(f"{folder} uses other special tokens than this regard can.")
+                raise ModelError(
+                    f"{folder} marks start and end in another way than this regard. Update it."
+                )
             config_class, _ = ARCHITECTURES[description["model"]["architecture"]]
-            return ModelFolder(
+            found = ModelFolder(
                 build(config_class, description["model"], "model."),
                 Vocabulary(**description["vocabulary"]),
                 Tokenizers.load(folder, build(TokenizerConfig, description["tokenizer"])),
@@ -101,6 +103,13 @@ class ModelFolder:
                 f"{folder / CONFIG} is damaged or from another version of regard ({error}). "
                 "Copy the whole folder again, or update regard."
             ) from None
+        sizes = found.tokenizers.source.vocab_size, found.tokenizers.target.vocab_size
+        if sizes != (found.vocabulary.source, found.vocabulary.target):
+            raise ModelError(
+                f"The tokenizer in {folder} belongs to another model: it has {sizes[0]} subwords, "
+                f"not {found.vocabulary.source}. Copy the whole folder again."
+            )
+        return found
 
     def model(self) -> Transformer:
         """A model of this description, with fresh weights."""
@@ -119,7 +128,8 @@ def load_model(folder: Path, device: torch.device) -> tuple[ModelFolder, Transfo
 
 def _read_description(folder: Path) -> Tree:
     if not folder.is_dir():
-        raise ModelError(f"There is no model folder {folder}. Check the path.")
+        what = "is a file" if folder.exists() else "does not exist"
+        raise ModelError(f"There is no model folder {folder}: it {what}. Check the path.")
     path = folder / CONFIG
     if not path.is_file():
         raise ModelError(
@@ -160,15 +170,17 @@ def put_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file, and its notes."""
+    if not path.exists():
+        raise ModelError(
+            f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, or "
+            "train until the first checkpoint."
+        )
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
-    except FileNotFoundError:
-        raise ModelError(
-            f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, or "
-            "train until the first checkpoint."
-        ) from None
+    except OSError:
+        raise ModelError(f"{path} cannot be read. Check what it is, and its permissions.") from None
     except SafetensorError as error:
         raise ModelError(f"{path} is damaged or truncated ({error}). Copy it again.") from None
 

@@ -13,10 +13,11 @@ from regard.data.ragged import Ragged
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """How many ids each side has."""
+    """How many ids each side has, and whether they mean the same on both."""
 
     source: int
     target: int
+    joint: bool = True
 
 
 @dataclass(frozen=True)

@@ -161,11 +161,11 @@ class Transformer(nn.Module):
     def _target_table(self) -> nn.Embedding:
         if self.config.tied_embeddings != "all":
             return self._table(self.vocabulary.target)
-        if self.vocabulary.source != self.vocabulary.target:
+        if not self.vocabulary.joint or self.vocabulary.source != self.vocabulary.target:
             raise ConfigError(
-                "model.tied_embeddings=all shares one table between source and target, but the "
-                f"vocabularies have {self.vocabulary.source} and {self.vocabulary.target} words. "
-                "Set model.tied_embeddings=decoder, or prepare the data with --joint."
+                "model.tied_embeddings=all shares one table between source and target, but they "
+                "have separate vocabularies. Set model.tied_embeddings=decoder, or prepare the "
+                "data with --joint."
             )
         return self.source_embedding.table
 

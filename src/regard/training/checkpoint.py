@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.sampling import Position
-from regard.errors import RunError
+from regard.errors import ModelError, RunError
 from regard.files import whole_folder
 from regard.models.folder import WEIGHTS, put_weights, read_tensors, weights_of, write_tensors
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
@@ -61,8 +61,11 @@ def save(run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress
 def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
     """Put a checkpoint back into model and optimizer."""
     progress = read_progress(path)
-    put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
-    restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
+    try:
+        put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
+        restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
+    except ModelError:
+        raise _damaged(path) from None
     return progress
 
 
@@ -73,10 +76,14 @@ def read_progress(path: Path) -> Progress:
         position = Position(**tree.pop("position"))
         return Progress(position=position, unreported=tuple(tree.pop("unreported")), **tree)
     except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(
-            f"The checkpoint {path} is damaged. Delete that folder, and the same command goes on "
-            "from the one before."
-        ) from None
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> RunError:
+    return RunError(
+        f"The checkpoint {path} is damaged. Delete that folder, and the same command goes on from "
+        "the one before."
+    )
 
 
 def prune(run: Path, keep: int) -> None:

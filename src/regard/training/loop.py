@@ -22,7 +22,7 @@ from regard.data.loader import Loader
 from regard.data.ragged import Batch
 from regard.data.sampling import Position
 from regard.data.store import Store
-from regard.errors import DivergedError, StoppedError
+from regard.errors import DivergedError, RunError, StoppedError
 from regard.models.folder import (
     WEIGHTS,
     ModelFolder,
@@ -121,8 +121,19 @@ class Trainer:
     def _resumed(self) -> Progress:
         saved = checkpoint.folders(self._out)
         if not saved:
+            self._refuse_lost_checkpoints()
             return Progress()
         return checkpoint.restore(saved[-1], self._model, self._optimizer)
+
+    def _refuse_lost_checkpoints(self) -> None:
+        """A model without checkpoints is somebody's result; only a kill at the first is not."""
+        path = self._out / WEIGHTS
+        step = int(read_tensors(path)[1].get("step", 0)) if path.is_file() else 0
+        if step > self._config.checkpoint_every:
+            raise RunError(
+                f"{self._out} has a model of step {step}, but its checkpoints are gone, so it "
+                "cannot go on. Choose another --out, or delete the folder to begin anew."
+            )
 
     def _is_finished(self, progress: Progress) -> bool:
         return progress.stopped_early or progress.step >= self._config.max_steps
