@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
@@ -13,9 +13,11 @@ from regard.config import Settings, settings_of
 def setting(cls: type[Settings], name: str, *flags: str) -> Any:
     """A typer option whose help is the setting's own documentation."""
     found = next(s for s in settings_of(cls) if s.name == name)
-    bounds = "".join(f" ({bound})" for bound in found.bounds)
-    text = found.doc[0].upper() + found.doc[1:]
-    return typer.Option(*flags, help=f"{text}{bounds}.", show_default=True)
+    limits = [str(bound) for bound in found.bounds]
+    if get_origin(found.type) is Literal:
+        limits.append(found.kind)
+    text = found.doc[0].upper() + found.doc[1:] + (f" ({', '.join(limits)})" if limits else "")
+    return typer.Option(*flags, help=f"{text}.", show_default=True)
 
 
 Model = Annotated[Path, typer.Argument(help="A model folder, or a run folder.", show_default=False)]

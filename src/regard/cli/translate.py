@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -87,10 +86,17 @@ def _portions(size: int) -> Iterator[list[str]]:
         raise DataError("There is no standard input. Use: regard translate MODEL < FILE")
     if sys.stdin.isatty():
         size = 1
-    raw = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
-    lines = (decoded(line, "standard input", number) for number, line in enumerate(raw, 1))
-    while portion := list(islice(lines, size)):
-        yield portion
+    lines: list[str] = []
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            lines.append(decoded(line.removesuffix(b"\n"), "standard input", number))
+        except DataError:
+            yield lines  # what came before a bad line is translated all the same
+            raise
+        if len(lines) == size:
+            yield lines
+            lines = []
+    yield lines
 
 
 def _print(translation: Translation, top_beams: int, *, scores: bool, format: str) -> None:
