@@ -132,6 +132,7 @@ def test_separate_vocabularies_are_two_files_of_their_own(tmp_path: Path) -> Non
     assert store.description["vocabulary"] == {
         "source": store.tokenizers.source.vocab_size,
         "target": store.tokenizers.target.vocab_size,
+        "joint": False,
     }
 
 
