@@ -114,25 +114,18 @@ def test_version() -> None:
     assert done.stdout.startswith("regard 0.")
 
 
+def shell(rest: str) -> subprocess.CompletedProcess[str]:
+    """What `regard` and the rest of a line come to in a shell."""
+    line = f"{sys.executable} -m regard {rest}"
+    return subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+
+
 def test_a_closed_pipe_is_no_error() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m regard show settings | head -1",
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in shell("show settings | head -1").stderr
 
 
 def test_a_full_disk_is_said_so() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m regard show settings > /dev/full",
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = shell("show settings > /dev/full")
     assert done.returncode == 2
     assert "disk is full" in done.stderr
     assert "Traceback" not in done.stderr

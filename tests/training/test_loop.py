@@ -224,8 +224,12 @@ def test_a_model_whose_checkpoints_are_gone_is_not_begun_anew(
 
     run(small_run(tmp_path, unvalidated_store), unvalidated_store)
     shutil.rmtree(tmp_path / "checkpoints")
-    with pytest.raises(RunError, match="checkpoints are gone"):
-        run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+    before = (tmp_path / "config.json").read_bytes()
+    for changes in ({}, {"model": {"width": 32}}):
+        config = build(RunConfig, merged(as_tree(small_run(tmp_path, unvalidated_store)), changes))
+        with pytest.raises(RunError, match="checkpoints are gone"):
+            run(config, unvalidated_store)
+    assert (tmp_path / "config.json").read_bytes() == before
 
 
 def test_before_its_first_checkpoint_a_run_may_change(

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.demo import DemoCorpus
+    from regard.decoding.translator import Translator
 
 # A small Transformer for short, regular sentences: what two cores learn in two minutes.
 _SETTINGS: dict[str, Any] = {
@@ -43,6 +44,7 @@ def demo(
     from regard.cli.train import run_training
     from regard.config import build, merged
     from regard.data.demo import demo_corpus
+    from regard.decoding.translator import Translator
     from regard.training.config import RunConfig
 
     say("1. Writing sentences ...")
@@ -53,8 +55,9 @@ def demo(
     config = build(RunConfig, merged(_SETTINGS, settings))
     run_training(config, "cpu")
     say("3. Translating what it has never seen ...")
-    _report(corpus, out)
-    _look(corpus, out)
+    translator = Translator.load(out, device="cpu")
+    _report(corpus, translator, out)
+    _look(corpus, translator, out)
     _next_steps(corpus, data, out)
 
 
@@ -82,10 +85,9 @@ def _prepare(corpus: DemoCorpus, data: Path) -> None:
         )
 
 
-def _report(corpus: DemoCorpus, out: Path) -> None:
+def _report(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     """Measure on the held-out sentences, and leave them and the figures in the run folder."""
     from regard.cli.screen import console, say, table
-    from regard.decoding.translator import Translator
     from regard.evaluation.metrics import bleu, exact_matches
     from regard.files import write_json, write_text
     from regard.training.record import read_metrics
@@ -94,7 +96,6 @@ def _report(corpus: DemoCorpus, out: Path) -> None:
     references = [target for _, target in corpus.heldout]
     write_text(out / "heldout.source", "".join(line + "\n" for line in sources))
     write_text(out / "heldout.target", "".join(line + "\n" for line in references))
-    translator = Translator.load(out, device="cpu")
     found = [translation.text for translation in translator.translate(sources, beam_size=4)]
     report = {
         "bleu": bleu(found, references),
@@ -110,13 +111,12 @@ def _report(corpus: DemoCorpus, out: Path) -> None:
     console.print(table("", ["source", "translation"], [(t.source, t.text) for t in samples]))
 
 
-def _look(corpus: DemoCorpus, out: Path) -> None:
+def _look(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     from regard import plots
     from regard.cli.screen import say, written
-    from regard.decoding.translator import Translator
 
     say("4. Looking where it looks ...")
-    [seen] = Translator.load(out, device="cpu").translate(corpus.samples[1:2], attention=True)
+    [seen] = translator.translate(corpus.samples[1:2], attention=True)
     assert seen.attention is not None
     path = out / "attention.png"
     complete = plots.attention_heads(

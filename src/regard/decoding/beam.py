@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.hypothesis import Hypothesis, finished, normalized
+from regard.decoding.hypothesis import Hypothesis, best_first, finished, normalized
 from regard.decoding.rules import Rules
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
@@ -133,8 +133,3 @@ def can_improve(
     if len(found) < beam_size:
         return True
     return normalized(log_prob, length, length_penalty) > best_first(found)[beam_size - 1].score
-
-
-def best_first(found: list[Hypothesis]) -> list[Hypothesis]:
-    """Hypotheses from the best to the worst."""
-    return sorted(found, key=lambda hypothesis: hypothesis.score, reverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from regard.text.special import SPECIAL
@@ -26,3 +27,8 @@ def finished(tokens: list[int], log_probability: float, length_penalty: float) -
 def normalized(log_probability: float, length: int, length_penalty: float) -> float:
     """`log p / length^alpha`, the end mark counted: alpha 0 favours short, 1 is the mean."""
     return float(log_probability / length**length_penalty)
+
+
+def best_first(found: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Hypotheses from the best to the worst."""
+    return sorted(found, key=lambda hypothesis: hypothesis.score, reverse=True)

@@ -11,7 +11,7 @@ from regard.data.ragged import Ragged
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.decoding.greedy import greedy_search
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import Hypothesis, best_first
 from regard.decoding.rules import Rules
 from regard.decoding.sample import sampler
 from regard.models.protocol import Autoregressive, S
@@ -59,9 +59,7 @@ def _samples(
         rounds.append(
             greedy_search(model, source, rules, length_penalty=config.length_penalty, choose=choose)
         )
-    return [
-        sorted(found, key=lambda h: h.score, reverse=True) for found in zip(*rounds, strict=True)
-    ]
+    return [best_first(found) for found in zip(*rounds, strict=True)]
 
 
 def _sentences(source: Ragged) -> list[list[int]]:

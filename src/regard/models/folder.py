@@ -8,7 +8,8 @@ model.safetensors      the weights; nothing is ever unpickled
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,8 +169,25 @@ def put_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -
         parameter.copy_(tensors[name])
 
 
+def published_notes(folder: Path) -> dict[str, str]:
+    """What was noted with a folder's weights, without reading them; empty if there are none."""
+    path = folder / WEIGHTS
+    if not path.is_file():
+        return {}
+    with _opened(path) as file:
+        return file.metadata() or {}
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file, and its notes."""
+    with _opened(path) as file:
+        names = list(file.keys())
+        return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file, or a sentence about why it cannot be read."""
     if not path.exists():
         raise ModelError(
             f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, or "
@@ -177,8 +195,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         )
     try:
         with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+            yield file
     except OSError:
         raise ModelError(f"{path} cannot be read. Check what it is, and its permissions.") from None
     except SafetensorError as error:

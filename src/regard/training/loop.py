@@ -22,12 +22,12 @@ from regard.data.loader import Loader
 from regard.data.ragged import Batch
 from regard.data.sampling import Position
 from regard.data.store import Store
-from regard.errors import DivergedError, RunError, StoppedError
+from regard.errors import DivergedError, StoppedError
 from regard.models.folder import (
     WEIGHTS,
     ModelFolder,
+    published_notes,
     put_weights,
-    read_tensors,
     weights_of,
     write_tensors,
 )
@@ -121,19 +121,8 @@ class Trainer:
     def _resumed(self) -> Progress:
         saved = checkpoint.folders(self._out)
         if not saved:
-            self._refuse_lost_checkpoints()
             return Progress()
         return checkpoint.restore(saved[-1], self._model, self._optimizer)
-
-    def _refuse_lost_checkpoints(self) -> None:
-        """A model without checkpoints is somebody's result; only a kill at the first is not."""
-        path = self._out / WEIGHTS
-        step = int(read_tensors(path)[1].get("step", 0)) if path.is_file() else 0
-        if step > self._config.checkpoint_every:
-            raise RunError(
-                f"{self._out} has a model of step {step}, but its checkpoints are gone, so it "
-                "cannot go on. Choose another --out, or delete the folder to begin anew."
-            )
 
     def _is_finished(self, progress: Progress) -> bool:
         return progress.stopped_early or progress.step >= self._config.max_steps
@@ -248,8 +237,7 @@ class Trainer:
         write_tensors(self._out / WEIGHTS, weights_of(model), notes)
 
     def _published_figure(self) -> float | None:
-        path = self._out / WEIGHTS
-        notes = read_tensors(path)[1] if path.is_file() else {}
+        notes = published_notes(self._out)
         return float(notes["figure"]) if "figure" in notes else None
 
     def _save(self, progress: Progress, meter: Meter) -> None:

@@ -18,6 +18,7 @@ from regard.config import Tree, as_tree, differences
 from regard.data.store import Store
 from regard.errors import RunError
 from regard.files import locked, write_json
+from regard.models.folder import published_notes
 from regard.training.config import RunConfig
 
 RUN = "run.json"
@@ -53,19 +54,33 @@ def _refuse_foreign_folder(out: Path) -> None:
 
 def _refuse_other_run(out: Path, identity: Tree) -> None:
     path = out / RUN
-    if not path.is_file() or not any((out / "checkpoints").glob("*")):
-        return  # nothing that a new run could harm
+    if not path.is_file():
+        return
     try:
         old = json.loads(path.read_text(encoding="utf-8"))
         changed = differences(_fixed(old["settings"]), _fixed(identity["settings"]))
+        first_checkpoint = int(old["settings"]["training"]["checkpoint_every"])
     except (ValueError, KeyError, TypeError):
         raise RunError(f"{path} is damaged. Choose another --out.") from None
+    if not any((out / "checkpoints").glob("*")):
+        _refuse_lost_checkpoints(out, first_checkpoint)
+        return  # nothing that a new run could harm
     if old["data"] != identity["data"]:
         changed.append("the prepared data has other contents")
     if changed:
         raise RunError(
             f"{out} holds another run: {'; '.join(changed)}. Choose another --out to start a new "
             "run, or use the old settings to go on."
+        )
+
+
+def _refuse_lost_checkpoints(out: Path, first_checkpoint: int) -> None:
+    """A model without checkpoints is somebody's result, but for one killed at its first."""
+    step = int(published_notes(out).get("step", 0))
+    if step > first_checkpoint:
+        raise RunError(
+            f"{out} has a model of step {step}, but its checkpoints are gone, so it cannot go on. "
+            "Choose another --out, or delete the folder to begin anew."
         )
 
 
