@@ -51,7 +51,7 @@ def learned(task: Task, seed: int) -> float:
     optimizer = make_optimizer(model, config)
     for step in range(1, config.max_steps + 1):
         sources = lines(draw, 64)
-        batch = Batch(with_ends(sources), with_ends(map(task, sources)))
+        batch = Batch(with_ends(sources), with_ends([*map(task, sources)]))
         rate = learning_rate(step, config, shape.width)
         update(model.train(), optimizer, [batch], config, step=step, rate=rate)
     tests = lines(draw, 200)

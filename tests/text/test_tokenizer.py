@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-import random
 import unicodedata
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from regard.config import build
 from regard.errors import ConfigError, DataError, ModelError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer, Tokenizers, normalized, train_tokenizers
+from regard.text.tokenizer import Tokenizers, normalized, train_tokenizers
+from text.learned import (
+    KINDS,
+    LINES,
+    learned,
+    lines_of,
+    texts,
+    tokenizer,
+)
 
-KINDS = ("unigram", "bpe", "char", "word")
-ENGLISH = ["the", "dog", "sleeps", "and", "runs", "to", "its", "house"]
-GERMAN = ["Größe", "Straße", "schläft", "läuft", "wird", "würde"]
-WORDS = [*ENGLISH, *GERMAN, "我爱你", "你好"]
 MARKS = {SPECIAL.pad, SPECIAL.unknown, SPECIAL.start, SPECIAL.end}
-
-
-def lines_of(words: Sequence[str], count: int = 200) -> list[str]:
-    draw = random.Random(3)
-    return [" ".join(draw.choices(words, k=draw.randint(2, 7))) for _ in range(count)]
-
-
-LINES = lines_of(WORDS)
-
-
-def learned(source: Sequence[str], target: Sequence[str] = (), **changes: Any) -> Tokenizers:
-    config = build(TokenizerConfig, {"vocab_size": 340, **changes})
-    return train_tokenizers(lambda: source, lambda: target or source, config)
-
-
-@cache
-def tokenizer(**changes: Any) -> Tokenizer:
-    """A tokenizer of the lines above; each is learned once."""
-    return learned(LINES, **changes).source
 
 
 def marked(text: str) -> str:
     """How pieces write a text."""
     return "▁" + text.replace(" ", "▁")
 
-
-# Everything but surrogates, which are no text, and U+2581, which SentencePiece writes for a space.
-anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁"), max_size=60)
-wordy = st.lists(st.sampled_from([*WORDS, " ", "  ", "\t", "é", "x", "<s>", "<0x41>"])).map("".join)
-texts = anything | wordy
 
 # There and back.
 
@@ -252,45 +226,3 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     (tmp_path / "tokenizer.model").write_bytes(half if content is None else content)
     with pytest.raises(ModelError, match=r"tokenizer\.model is damaged"):
         Tokenizers.load(tmp_path, TokenizerConfig())
-
-
-# Sampling.
-
-
-def sampled(text: str, seed: int, *, candidates: int = 16, temperature: float = 20.0) -> list[int]:
-    generator = np.random.default_rng(seed)
-    return tokenizer().sample(text, generator, candidates=candidates, temperature=temperature)
-
-
-@settings(deadline=None)
-@given(text=wordy, seed=st.integers(0, 2**32))
-def test_a_sampled_cut_has_the_same_text(text: str, seed: int) -> None:
-    assert tokenizer().decode(sampled(text, seed)) == text
-
-
-@settings(deadline=None)
-@given(text=wordy, seed=st.integers(0, 2**32))
-def test_the_same_seed_draws_the_same_cut(text: str, seed: int) -> None:
-    assert sampled(text, seed) == sampled(text, seed)
-
-
-def test_different_seeds_draw_different_cuts() -> None:
-    cuts = {tuple(sampled("the dog sleeps and runs", seed)) for seed in range(50)}
-    assert len(cuts) > 5
-
-
-def test_one_candidate_is_the_best_cut() -> None:
-    text = "the dog sleeps and runs"
-    assert all(sampled(text, seed, candidates=1) == tokenizer().encode(text) for seed in range(20))
-
-
-def test_a_low_temperature_draws_the_best_cut() -> None:
-    text = "the dog sleeps and runs"
-    drawn = [sampled(text, seed, temperature=0.01) for seed in range(20)]
-    assert drawn == [tokenizer().encode(text)] * 20
-
-
-def test_sampling_normalizes_as_encoding_does() -> None:
-    lower = tokenizer(lowercase=True)
-    cut = lower.sample("The DOG", np.random.default_rng(0), candidates=4, temperature=5.0)
-    assert lower.decode(cut) == "the dog"

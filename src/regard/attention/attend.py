@@ -72,9 +72,9 @@ def attend_ragged(
 ) -> Tensor:
     """`attend` within each sentence of a flat batch.
 
-    query (N, H, d), key and value (M, H, d) -> (N, H, d)
+    query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
     """
-    if _has_ragged_kernel(query) and dropout == 0.0:
+    if _has_ragged_kernel(query, value) and dropout == 0.0:
         return _ragged_kernel(query, key, value, queries, keys, causal)
     padded = [
         lengths.pad(row).transpose(1, 2)  # (B, H, T, d)
@@ -95,8 +95,9 @@ def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | No
     return mask
 
 
-def _has_ragged_kernel(query: Tensor) -> bool:
-    return query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+def _has_ragged_kernel(query: Tensor, value: Tensor) -> bool:
+    halves = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+    return halves and query.shape[-1] == value.shape[-1]
 
 
 def _ragged_kernel(

@@ -28,18 +28,22 @@ class AttentionRecord:
 class SelfAttention(nn.Module):
     """Each token looks at the tokens of its own sentence."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float, key_width: int | None = None
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.project = nn.Linear(width, 3 * width)  # queries, keys and values in one product
+        keys = heads * key_width if key_width else width
+        self.sizes = [keys, keys, width]  # queries, keys and values in one product
+        self.project = nn.Linear(width, sum(self.sizes))
         self.combine = nn.Linear(width, width)
 
     def forward(
         self, x: Tensor, lengths: Lengths, *, causal: bool, record: list[Tensor] | None = None
     ) -> Tensor:
         """X (N, D) -> (N, D)"""
-        query, key, value = self._split(x)  # (N, H, d) each
+        query, key, value = _heads(self.project(x), self.sizes, self.heads)
         if record is not None:
             record.append(_weights(query, key, lengths, lengths, causal=causal))
         dropout = self.dropout if self.training else 0.0
@@ -48,12 +52,10 @@ class SelfAttention(nn.Module):
 
     def step(self, x: Tensor, past: KeyValues | None) -> tuple[Tensor, KeyValues]:
         """One new token a row: x (B, D), with what came before it -> (B, D) and the longer past."""
-        query, key, value = (part.unsqueeze(2) for part in self._split(x))  # (B, H, 1, d) each
+        parts = _heads(self.project(x), self.sizes, self.heads)
+        query, key, value = (part.unsqueeze(2) for part in parts)  # (B, H, 1, d) each
         past = KeyValues(key, value) if past is None else past.extended(key, value)
         return self._combined(attend(query, past.keys, past.values).squeeze(2)), past
-
-    def _split(self, x: Tensor) -> tuple[Tensor, ...]:
-        return self.project(x).unflatten(-1, (3, self.heads, -1)).unbind(1)
 
     def _combined(self, y: Tensor) -> Tensor:
         return self.combine(y.flatten(-2))
@@ -62,12 +64,16 @@ class SelfAttention(nn.Module):
 class CrossAttention(nn.Module):
     """Each token looks at the tokens of another sequence: the encoder's output, the memory."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float, key_width: int | None = None
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query = nn.Linear(width, width)
-        self.memory = nn.Linear(width, 2 * width)  # keys and values in one product
+        keys = heads * key_width if key_width else width
+        self.sizes = [keys, width]  # keys and values in one product
+        self.query = nn.Linear(width, keys)
+        self.memory = nn.Linear(width, sum(self.sizes))
         self.combine = nn.Linear(width, width)
 
     def forward(
@@ -101,8 +107,13 @@ class CrossAttention(nn.Module):
         queries: Tensor = self.query(x)
         return queries.unflatten(-1, (self.heads, -1))  # (N, H, d)
 
-    def _keys_values(self, memory: Tensor) -> tuple[Tensor, ...]:
-        return self.memory(memory).unflatten(-1, (2, self.heads, -1)).unbind(1)
+    def _keys_values(self, memory: Tensor) -> list[Tensor]:
+        return _heads(self.memory(memory), self.sizes, self.heads)
+
+
+def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
+    """One product as its parts, each with an axis for its heads. (N, H, d) each"""
+    return [part.unflatten(-1, (heads, -1)) for part in product.split(sizes, dim=-1)]
 
 
 @torch.no_grad()

@@ -20,6 +20,9 @@ def train(
     preset: Annotated[str | None, typer.Option(help="tiny, small, base or big.")] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
+    init_from: Annotated[
+        str | None, typer.Option("--from", help="A model folder to begin with: fine-tuning.")
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", help="section.name=value; `regard show settings` lists all."),
@@ -35,6 +38,8 @@ def train(
         changes["data"] = {"folder": data}
     if out is not None:
         changes["out"] = out
+    if init_from is not None:
+        changes["init_from"] = init_from
     config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
     finished_before = run_training(config, device)
     if finished_before:
@@ -89,7 +94,7 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
             return [tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
 
         indices = list(range(len(part)))
-        texts = by_length(indices, lambda i: len(part.source[i]), 128, translations)
+        texts = by_length(indices, lambda i: len(part.source[i]), 256, translations)
         return bleu(texts, references)
 
     return measure

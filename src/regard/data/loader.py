@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Annotated
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from regard.config import Doc, Ge, Settings
-from regard.data.ragged import Batch, Ragged
+from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.sampling import Position, batches_from, fill
 from regard.data.store import Part, Store
 from regard.errors import ConfigError
+from regard.text.recut import Recutter
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,13 @@ class DataConfig(Settings):
 
     folder: Annotated[str, Doc("a prepared folder, relative to the working directory")] = "data"
     batch_tokens: Annotated[
-        int, Doc("a batch holds at most so many source tokens, and as many target tokens"), Ge(1)
+        int,
+        Doc("a batch holds at most so many source tokens, and as many target tokens, cut best"),
+        Ge(1),
     ] = 4096
     sampling_candidates: Annotated[
         int,
-        Doc("cut each sentence anew among so many ways (unigram only); 1: always the best"),
+        Doc("cut each word anew among so many ways (unigram only); 1: always the best"),
         Ge(1),
     ] = 1
     sampling_temperature: Annotated[
@@ -44,10 +49,17 @@ class Loader:
                 "data.sampling_candidates needs a unigram tokenizer, and this store's is "
                 f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
             )
-        self._store = store
         self._part = store.part("train")
         self._config = config
         self._seed = seed
+        self._recutters = [
+            Recutter(
+                tokenizer,
+                candidates=config.sampling_candidates,
+                temperature=config.sampling_temperature,
+            )
+            for tokenizer in (store.tokenizers.source, store.tokenizers.target)
+        ]
 
     def batches(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Batches from a position on, each with the position after it."""
@@ -65,23 +77,12 @@ class Loader:
     def _batch(self, indices: Sequence[int], epoch: int) -> Batch:
         if self._config.sampling_candidates == 1:
             return collate(self._part, indices)
-        sides: list[list[list[int]]] = [[], []]
-        for index in indices:
-            generator = np.random.default_rng([self._seed, epoch, index])
-            for side, name in zip(sides, ("source", "target"), strict=True):
-                tokenizer: Tokenizer = getattr(self._store.tokenizers, name)
-                side.append(self._recut(tokenizer, getattr(self._part, name)[index], generator))
-        return Batch(*(with_ends(side) for side in sides))
-
-    def _recut(
-        self, tokenizer: Tokenizer, ids: Sequence[int], generator: np.random.Generator
-    ) -> list[int]:
-        return tokenizer.sample(
-            tokenizer.decode(ids),
-            generator,
-            candidates=self._config.sampling_candidates,
-            temperature=self._config.sampling_temperature,
-        )
+        draws = [Random(f"{self._seed} {epoch} {index}") for index in indices]
+        rows = []
+        for recutter, sentences in zip(self._recutters, self._part.sides, strict=True):
+            found = [sentences[index].tolist() for index in indices]
+            rows.append(with_ends([*map(recutter.recut, found, draws)]))
+        return Batch(*rows)
 
 
 def collate(part: Part, indices: Sequence[int]) -> Batch:
@@ -92,9 +93,15 @@ def collate(part: Part, indices: Sequence[int]) -> Batch:
     )
 
 
-def with_ends(sentences: Iterable[Iterable[int]]) -> Ragged:
+def with_ends(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:
     """Sentences of ids as a flat row, each followed by its end mark."""
-    return Ragged.of([[*map(int, sentence), SPECIAL.end] for sentence in sentences])
+    lengths = [len(sentence) + 1 for sentence in sentences]
+    tokens = np.full(sum(lengths), SPECIAL.end, dtype=np.int64)
+    begin = 0
+    for sentence, length in zip(sentences, lengths, strict=True):
+        tokens[begin : begin + length - 1] = sentence
+        begin += length
+    return Ragged(torch.from_numpy(tokens), Lengths.of(lengths))
 
 
 def in_order(part: Part, budget: int) -> Iterator[Batch]:

@@ -126,6 +126,14 @@ class Ragged:
         """The same on another device."""
         return Ragged(self.tokens.to(device, non_blocking=True), self.lengths.to(device))
 
+    def twice(self) -> Ragged:
+        """All sentences, and then all of them again."""
+        lengths = self.lengths
+        doubled = Lengths(
+            lengths.lengths.repeat(2), longest=lengths.longest, total=2 * lengths.total
+        )
+        return Ragged(self.tokens.repeat(2), doubled)
+
     def shifted_right(self, start: int) -> Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""
         tokens = self.tokens.roll(1)
@@ -144,6 +152,10 @@ class Batch:
     def target_tokens(self) -> int:
         """How many tokens the loss counts."""
         return self.target.lengths.total
+
+    def twice(self) -> Batch:
+        """All pairs, and then all of them again."""
+        return Batch(self.source.twice(), self.target.twice())
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""

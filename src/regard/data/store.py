@@ -52,6 +52,11 @@ class Part:
     source: Sentences
     target: Sentences
 
+    @property
+    def sides(self) -> tuple[Sentences, Sentences]:
+        """Source and target."""
+        return self.source, self.target
+
     def __len__(self) -> int:
         return len(self.source)
 

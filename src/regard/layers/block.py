@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.attention.multihead import CrossAttention, SelfAttention
 from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.residual import NormOrder, Residual
 
@@ -16,6 +17,7 @@ class BlockShape:
 
     width: int
     heads: int
+    key_width: int | None
     feedforward_width: int
     dropout: float
     attention_dropout: float
@@ -23,6 +25,14 @@ class BlockShape:
     activation: Activation
     norm_order: NormOrder
     final_norm: bool
+
+    def self_attention(self) -> SelfAttention:
+        """Attention of this shape within a sentence."""
+        return SelfAttention(self.width, self.heads, self.attention_dropout, self.key_width)
+
+    def cross_attention(self) -> CrossAttention:
+        """Attention of this shape to another sentence."""
+        return CrossAttention(self.width, self.heads, self.attention_dropout, self.key_width)
 
     def residual(self) -> Residual:
         """A residual connection of this shape."""

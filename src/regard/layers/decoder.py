@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues
-from regard.attention.multihead import AttentionRecord, CrossAttention, SelfAttention
+from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
 
@@ -30,9 +30,9 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, shape: BlockShape) -> None:
         super().__init__()
-        self.attention = SelfAttention(shape.width, shape.heads, shape.attention_dropout)
+        self.attention = shape.self_attention()
         self.attention_residual = shape.residual()
-        self.cross = CrossAttention(shape.width, shape.heads, shape.attention_dropout)
+        self.cross = shape.cross_attention()
         self.cross_residual = shape.residual()
         self.feedforward = shape.feedforward()
         self.feedforward_residual = shape.residual()

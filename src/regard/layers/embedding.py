@@ -8,21 +8,33 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """`dropout(E[token] * scale + position)`; the table may be shared with other modules."""
+    """`dropout(E[token] * scale + position)`; the table may be shared with other modules.
+
+    In training, `word_dropout` leaves only the position of some tokens: a word is missing there.
+    """
 
     def __init__(
-        self, table: nn.Embedding, positions: nn.Module, *, scale: float, dropout: float
+        self,
+        table: nn.Embedding,
+        positions: nn.Module,
+        *,
+        scale: float,
+        dropout: float,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.table = table
         self.positions = positions
         self.scale = scale
         self.dropout = nn.Dropout(dropout)
+        self.word_dropout = word_dropout
 
     def forward(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """Tokens (N,), positions (N,) or (1,), all below `longest` -> (N, D)"""
-        vectors = self.table(tokens) * self.scale + self.positions(positions, longest)
-        return self.dropout(vectors)
+        words = self.table(tokens) * self.scale
+        if self.training and self.word_dropout:
+            words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
+        return self.dropout(words + self.positions(positions, longest))
 
 
 class Projection(nn.Module):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.attention.multihead import SelfAttention
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
 
@@ -14,7 +13,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, shape: BlockShape) -> None:
         super().__init__()
-        self.attention = SelfAttention(shape.width, shape.heads, shape.attention_dropout)
+        self.attention = shape.self_attention()
         self.attention_residual = shape.residual()
         self.feedforward = shape.feedforward()
         self.feedforward_residual = shape.residual()

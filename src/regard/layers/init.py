@@ -20,11 +20,11 @@ def initialize(model: nn.Module) -> None:
     for module in model.modules():
         # One product makes queries, keys and values; each begins as it would alone.
         if isinstance(module, SelfAttention):
-            _each(module.project.weight, 3)
+            _each(module.project.weight, module.sizes)
         elif isinstance(module, CrossAttention):
-            _each(module.memory.weight, 2)
+            _each(module.memory.weight, module.sizes)
 
 
-def _each(weight: Tensor, parts: int) -> None:
-    for part in weight.chunk(parts):
+def _each(weight: Tensor, sizes: list[int]) -> None:
+    for part in weight.split(sizes):
         nn.init.xavier_uniform_(part)

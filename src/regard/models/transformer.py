@@ -41,9 +41,18 @@ class TransformerConfig(Settings):
     decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
     width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512
     heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1)] = 8
+    key_width: Annotated[
+        int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1)
+    ] = None
     feedforward_width: Annotated[int, Doc("inner size of the feed-forward network"), Ge(1)] = 2048
     activation: Annotated[Activation, Doc("in the feed-forward network")] = "relu"
-    dropout: Annotated[float, Doc("on embeddings and on every sub-layer"), Ge(0), Le(0.99)] = 0.1
+    dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
+    embedding_dropout: Annotated[
+        float | None, Doc("on embeddings; unset: as `dropout`"), Ge(0), Le(0.99)
+    ] = None
+    word_dropout: Annotated[
+        float, Doc("share of source and target words that are not read"), Ge(0), Le(0.99)
+    ] = 0.0
     attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
     activation_dropout: Annotated[float, Doc("inside feed-forward"), Ge(0), Le(0.99)] = 0.0
     norm_order: Annotated[NormOrder, Doc("layer norm after each sub-layer, or before it")] = "post"
@@ -181,8 +190,14 @@ class Transformer(nn.Module):
             positions = LearnedPositions(config.width, config.max_positions)
         else:
             positions = SinusoidalPositions(config.width, config.sinusoid_layout)
-        scale = config.width**0.5 if config.scale_embedding else 1.0
-        return Embedding(table, positions, scale=scale, dropout=config.dropout)
+        dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        return Embedding(
+            table,
+            positions,
+            scale=config.width**0.5 if config.scale_embedding else 1.0,
+            dropout=dropout,
+            word_dropout=config.word_dropout,
+        )
 
 
 def _shape(config: TransformerConfig) -> BlockShape:
@@ -190,6 +205,7 @@ def _shape(config: TransformerConfig) -> BlockShape:
     return BlockShape(
         width=config.width,
         heads=config.heads,
+        key_width=config.key_width,
         feedforward_width=config.feedforward_width,
         dropout=config.dropout,
         attention_dropout=config.attention_dropout,

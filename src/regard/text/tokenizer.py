@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sentencepiece
 
 from regard.errors import ConfigError, DataError, ModelError
@@ -65,19 +64,16 @@ class Tokenizer:
         """What each id looks like, for pictures."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
-    def sample(
-        self, text: str, generator: np.random.Generator, *, candidates: int, temperature: float
-    ) -> list[int]:
-        """One of the `candidates` best ways to cut a text, drawn by their probabilities.
+    def word_begins(self) -> list[bool]:
+        """For each id, whether its piece begins with a space, and so a word."""
+        return [self._processor.id_to_piece(i).startswith(_SPACE) for i in range(self.vocab_size)]
 
-        SentencePiece's own sampler cannot be seeded, so the draw from its n-best is ours.
-        """
+    def best_cuts(self, text: str, count: int) -> list[tuple[list[int], float]]:
+        """Up to `count` ways to cut a text, best first, with their log-probabilities."""
         cuts: list[list[int]] = self._processor.nbest_encode(
-            normalized(text, self.config), nbest_size=candidates
+            normalized(text, self.config), nbest_size=count
         )
-        scores = np.array([sum(self._processor.get_score(cut)) for cut in cuts]) / temperature
-        chances = np.exp(scores - scores.max())
-        return cuts[int(generator.choice(len(cuts), p=chances / chances.sum()))]
+        return [(cut, sum(self._processor.get_score(cut))) for cut in cuts if cut]
 
 
 @dataclass(frozen=True)

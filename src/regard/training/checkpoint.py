@@ -1,6 +1,7 @@
 """Checkpoints: everything that a run needs to go on exactly, in one folder each.
 
     checkpoints/00001000/model.safetensors        the weights
+    checkpoints/00001000/average.safetensors      their moving average, if there is one
     checkpoints/00001000/optimizer.safetensors    Adam's memory
     checkpoints/00001000/progress.json            step, position in the data, what was seen so far
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +25,10 @@ from regard.data.sampling import Position
 from regard.errors import ModelError, RunError
 from regard.files import whole_folder
 from regard.models.folder import WEIGHTS, put_weights, read_tensors, weights_of, write_tensors
+from regard.training.ema import MovingAverage
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
 
-OPTIMIZER, PROGRESS = "optimizer.safetensors", "progress.json"
+AVERAGE, OPTIMIZER, PROGRESS = "average.safetensors", "optimizer.safetensors", "progress.json"
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Progress:
     unreported: tuple[float, float, int] = (0.0, 0.0, 0)  # loss, nll, tokens since the last row
     best: float | None = None  # the watched validation figure
     waited: int = 0  # validations since then
+    figure: float | None = None  # of this checkpoint itself
     stopped_early: bool = False
     regular: bool = True  # on schedule; False where a stop made it
 
@@ -48,22 +52,37 @@ def folders(run: Path) -> list[Path]:
     return sorted(p for p in (run / "checkpoints").glob("*") if p.name.isdigit())
 
 
-def save(run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
+def save(
+    run: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: MovingAverage | None,
+    progress: Progress,
+) -> Path:
     """Write a checkpoint, whole or not at all."""
     path = run / "checkpoints" / f"{progress.step:08d}"
     with whole_folder(path) as folder:
         write_tensors(folder / WEIGHTS, weights_of(model), {})
+        if average:
+            write_tensors(folder / AVERAGE, average.weights, {})
         write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
         (folder / PROGRESS).write_text(json.dumps(dataclasses.asdict(progress), indent=2))
     return path
 
 
-def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-    """Put a checkpoint back into model and optimizer."""
+def restore(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: MovingAverage | None,
+) -> Progress:
+    """Put a checkpoint back into model, optimizer and moving average."""
     progress = read_progress(path)
     try:
         put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
         restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
+        if average:
+            average.restore(read_tensors(path / AVERAGE)[0])
     except ModelError:
         raise _damaged(path) from None
     return progress
@@ -86,24 +105,34 @@ def _damaged(path: Path) -> RunError:
     )
 
 
-def prune(run: Path, keep: int) -> None:
-    """Remove old regular checkpoints, all that a stop made but the last, and what a kill left."""
+def prune(run: Path, *, last: int, best: int) -> None:
+    """Keep the last and the best checkpoints; remove the others, and what a kill left."""
     for leftover in (run / "checkpoints").glob("*.partial"):
         shutil.rmtree(leftover, ignore_errors=True)
     paths = folders(run)
-    regular = [path for path in paths if read_progress(path).regular]
-    needed = {*regular[-keep:], paths[-1]}
+    needed = {*last_of(run, last), *best_of(run, best), paths[-1]}
     for path in paths:
         if path not in needed:
             shutil.rmtree(path)
 
 
-def recent_weights(run: Path, count: int) -> list[dict[str, Tensor]]:
-    """The weights of up to `count` last regular checkpoints."""
-    if count <= 0:
-        return []
+def last_of(run: Path, count: int) -> list[Path]:
+    """Up to `count` last checkpoints on schedule; one that a stop made does not count."""
     regular = [path for path in folders(run) if read_progress(path).regular]
-    return [read_tensors(path / WEIGHTS)[0] for path in regular[-count:]]
+    return regular[-count:] if count else []
+
+
+def best_of(run: Path, count: int) -> list[Path]:
+    """Up to `count` checkpoints on schedule that validated best, the best first."""
+    figures = {path: read_progress(path).figure for path in last_of(run, sys.maxsize)}
+    known = {path: figure for path, figure in figures.items() if figure is not None}
+    return sorted(known, key=lambda path: known[path])[:count]
+
+
+def shown_weights(path: Path) -> dict[str, Tensor]:
+    """What a checkpoint has to show: the moving average if it has one, else the weights."""
+    average = path / AVERAGE
+    return read_tensors(average if average.is_file() else path / WEIGHTS)[0]
 
 
 def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

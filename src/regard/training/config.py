@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from regard.config import Doc, Ge, Le, Settings, Tree, build, merged, override, read_toml
+from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, override, read_toml
 from regard.data.loader import DataConfig
 from regard.devices import Precision
 from regard.errors import ConfigError
+from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.training.presets import PRESETS
 
-ScheduleName = Literal["inverse_sqrt", "cosine", "constant"]
+ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,28 @@ class TrainingConfig(Settings):
     ] = None
     schedule: Annotated[ScheduleName, Doc("what follows the linear warm-up")] = "inverse_sqrt"
     warmup_steps: Annotated[int, Doc("updates until the peak"), Ge(1)] = 4000
-    decay_steps: Annotated[int, Doc("cosine: updates until zero; 0: max_steps"), Ge(0)] = 0
+    decay_steps: Annotated[int, Doc("cosine, linear: updates until zero; 0: max_steps"), Ge(0)] = 0
     beta1: Annotated[float, Doc("Adam's memory of gradients"), Ge(0), Le(1)] = 0.9
     beta2: Annotated[float, Doc("Adam's memory of their squares"), Ge(0), Le(1)] = 0.98
     epsilon: Annotated[float, Doc("Adam's guard against division by zero"), Ge(0)] = 1e-9
-    weight_decay: Annotated[float, Doc("pull of the weights towards zero"), Ge(0)] = 0.0
+    weight_decay: Annotated[
+        float, Doc("pull of the matrices towards zero; norms and biases are left alone"), Ge(0)
+    ] = 0.0
     clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0)] = 1.0
     label_smoothing: Annotated[
         float, Doc("share of the target spread over all words"), Ge(0), Le(0.99)
     ] = 0.1
+    r_drop: Annotated[
+        float,
+        Doc("weight of the divergence between two passes with unlike dropout; 0: one pass"),
+        Ge(0),
+    ] = 0.0
+    ema_decay: Annotated[
+        float,
+        Doc("memory of a moving average of the weights, validated in their place; 0: none"),
+        Ge(0),
+        Le(0.999999),
+    ] = 0.0
     precision: Annotated[
         Precision, Doc("of the products; auto: bfloat16 on a GPU, float32 on CPU")
     ] = "auto"
@@ -48,6 +62,9 @@ class TrainingConfig(Settings):
     keep_checkpoints: Annotated[int, Doc("how many of the last stay on disk"), Ge(1)] = 5
     average_last: Annotated[
         int, Doc("validate and publish the mean of so many last checkpoints"), Ge(1)
+    ] = 1
+    average_best: Annotated[
+        int, Doc("publish the mean of so many checkpoints that validate best"), Ge(1)
     ] = 1
     validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
     best_by: Annotated[Literal["loss", "bleu"], Doc("which validation figure is to improve")] = (
@@ -63,6 +80,8 @@ class TrainingConfig(Settings):
         """What contradicts what."""
         if self.best_by == "bleu" and not self.validate_bleu:
             yield "best_by is bleu, which needs validate_bleu=true"
+        if self.average_last > 1 and self.average_best > 1:
+            yield "average_last and average_best are two ways to choose; set one of them to 1"
         if self.average_last > self.keep_checkpoints:
             yield (
                 f"average_last is {self.average_last}, more than the keep_checkpoints "
@@ -75,6 +94,9 @@ class RunConfig(Settings):
     """A recipe: what is read, what is trained, how, and where the result goes."""
 
     out: Annotated[str, Doc("the run folder, relative to the working directory")]
+    init_from: Annotated[
+        str | None, Doc("a model folder to begin with, instead of random weights")
+    ] = None
     data: DataConfig = field(default_factory=DataConfig)
     model: TransformerConfig = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -83,7 +105,10 @@ class RunConfig(Settings):
 def run_config(
     recipe: Path | None, *, preset: str | None, changes: Tree, assignments: Sequence[str]
 ) -> RunConfig:
-    """Settings from a preset, overlaid by a recipe, by options and by --set, in this order."""
+    """Settings from a preset, overlaid by a recipe, by options and by --set, in this order.
+
+    Below them all lies the model to begin with, if one is named.
+    """
     tree = read_toml(recipe) if recipe else {}
     name = preset or tree.pop("preset", None)
     tree.pop("preset", None)
@@ -91,6 +116,9 @@ def run_config(
         raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
     tree = merged(PRESETS[name] if name else {}, tree)
     tree = override(merged(tree, changes), assignments)
+    if isinstance(tree.get("init_from"), str):
+        own = as_tree(ModelFolder.read(Path(tree["init_from"])).config)
+        tree["model"] = merged(own, tree.get("model", {}))
     if "out" not in tree:
         raise ConfigError("Nothing says where the run goes. Use --out, or `out` in the recipe.")
     return build(RunConfig, tree)

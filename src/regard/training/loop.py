@@ -23,24 +23,20 @@ from regard.data.ragged import Batch
 from regard.data.sampling import Position
 from regard.data.store import Store
 from regard.errors import DivergedError, StoppedError
-from regard.models.folder import (
-    WEIGHTS,
-    ModelFolder,
-    published_notes,
-    put_weights,
-    weights_of,
-    write_tensors,
-)
+from regard.models.folder import WEIGHTS, ModelFolder, put_weights
 from regard.models.transformer import Transformer
 from regard.training import checkpoint
+from regard.training.begin import begun
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
+from regard.training.ema import MovingAverage
 from regard.training.meter import Meter, perplexity
 from regard.training.optimizer import learning_rate, make_optimizer
+from regard.training.publish import Publisher
 from regard.training.record import Record, Row
 from regard.training.run import held
 from regard.training.step import update
-from regard.training.validation import Bleu, Validation, validation_loss
+from regard.training.validation import Bleu
 
 
 class Watcher(Protocol):
@@ -85,12 +81,12 @@ class Trainer:
         self._store = store
         self._out = Path(config.out)
         self._watcher = watcher
-        self._bleu = bleu if self._config.validate_bleu else None
-        self._budget = config.data.batch_tokens
-        torch.manual_seed(self._config.seed)
         self._folder = ModelFolder.for_store(config.model, store)
-        self._model: Transformer = self._folder.model().to(device)
+        self._model = begun(config, self._folder).to(device)
         self._optimizer = make_optimizer(self._model, self._config)
+        decay = self._config.ema_decay
+        self._average = MovingAverage(self._model, decay) if decay else None
+        self._publisher = Publisher(config, store, bleu)
         self._loader = Loader(store, config.data, seed=self._config.seed)
 
     def run(self) -> Progress:
@@ -122,7 +118,7 @@ class Trainer:
         saved = checkpoint.folders(self._out)
         if not saved:
             return Progress()
-        return checkpoint.restore(saved[-1], self._model, self._optimizer)
+        return checkpoint.restore(saved[-1], self._model, self._optimizer, self._average)
 
     def _is_finished(self, progress: Progress) -> bool:
         return progress.stopped_early or progress.step >= self._config.max_steps
@@ -141,6 +137,8 @@ class Trainer:
             step=step,
             rate=self._rate(step),
         )
+        if self._average:
+            self._average.update(self._model, step)
         meter.add(done)
         self._watcher.step(step)
         return dataclasses.replace(
@@ -182,42 +180,23 @@ class Trainer:
         )
 
     def _validated(self, progress: Progress, record: Record, meter: Meter) -> Progress:
-        """Publish the weights if they are the best so far; without validation they always are."""
+        """Let the publisher judge the weights, and note what it says."""
         self._refuse_divergence(progress, meter)
-        candidate = self._candidate().eval()
-        if not self._store.has("valid"):
-            self._publish(candidate, progress, {})
+        verdict = self._publisher.consider(self._shown().eval(), progress.step)
+        if verdict is None:
             return progress
-        result = self._validation(candidate)
-        row: Row = {"step": progress.step, "valid_loss": result.loss, "seconds": meter.seconds}
-        if result.bleu is not None:
-            row["bleu"] = result.bleu
+        row = {"step": progress.step, **verdict.row, "seconds": meter.seconds}
         record.add(row)
         self._watcher.row(row)
-        figure = result.figure(self._config.best_by)
-        published = self._published_figure()
-        if published is None or figure < published:
-            self._publish(candidate, progress, {"figure": repr(figure), **_texts(row)})
-        return self._waited(progress, figure)
+        return self._waited(dataclasses.replace(progress, figure=verdict.figure), verdict.figure)
 
-    def _candidate(self) -> Transformer:
-        """The model that is validated: this one, or its mean with the checkpoints before it."""
-        if self._config.average_last == 1:
+    def _shown(self) -> Transformer:
+        """The model that counts: this one, or one with the moving average of its weights."""
+        if self._average is None:
             return self._model
-        earlier = checkpoint.recent_weights(self._out, self._config.average_last - 1)
-        own = {name: tensor.cpu() for name, tensor in weights_of(self._model).items()}
-        mean = copy.deepcopy(self._model)
-        put_weights(mean, checkpoint.average([*earlier, own]), self._out)
-        return mean
-
-    def _validation(self, model: Transformer) -> Validation:
-        loss = validation_loss(
-            model,
-            self._store.part("valid"),
-            budget=self._budget,
-            precision=self._config.precision,
-        )
-        return Validation(loss, self._bleu(model) if self._bleu else None)
+        shown = copy.deepcopy(self._model)
+        put_weights(shown, self._average.weights, self._out)
+        return shown
 
     def _waited(self, progress: Progress, figure: float) -> Progress:
         """Count towards early stopping, but only on schedule: a longer run would not stop here."""
@@ -231,15 +210,6 @@ class Trainer:
             progress, waited=waited, stopped_early=bool(patience) and waited >= patience
         )
 
-    def _publish(self, model: Transformer, progress: Progress, notes: dict[str, str]) -> None:
-        """Make these weights the ones that the folder is loaded with."""
-        notes = {"step": str(progress.step), **notes}
-        write_tensors(self._out / WEIGHTS, weights_of(model), notes)
-
-    def _published_figure(self) -> float | None:
-        notes = published_notes(self._out)
-        return float(notes["figure"]) if "figure" in notes else None
-
     def _save(self, progress: Progress, meter: Meter) -> None:
         self._refuse_divergence(progress, meter)
         progress = dataclasses.replace(
@@ -248,24 +218,21 @@ class Trainer:
             unreported=meter.unreported,
             regular=progress.step % self._config.checkpoint_every == 0,
         )
-        checkpoint.save(self._out, self._model, self._optimizer, progress)
-        checkpoint.prune(self._out, self._config.keep_checkpoints)
+        checkpoint.save(self._out, self._model, self._optimizer, self._average, progress)
+        best = self._config.average_best if self._config.average_best > 1 else 0
+        checkpoint.prune(self._out, last=self._config.keep_checkpoints, best=best)
 
     def _stop(self, progress: Progress, meter: Meter, number: int) -> None:
         """Save, unless that just happened, and leave."""
         if progress.step % self._config.checkpoint_every:
             self._save(progress, meter)
             if not self._store.has("valid") or not (self._out / WEIGHTS).is_file():
-                self._publish(self._model, progress, {})
+                self._publisher.publish(self._shown(), progress.step)
         raise StoppedError(
             f"Stopped at step {progress.step}; everything is saved in {self._out}. "
             "The same command goes on from there.",
             signal_number=number,
         )
-
-
-def _texts(row: Row) -> dict[str, str]:
-    return {name: str(value) for name, value in row.items() if name != "step"}
 
 
 @contextmanager

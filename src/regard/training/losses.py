@@ -19,9 +19,34 @@ class Loss:
 
 def smoothed_cross_entropy(predictions: Predictions, smoothing: float) -> Loss:
     """Cross-entropy with targets that keep `1 - smoothing` and spread the rest over all words."""
-    logits = predictions.project(predictions.hidden).float()  # (N, V)
+    return _smoothed(_logits(predictions), predictions.targets, smoothing)
+
+
+def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
+    """For a batch that went through twice: the mean of both losses, and how far they disagree.
+
+    R-Drop (Liang et al., 2021, arXiv:2106.14448) adds `weight / 2 * (KL(p || q) + KL(q || p))` to
+    the sum of both losses; this is half of that, so that it compares with a single pass.
+    """
+    logits = _logits(predictions)
+    both = _smoothed(logits, predictions.targets, smoothing)
+    first, second = logits.chunk(2)
+    return Loss(both.total / 2 + weight / 4 * divergence(first, second), both.nll / 2)
+
+
+def divergence(first: Tensor, second: Tensor) -> Tensor:
+    """`KL(p || q) + KL(q || p)`, summed over rows of logits: `sum (p - q) (log p - log q)`."""
+    log_p, log_q = first.log_softmax(-1), second.log_softmax(-1)
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()
+
+
+def _logits(predictions: Predictions) -> Tensor:
+    return predictions.project(predictions.hidden).float()  # (N, V)
+
+
+def _smoothed(logits: Tensor, targets: Tensor, smoothing: float) -> Loss:
     partition = logits.logsumexp(-1)  # (N,)
-    nll = (partition - logits.gather(1, predictions.targets[:, None]).squeeze(1)).sum()
+    nll = (partition - logits.gather(1, targets[:, None]).squeeze(1)).sum()
     if smoothing == 0.0:
         return Loss(nll, nll.detach())
     uniform = (partition - logits.mean(-1)).sum()

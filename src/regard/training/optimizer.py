@@ -12,14 +12,18 @@ from regard.training.config import TrainingConfig
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """PyTorch's own; the rate is set before each step."""
+    """PyTorch's own; the rate is set before each step, and only matrices decay."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    matrices = [weights for weights in model.parameters() if weights.ndim > 1]
+    vectors = [weights for weights in model.parameters() if weights.ndim <= 1]
     return kind(
-        model.parameters(),
+        [
+            {"params": matrices, "weight_decay": config.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
         lr=0.0,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
-        weight_decay=config.weight_decay,
         fused=True,
     )
 
@@ -29,11 +33,12 @@ def learning_rate(step: int, config: TrainingConfig, width: int) -> float:
     peak = config.learning_rate
     if peak is None:
         peak = schedules.paper_peak(width, config.warmup_steps)
-    if config.schedule == "cosine":
-        decay_steps = config.decay_steps or config.max_steps
-        return peak * schedules.cosine(step, config.warmup_steps, decay_steps)
-    shape = {"inverse_sqrt": schedules.inverse_sqrt, "constant": schedules.constant}
-    return peak * shape[config.schedule](step, config.warmup_steps)
+    endless = {"inverse_sqrt": schedules.inverse_sqrt, "constant": schedules.constant}
+    if config.schedule in endless:
+        return peak * endless[config.schedule](step, config.warmup_steps)
+    ending = {"cosine": schedules.cosine, "linear": schedules.linear}
+    decay_steps = config.decay_steps or config.max_steps
+    return peak * ending[config.schedule](step, config.warmup_steps, decay_steps)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:

@@ -17,10 +17,15 @@ def inverse_sqrt(step: int, warmup_steps: int) -> float:
 
 def cosine(step: int, warmup_steps: int, decay_steps: int) -> float:
     """Warm-up, then half a cosine wave down to zero at `decay_steps`."""
+    left = linear(step, warmup_steps, decay_steps)
+    return left if step < warmup_steps else 0.5 * (1.0 - math.cos(math.pi * left))
+
+
+def linear(step: int, warmup_steps: int, decay_steps: int) -> float:
+    """Warm-up, then a straight line down to zero at `decay_steps`."""
     if step < warmup_steps or decay_steps <= warmup_steps:
         return warmup(step, warmup_steps)
-    done = min(1.0, (step - warmup_steps) / (decay_steps - warmup_steps))
-    return 0.5 * (1.0 + math.cos(math.pi * done))
+    return max(0.0, (decay_steps - step) / (decay_steps - warmup_steps))
 
 
 def constant(step: int, warmup_steps: int) -> float:

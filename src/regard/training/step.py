@@ -12,7 +12,7 @@ from regard.data.ragged import Batch
 from regard.devices import autocast
 from regard.models.transformer import Transformer
 from regard.training.config import TrainingConfig
-from regard.training.losses import smoothed_cross_entropy
+from regard.training.losses import Loss, r_drop, smoothed_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def update(
     for number, batch in enumerate(batches):
         torch.manual_seed(dropout_seed(config.seed, step, number))
         with autocast(device, config.precision):
-            loss = smoothed_cross_entropy(model(batch.to(device)), config.label_smoothing)
+            loss = _loss(model, batch.to(device), config)
         (loss.total / tokens).backward()
         sums += torch.stack([loss.total.detach(), loss.nll])
     if config.clip_norm:
@@ -49,6 +49,12 @@ def update(
         group["lr"] = rate
     optimizer.step()
     return Update(sums, tokens)
+
+
+def _loss(model: Transformer, batch: Batch, config: TrainingConfig) -> Loss:
+    if config.r_drop:
+        return r_drop(model(batch.twice()), config.label_smoothing, config.r_drop)
+    return smoothed_cross_entropy(model(batch), config.label_smoothing)
 
 
 def dropout_seed(seed: int, step: int, number: int) -> int:

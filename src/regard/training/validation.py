@@ -12,6 +12,7 @@ from regard.data.store import Part
 from regard.devices import Precision, autocast
 from regard.models.transformer import Transformer
 from regard.training.losses import smoothed_cross_entropy
+from regard.training.record import Row
 
 Bleu = Callable[[Transformer], float]
 
@@ -22,6 +23,10 @@ class Validation:
 
     loss: float  # per token, without smoothing
     bleu: float | None
+
+    def row(self) -> Row:
+        """The figures as a part of a row of metrics."""
+        return {"valid_loss": self.loss, **({} if self.bleu is None else {"bleu": self.bleu})}
 
     def figure(self, name: str) -> float:
         """The watched one, as a number that should fall."""

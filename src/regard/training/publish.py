@@ -1,0 +1,105 @@
+"""Which weights a run shows to the world: averaged, validated, and published if they are the best.
+
+The weights that count are the model's own or their moving average. `average_last` validates the
+mean of the last checkpoints and this one. `average_best` validates this one alone, and then the
+mean of the best so far, if this is one of them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.store import Store
+from regard.models.folder import WEIGHTS, published_notes, put_weights, weights_of, write_tensors
+from regard.models.transformer import Transformer
+from regard.training import checkpoint
+from regard.training.config import RunConfig
+from regard.training.record import Row
+from regard.training.validation import Bleu, Validation, validation_loss
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What validation said of a checkpoint."""
+
+    row: Row
+    figure: float  # the watched one; lower is better
+
+
+class Publisher:
+    """Looks after the weights in a run's model folder."""
+
+    def __init__(self, config: RunConfig, store: Store, bleu: Bleu | None) -> None:
+        self._out = Path(config.out)
+        self._config = config.training
+        self._budget = config.data.batch_tokens
+        self._valid = store.part("valid") if store.has("valid") else None
+        self._bleu = bleu if self._config.validate_bleu else None
+
+    def consider(self, model: Transformer, step: int) -> Verdict | None:
+        """Publish what this model is part of, if it is the best so far; None: not validated.
+
+        Without validation text the newest always is.
+        """
+        if self._valid is None:
+            self.publish(self._mean(model, self._last()), step)
+            return None
+        if self._config.average_best > 1:
+            return self._considered_with_best(model, step)
+        candidate = self._mean(model, self._last())
+        result = self._validated(candidate)
+        self._publish_if_best(candidate, result, step)
+        return Verdict(result.row(), self._figure(result))
+
+    def publish(self, model: Transformer, step: int, result: Validation | None = None) -> None:
+        """Make these weights the ones that the folder is loaded with."""
+        notes = {"step": str(step)}
+        if result:
+            notes |= {"figure": repr(self._figure(result))}
+            notes |= {name: str(value) for name, value in result.row().items()}
+        write_tensors(self._out / WEIGHTS, weights_of(model), notes)
+
+    def _considered_with_best(self, model: Transformer, step: int) -> Verdict:
+        own = self._validated(model)
+        verdict = Verdict(own.row(), self._figure(own))
+        best = checkpoint.best_of(self._out, self._config.average_best)
+        if len(best) == self._config.average_best:
+            worst = checkpoint.read_progress(best.pop()).figure
+            if worst is not None and verdict.figure >= worst:
+                return verdict
+        candidate = self._mean(model, best)
+        result = self._validated(candidate)
+        self._publish_if_best(candidate, result, step)
+        mean = {f"mean_{name}": value for name, value in result.row().items()}
+        return Verdict({**verdict.row, **mean}, verdict.figure)
+
+    def _publish_if_best(self, model: Transformer, result: Validation, step: int) -> None:
+        published = published_notes(self._out).get("figure")
+        if published is None or self._figure(result) < float(published):
+            self.publish(model, step, result)
+
+    def _last(self) -> list[Path]:
+        return checkpoint.last_of(self._out, self._config.average_last - 1)
+
+    def _mean(self, model: Transformer, others: Sequence[Path]) -> Transformer:
+        """A model with the mean of this one's weights and those of other checkpoints."""
+        if not others:
+            return model
+        own = {name: tensor.cpu() for name, tensor in weights_of(model).items()}
+        mean = copy.deepcopy(model)
+        weights = [*map(checkpoint.shown_weights, others), own]
+        put_weights(mean, checkpoint.average(weights), self._out)
+        return mean
+
+    def _validated(self, model: Transformer) -> Validation:
+        assert self._valid is not None
+        loss = validation_loss(
+            model, self._valid, budget=self._budget, precision=self._config.precision
+        )
+        return Validation(loss, self._bleu(model) if self._bleu else None)
+
+    def _figure(self, result: Validation) -> float:
+        return result.figure(self._config.best_by)

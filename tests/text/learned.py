@@ -1,0 +1,44 @@
+"""Tokenizers of a few words, and texts to try them on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from regard.config import build
+from regard.text.config import TokenizerConfig
+from regard.text.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+
+KINDS = ("unigram", "bpe", "char", "word")
+ENGLISH = ["the", "dog", "sleeps", "and", "runs", "to", "its", "house"]
+GERMAN = ["Größe", "Straße", "schläft", "läuft", "wird", "würde"]
+WORDS = [*ENGLISH, *GERMAN, "我爱你", "你好"]
+
+
+def lines_of(words: Sequence[str], count: int = 200) -> list[str]:
+    draw = random.Random(3)
+    return [" ".join(draw.choices(words, k=draw.randint(2, 7))) for _ in range(count)]
+
+
+LINES = lines_of(WORDS)
+
+
+def learned(source: Sequence[str], target: Sequence[str] = (), **changes: Any) -> Tokenizers:
+    config = build(TokenizerConfig, {"vocab_size": 340, **changes})
+    return train_tokenizers(lambda: source, lambda: target or source, config)
+
+
+@cache
+def tokenizer(**changes: Any) -> Tokenizer:
+    """A tokenizer of the lines above; each is learned once."""
+    return learned(LINES, **changes).source
+
+
+# Everything but surrogates, which are no text, and U+2581, which SentencePiece writes for a space.
+anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁"), max_size=60)
+wordy = st.lists(st.sampled_from([*WORDS, " ", "  ", "\t", "é", "x", "<s>", "<0x41>"])).map("".join)
+texts = anything | wordy
