@@ -17,8 +17,9 @@ from random import Random
 
 from regard.text.tokenizer import Tokenizer
 
-_WORDS_KEPT = 2**18
-_Word = tuple[int, ...]
+_KEPT = 2**18  # words, and sentences, whose cuts are remembered
+_Ids = tuple[int, ...]
+_Ways = tuple[list[_Ids], list[float]]  # cuts, and where the share of each in [0, 1) ends
 
 
 class Recutter:
@@ -29,31 +30,35 @@ class Recutter:
         self._candidates = candidates
         self._temperature = temperature
         self._begins = tokenizer.word_begins()
-        self._ways = lru_cache(_WORDS_KEPT)(self._find_ways)
+        self._sentence = lru_cache(_KEPT)(self._ways_of_sentence)
+        self._word = lru_cache(_KEPT)(self._ways_of_word)
 
     def recut(self, ids: Sequence[int], draw: Random) -> list[int]:
         """Other ids for the same text."""
         result: list[int] = []
-        for word in self._words(ids):
-            cuts, bounds = self._ways(word)
-            result += cuts[bisect_right(bounds, draw.random())]
+        for cuts, bounds in self._sentence(tuple(ids)):
+            result += cuts[bisect_right(bounds, draw.random()) if bounds else 0]
         return result
 
-    def _words(self, ids: Sequence[int]) -> Iterator[_Word]:
+    def _ways_of_sentence(self, ids: _Ids) -> list[_Ways]:
+        return [self._word(word) for word in self._words(ids)]
+
+    def _words(self, ids: _Ids) -> Iterator[_Ids]:
         begin = 0
         for place, token in enumerate(ids):
             if place > begin and self._begins[token]:
-                yield tuple(ids[begin:place])
+                yield ids[begin:place]
                 begin = place
         if begin < len(ids):
-            yield tuple(ids[begin:])
+            yield ids[begin:]
 
-    def _find_ways(self, word: _Word) -> tuple[list[list[int]], list[float]]:
-        """The cuts of a word, and where each one's share of [0, 1) ends, but for the last's."""
+    def _ways_of_word(self, word: _Ids) -> _Ways:
         found = self._tokenizer.best_cuts(self._tokenizer.decode(word), self._candidates)
         if not found:  # a space alone
-            return [list(word)], []
+            return [word], []
         scores = [score / self._temperature for _, score in found]
         shares = [math.exp(score - max(scores)) for score in scores]
         bounds = [bound / sum(shares) for bound in accumulate(shares)]
-        return [cut for cut, _ in found], bounds[:-1]
+        return [tuple(cut) for cut, _ in found], bounds[
+            :-1
+        ]  # the last ends at 1, by rounding or not

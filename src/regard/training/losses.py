@@ -28,15 +28,14 @@ def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
     R-Drop (Liang et al., 2021, arXiv:2106.14448) adds `weight / 2 * (KL(p || q) + KL(q || p))` to
     the sum of both losses; this is half of that, so that it compares with a single pass.
     """
-    logits = _logits(predictions)
-    both = _smoothed(logits, predictions.targets, smoothing)
-    first, second = logits.chunk(2)
+    log_probs = _logits(predictions).log_softmax(-1)
+    both = _smoothed(log_probs, predictions.targets, smoothing)
+    first, second = log_probs.chunk(2)
     return Loss(both.total / 2 + weight / 4 * divergence(first, second), both.nll / 2)
 
 
-def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """`KL(p || q) + KL(q || p)`, summed over rows of logits: `sum (p - q) (log p - log q)`."""
-    log_p, log_q = first.log_softmax(-1), second.log_softmax(-1)
+def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """`KL(p || q) + KL(q || p)`, summed over all rows: `sum (p - q) (log p - log q)`."""
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()
 
 
