@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from regard import plots
 
@@ -40,3 +43,25 @@ def test_characters_without_a_glyph_are_noticed(tmp_path: Path) -> None:
     assert drawn("été")
     assert not drawn("\ue000")  # for private use: in no font
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
+def test_quality_draws_a_bar_for_each_length_and_system(
+    names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    plots.quality(
+        tmp_path / "q.png",
+        lengths=["1-4", "5-9"],
+        bleu={name: [10.0, 20.0 + number] for number, name in enumerate(names)},
+        scores={name: [0.0, 50.0, 100.0] for name in names},
+    )
+    left, right = drawn[0].axes
+    bars = [bar for bar in left.patches if isinstance(bar, Rectangle)]
+    heights = sorted(bar.get_height() for bar in bars)
+    assert heights == [10.0] * len(names) + [20.0 + number for number in range(len(names))]
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    assert len({round(middle, 6) for middle in middles}) == 2 * len(names)  # none hides another
+    assert np.mean(middles) == pytest.approx(0.5)
+    assert len(right.patches) == len(names)

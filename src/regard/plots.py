@@ -107,6 +107,31 @@ def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: s
     return _save(figure, path)
 
 
+def quality(
+    path: Path,
+    *,
+    lengths: Sequence[str],
+    bleu: Mapping[str, Sequence[float]],
+    scores: Mapping[str, Sequence[float]],
+) -> bool:
+    """Systems side by side: BLEU at each of some lengths, and how many sentences score how much."""
+    figure = _figure(11, 4.5)
+    left, right = figure.subplots(1, 2)
+    width = 0.8 / len(bleu)
+    for number, (name, values) in enumerate(bleu.items()):
+        middles = np.arange(len(lengths)) + width * (number - (len(bleu) - 1) / 2)
+        left.bar(middles, values, width, label=name)
+    left.set_xticks(range(len(lengths)), lengths)
+    left.set(title="BLEU by length", xlabel="words of the reference (sentences)", ylabel="BLEU")
+    left.grid(axis="y", alpha=0.3)
+    for name, values in scores.items():
+        right.hist(values, bins=20, range=(0, 100), histtype="step", linewidth=1.5, label=name)
+    right.set(title="chrF2 of each sentence", xlabel="chrF2", ylabel="sentences")
+    right.grid(alpha=0.3)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return _save(figure, path)
+
+
 def text_heat_map(
     values: ArrayLike, row_labels: Sequence[str] = (), column_labels: Sequence[str] = ()
 ) -> str:

@@ -130,8 +130,33 @@ def test_evaluate_prints_figures_with_signatures(run: Path, texts: Path, regard:
     assert [line.split()[0] for line in done.out.splitlines()] == ["BLEU", "chrF2", "TER"]
     assert "case:lc" in done.out
     assert len((texts / "kept.y").read_text().splitlines()) == 20
-    rows = json.loads(regard("evaluate", run, *files, "--format", "json").out)
-    assert rows[0]["name"] == "BLEU"
+    [system] = json.loads(regard("evaluate", run, *files, "--format", "json").out)["systems"]
+    assert system["name"] == str(run)
+    assert system["results"][0]["name"] == "BLEU"
+
+
+def test_evaluate_summarises_several_models(run: Path, texts: Path, regard: Command) -> None:
+    other = texts / "mean-of-two"
+    assert regard("average", run, "--last", "2", "--out", other).status == 0
+    files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
+    done = regard("evaluate", run, other, *files)
+    rows = [line.split() for line in done.out.splitlines()]
+    assert rows[0] == ["BLEU", "chrF2", "TER"]
+    assert [row[0] for row in rows[1:5]] == [str(run), str(other), "mean", "spread"]
+    assert float(rows[3][1]) == pytest.approx((float(rows[1][1]) + float(rows[2][1])) / 2, abs=0.01)
+    alone = regard("evaluate", other, *files)
+    assert alone.out.split()[1] == rows[2][1]
+    late = regard("evaluate", run, texts / "nowhere", *files)
+    assert "There is no model folder" in late.err
+    assert "Translating" not in late.err  # told before the first has taken its time
+
+
+def test_translations_kept_from_a_model_are_measured_as_the_model(
+    run: Path, texts: Path, regard: Command
+) -> None:
+    files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
+    model = regard("evaluate", run, *files, "--output", texts / "mine.y")
+    assert regard("evaluate", "--hypotheses", texts / "mine.y", *files[2:]).out == model.out
 
 
 def test_average_is_a_model_of_its_own(run: Path, texts: Path, regard: Command) -> None:

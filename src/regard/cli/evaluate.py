@@ -1,65 +1,174 @@
-"""regard evaluate: BLEU, chrF and TER of a model on a test set."""
+"""regard evaluate: BLEU, chrF and TER of models and files, and what a difference means."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model, setting
+from regard.cli.options import BatchSize, Device, setting
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
 
 
 def evaluate(
-    model: Model,
-    source: Annotated[Path, typer.Option(help="Text to translate.", show_default=False)],
     reference: Annotated[
-        Path, typer.Option(help="Its right translation, line by line.", show_default=False)
+        Path, typer.Option(help="The right translations, line by line.", show_default=False)
     ],
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="Model or run folders; of several, mean and spread are told.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Text for the models to translate.")] = None,
+    hypotheses: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="In place of models: translations that exist already. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Translations by another system: does the difference mean anything?"),
+    ] = None,
+    resamples: Annotated[
+        int, typer.Option(help="With --against: resamples of the paired bootstrap.", min=100)
+    ] = 1000,
+    by_length: Annotated[
+        bool, typer.Option("--by-length", help="BLEU by the length of the reference.")
+    ] = False,
+    worst: Annotated[
+        int, typer.Option(help="How many of the worst sentences to show (by chrF2).", min=0)
+    ] = 0,
+    picture: Annotated[
+        Path | None, typer.Option(help="A PNG: BLEU by length, and the scores of sentences.")
+    ] = None,
     beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Count without case.")] = False,
     tokenize: Annotated[str, typer.Option(help="sacrebleu's tokenizer for BLEU.")] = "13a",
-    output: Annotated[Path | None, typer.Option(help="Keep the translations here.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
     format: Annotated[str, typer.Option(help="text or json.")] = "text",
     batch_size: BatchSize = 64,
     device: Device = "auto",
 ) -> None:
-    """Translate a test set and measure BLEU, chrF and TER (sacrebleu)."""
-    from regard.cli.screen import say
-    from regard.data.corpus import read_parallel
-    from regard.decoding.translator import Translator
-    from regard.evaluation import metrics
-    from regard.files import write_text
-
+    """Measure translations (BLEU, chrF and TER by sacrebleu): those of models, or files."""
+    models, hypotheses = models or [], hypotheses or []
     if format not in ("text", "json"):
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
-    if tokenize not in metrics.TOKENIZERS:
-        raise ConfigError(
-            f"sacrebleu has no tokenizer {tokenize!r}. Use one of {', '.join(metrics.TOKENIZERS)}."
+    _check_systems(models, hypotheses, source=source, against=against, output=output)
+
+    from regard.cli.report import draw, print_json, print_text
+    from regard.data.corpus import read_lines, read_parallel
+    from regard.evaluation.metrics import Counting
+    from regard.evaluation.report import System, report
+    from regard.files import write_text
+
+    counting = Counting(lowercase, tokenize)
+    counting.bleu()  # a tokenizer that does not work is told before anything is translated
+    references = read_lines(reference)
+    if not references:
+        raise DataError(f"{reference} is empty: there is nothing to evaluate. Check the path.")
+    sources = read_parallel(source, reference)[0] if source else None
+    rival = System(str(against), read_parallel(against, reference)[0]) if against else None
+    systems = [System(str(path), read_parallel(path, reference)[0]) for path in hypotheses]
+    if models:
+        assert sources is not None
+        found = _translations(
+            models,
+            sources,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            batch_size=batch_size,
+            device=device,
         )
-    sources, references = read_parallel(source, reference)
-    if not sources:
-        raise DataError(f"{source} is empty: there is nothing to evaluate. Check the path.")
-    translator = Translator.load(model, device=device)
-    found = translator.translate(
-        sources,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        batch_size=batch_size,
-        notice=say,
-    )
-    texts = [translation.text for translation in found]
+        systems = [System(str(model), texts) for model, texts in zip(models, found, strict=True)]
     if output:
-        write_text(output, "".join(text + "\n" for text in texts))
-    results = metrics.evaluate(texts, references, lowercase=lowercase, tokenize=tokenize)
+        write_text(output, "".join(text + "\n" for text in systems[0].translations))
+
+    told = report(
+        systems,
+        references,
+        counting,
+        sources=sources,
+        against=rival,
+        resamples=resamples,
+        lengths=by_length,
+        worst_count=worst,
+    )
     if format == "json":
-        print(json.dumps([vars(result) for result in results], indent=2))
-        return
-    for result in results:
-        print(f"{result.name:6} {result.value:6.2f}   {result.signature}")
+        print_json(told)
+    else:
+        print_text(told)
+    if picture:
+        draw(picture, [*systems, *([rival] if rival else [])], references, counting)
+
+
+def _check_systems(
+    models: Sequence[Path],
+    hypotheses: Sequence[Path],
+    *,
+    source: Path | None,
+    against: Path | None,
+    output: Path | None,
+) -> None:
+    """Refuse options that contradict one another."""
+    count = len(models) + len(hypotheses)
+    if not count:
+        raise ConfigError(
+            "There is nothing to evaluate. Give a model folder, or translations with --hypotheses."
+        )
+    if models and hypotheses:
+        raise ConfigError(
+            "Models and --hypotheses are two ways to say what is evaluated. Give one of them; "
+            "to compare them, translate with the model and name the other file with --against."
+        )
+    if models and source is None:
+        raise ConfigError("A model needs text to translate. Give the test set's with --source.")
+    if against and count > 1:
+        raise ConfigError(
+            f"--against compares one system with another, and there are {count}. "
+            "Compare them one at a time."
+        )
+    if output and len(models) != 1:
+        raise ConfigError(
+            "--output keeps the translations of one model. Give one, or use "
+            "`regard translate MODEL < SOURCE > FILE` for each and then --hypotheses."
+        )
+
+
+def _translations(
+    models: Sequence[Path],
+    sources: Sequence[str],
+    *,
+    beam_size: int,
+    length_penalty: float,
+    batch_size: int,
+    device: str,
+) -> Iterator[list[str]]:
+    """What each model makes of the sources; one model is in memory at a time."""
+    from regard.cli.screen import say
+    from regard.decoding.translator import Translator
+    from regard.models.folder import ModelFolder
+
+    for model in models:
+        ModelFolder.read(model)  # a bad third folder is told before two have been translated
+    for model in models:
+        if len(models) > 1:
+            say(f"Translating with {model} ...")
+        found = Translator.load(model, device=device).translate(
+            sources,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            batch_size=batch_size,
+            notice=say,
+        )
+        yield [translation.text for translation in found]

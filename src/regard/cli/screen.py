@@ -1,4 +1,4 @@
-"""What people see: notices, tables and bars, on standard error, so that output is output."""
+"""What people see: notices and bars on standard error, so that output is output; and tables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-console = Console(stderr=True, highlight=False)
+# Text is shown as it is: a "[b]" or a ":cat:" in it is no instruction to rich.
+console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 _SECONDS_A_LINE = 30  # in a log file, where no bar can be drawn
+_ENDLESS = 100_000  # columns: no line is folded
 
 
 def say(text: str) -> None:
     """A notice."""
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(text, soft_wrap=True)
 
 
 def written(picture: Path, complete: bool) -> None:
@@ -29,14 +31,32 @@ def written(picture: Path, complete: bool) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """A plain table; numbers stand to the right."""
+    """A plain table; numbers stand to the right, those with a fraction cut to two digits."""
     made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for number, name in enumerate(columns):
         numeric = bool(rows) and isinstance(rows[0][number], int | float)
         made.add_column(name, justify="right" if numeric else "left", no_wrap=number == 0)
     for row in rows:
-        made.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
+        made.add_row(*map(_cell, row))
     return made
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def show(made: Table) -> None:
+    """A table as output: folded to the width of a terminal, whole in a file or a pipe."""
+    page = Console(highlight=False, markup=False, emoji=False)
+    if page.is_terminal:
+        page.print(made)
+        return
+    page.width = _ENDLESS
+    with page.capture() as text:
+        page.print(made)
+    print("\n".join(line.rstrip(" ") for line in text.get().removesuffix("\n").split("\n")))
 
 
 @contextmanager

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-TOKENIZERS = tuple(name for name in BLEU.TOKENIZERS if not name.startswith("flores"))
+from regard.errors import ConfigError
+
+TOKENIZERS = tuple(BLEU.TOKENIZERS)
+LOWER_IS_BETTER = frozenset({"TER"})
 
 
 @dataclass(frozen=True)
@@ -21,17 +25,48 @@ class Result:
     signature: str
 
 
+@dataclass(frozen=True)
+class Counting:
+    """How words are cut and compared; what is said of one test set is all counted alike."""
+
+    lowercase: bool = False
+    tokenize: str = "13a"
+
+    def metrics(self, *, quiet: bool = False) -> list[Metric]:
+        """All metrics; TER is always counted without case, and its signature says so."""
+        return [self.bleu(quiet=quiet), self.chrf(), TER()]
+
+    def bleu(self, *, quiet: bool = False, effective_order: bool = False) -> BLEU:
+        """BLEU; unless `quiet`, sacrebleu warns of text that looks already tokenized."""
+        if self.tokenize not in TOKENIZERS:
+            raise ConfigError(
+                f"sacrebleu has no tokenizer {self.tokenize!r}. Use one of {', '.join(TOKENIZERS)}."
+            )
+        try:
+            return BLEU(
+                lowercase=self.lowercase,
+                tokenize=self.tokenize,
+                force=quiet,
+                effective_order=effective_order,
+            )
+        except (ImportError, RuntimeError, OSError) as error:  # a package or a download is missing
+            reason = " ".join(str(error).split()).removesuffix(".")
+            raise ConfigError(
+                f"sacrebleu's tokenizer {self.tokenize!r} cannot be used here: {reason}. "
+                "Install what it needs, or use another --tokenize."
+            ) from None
+
+    def chrf(self) -> CHRF:
+        """The chrF2 of characters alone."""
+        return CHRF(lowercase=self.lowercase)
+
+
 def evaluate(
-    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool, tokenize: str = "13a"
+    hypotheses: Sequence[str], references: Sequence[str], counting: Counting
 ) -> list[Result]:
     """All metrics over a whole test set."""
-    metrics = [
-        BLEU(lowercase=lowercase, tokenize=tokenize),
-        CHRF(lowercase=lowercase),
-        TER(),  # sacrebleu counts it without case, and its signature says so
-    ]
     results = []
-    for metric in metrics:
+    for metric in counting.metrics():
         score = metric.corpus_score(list(hypotheses), [list(references)])
         results.append(Result(score.name, score.score, str(metric.get_signature())))
     return results

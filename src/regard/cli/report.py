@@ -1,0 +1,119 @@
+"""What regard evaluate has found: as JSON, as tables, as a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from regard.cli.screen import show, table, written
+from regard.evaluation.analysis import LengthBucket, Sentence, by_length, sentence_scores
+from regard.evaluation.metrics import Counting, Result
+from regard.evaluation.report import Measured, Report, System
+from regard.evaluation.significance import Comparison, Estimate, verdict
+
+
+def print_json(report: Report) -> None:
+    """The whole report; what was not asked for is an empty list."""
+    print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+
+
+def print_text(report: Report) -> None:
+    """The figures, and below them what else was asked for."""
+    systems = report.systems
+    if report.comparison:
+        _print_comparison(report)
+    elif report.summary:
+        _print_summary(report)
+    else:
+        for result in systems[0].results:
+            print(f"{result.name:6} {result.value:6.2f}   {result.signature}")
+    if systems[0].by_length:
+        _print_by_length(systems)
+    for system in systems:
+        if system.worst:
+            title = "The worst by chrF2" + (f", {system.name}" if len(systems) > 1 else "")
+            _print_worst(title, system.worst)
+
+
+def _print_summary(report: Report) -> None:
+    rows = [[system.name, *(r.value for r in system.results)] for system in report.systems]
+    rows.append(["mean", *(metric.mean for metric in report.summary)])
+    rows.append(["spread", *(metric.spread for metric in report.summary)])
+    show(table("", ["", *(metric.name for metric in report.summary)], rows))
+    print()
+    _print_signatures(report.systems[0].results)
+
+
+def _print_comparison(report: Report) -> None:
+    system, against = (measured.name for measured in report.systems)
+    rows = [
+        [c.name, _interval(c.system), _interval(c.against), f"{c.p_value:.3f}"]
+        for c in report.comparison
+    ]
+    show(table("", ["", system, against, "p"], rows))
+    print()
+    print(verdict(report.comparison, system, against))
+    print()
+    _print_signatures(report.comparison)
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f} ({estimate.mean:.2f} ± {estimate.margin:.2f})"
+
+
+def _print_signatures(figures: Sequence[Result] | Sequence[Comparison]) -> None:
+    for figure in figures:
+        print(f"{figure.name:6} {figure.signature}")
+
+
+def _print_by_length(systems: Sequence[Measured]) -> None:
+    names = [system.name for system in systems] if len(systems) > 1 else ["BLEU"]
+    rows = [
+        [_words(alike[0]), alike[0].sentences, *(bucket.bleu for bucket in alike)]
+        for alike in zip(*(system.by_length for system in systems), strict=True)
+    ]
+    print()
+    show(table("BLEU by length", ["words", "sentences", *names], rows))
+
+
+def _words(bucket: LengthBucket) -> str:
+    if bucket.shortest == bucket.longest:
+        return str(bucket.shortest)
+    return f"{bucket.shortest}-{bucket.longest}"
+
+
+def _print_worst(title: str, sentences: Sequence[Sentence]) -> None:
+    """Three lines a sentence, so that translation and reference stand below each other."""
+    rows: list[list[str]] = []
+    for sentence in sentences:
+        place = [f"{sentence.line}", f"{sentence.score:.1f}"]
+        if sentence.source is not None:
+            rows.append([*place, "source", sentence.source])
+            place = ["", ""]
+        rows.append([*place, "translation", sentence.translation])
+        rows.append(["", "", "reference", sentence.reference])
+    print()
+    show(table(title, ["line", "chrF2", "", ""], rows))
+
+
+def draw(
+    path: Path, systems: Sequence[System], references: Sequence[str], counting: Counting
+) -> None:
+    """The picture of all systems."""
+    from regard import plots
+
+    found = {
+        system.name: by_length(system.translations, references, counting) for system in systems
+    }
+    complete = plots.quality(
+        path,
+        lengths=[f"{_words(bucket)}\n({bucket.sentences:,})" for bucket in found[systems[0].name]],
+        bleu={name: [bucket.bleu for bucket in buckets] for name, buckets in found.items()},
+        scores={
+            system.name: sentence_scores(system.translations, references, counting)
+            for system in systems
+        },
+    )
+    written(path, complete)

@@ -1,0 +1,99 @@
+"""Where translations are good and where they are not: BLEU by length, and the worst sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.evaluation.metrics import Counting
+
+
+@dataclass(frozen=True)
+class LengthBucket:
+    """The sentences whose references have between `shortest` and `longest` words."""
+
+    shortest: int
+    longest: int
+    sentences: int
+    bleu: float
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One line of a test set, counted from 1, with its chrF2."""
+
+    line: int
+    score: float
+    source: str | None
+    translation: str
+    reference: str
+
+
+def by_length(
+    hypotheses: Sequence[str], references: Sequence[str], counting: Counting, *, parts: int = 5
+) -> list[LengthBucket]:
+    """BLEU of the short, the middling and the long sentences, by the words of their references."""
+    # The effective order makes a difference only where no sentence of a bucket has four words:
+    # without it even perfect translations would get 0.
+    metric = counting.bleu(quiet=True, effective_order=True)
+    lengths = [len(metric.tokenizer(reference.rstrip()).split()) for reference in references]
+    found = []
+    for lines in buckets(lengths, parts):
+        score = metric.corpus_score(
+            [hypotheses[line] for line in lines], [[references[line] for line in lines]]
+        )
+        inside = [lengths[line] for line in lines]
+        found.append(LengthBucket(min(inside), max(inside), len(lines), score.score))
+    return found
+
+
+def buckets(lengths: Sequence[int], parts: int) -> list[list[int]]:
+    """The places of all lengths, in at most `parts` groups from short to long.
+
+    Groups are as equal in size as they can be while equal lengths stay together, so that the BLEU
+    of one is about as trustworthy as that of the next, for captions as for long text.
+    """
+    bounds = np.unique(
+        np.quantile(lengths, np.arange(1, parts + 1) / parts, method="inverted_cdf")
+    )  # each bound is a length that occurs, so no group is empty
+    groups = np.searchsorted(bounds, lengths)
+    return [np.flatnonzero(groups == group).tolist() for group in range(len(bounds))]
+
+
+def sentence_scores(
+    hypotheses: Sequence[str], references: Sequence[str], counting: Counting
+) -> list[float]:
+    """The chrF2 of each sentence: steadier than BLEU, which few words make jump."""
+    metric = counting.chrf()
+    return [
+        # Nothing for nothing is right, though there is no character to count.
+        metric.sentence_score(hypothesis, [reference]).score
+        if hypothesis.strip() or reference.strip()
+        else 100.0
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+
+
+def worst(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    counting: Counting,
+    *,
+    count: int,
+    sources: Sequence[str] | None = None,
+) -> list[Sentence]:
+    """The sentences with the lowest chrF2, the worst first."""
+    scores = sentence_scores(hypotheses, references, counting)
+    chosen = sorted(range(len(scores)), key=scores.__getitem__)[:count]
+    return [
+        Sentence(
+            line + 1,
+            scores[line],
+            sources[line] if sources else None,
+            hypotheses[line],
+            references[line],
+        )
+        for line in chosen
+    ]

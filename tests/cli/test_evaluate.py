@@ -1,0 +1,116 @@
+"""What `regard evaluate` says of translations that exist already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from cli.commands import Command, regard
+from cli.test_errors import assert_told
+from evaluation.translations import damaged, references
+
+__all__ = ["regard"]  # a fixture
+
+Words = list[str | Path]
+ODD = "[b] :cat: " + "猫" * 60  # to rich, an instruction, a picture, and more than a line
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A reference, a good and a bad translation, one line too few, and a source."""
+    right = references(60)
+    good, bad = damaged(right, 0.1), damaged(right, 0.5)
+    good[6] = ODD
+    sources = [f"source {number}" for number in range(60)]
+    parts = {"right": right, "good": good, "bad": bad, "few": bad[1:], "source": sources}
+    for name, lines in parts.items():
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def test_json_has_one_form(files: Path, regard: Command) -> None:
+    words: Words = ["evaluate", "--reference", files / "right", "--format", "json"]
+    good: Words = ["--hypotheses", files / "good"]
+    bare = json.loads(regard(*words, *good).out)
+    full = json.loads(
+        regard(*words, *good, "--against", files / "bad", "--by-length", "--worst", "3").out
+    )
+    both = json.loads(regard(*words, *good, "--hypotheses", files / "bad").out)
+    for found in (bare, full, both):
+        assert set(found) == {"systems", "summary", "comparison"}
+        for system in found["systems"]:
+            assert set(system) == {"name", "results", "by_length", "worst"}
+    assert bare["systems"][0]["results"] == full["systems"][0]["results"]
+    assert bare["summary"] == bare["comparison"] == []
+    assert [metric["name"] for metric in both["summary"]] == ["BLEU", "chrF2", "TER"]
+    assert full["comparison"][0]["p_value"] < 0.05
+    assert len(full["systems"][0]["worst"]) == 3
+
+
+def test_a_comparison_ends_in_a_sentence(files: Path, regard: Command) -> None:
+    words: Words = ["evaluate", "--reference", files / "right", "--resamples", "100"]
+    good, bad = files / "good", files / "bad"
+    done = regard(*words, "--hypotheses", good, "--against", bad)
+    assert f"{good} is better than {bad} by BLEU, chrF2 and TER (p < 0.05)." in done.out
+    assert "bs:100|seed:12345" in done.out
+    assert done.out == regard(*words, "--hypotheses", good, "--against", bad).out
+    done = regard(*words, "--hypotheses", good, "--against", good)
+    assert "By BLEU, chrF2 and TER the difference may be chance" in done.out
+    assert done.out.splitlines()[1].endswith(" 1.000")
+
+
+def test_lengths_and_the_worst_as_tables(files: Path, regard: Command) -> None:
+    words: Words = ["evaluate", "--hypotheses", files / "good", "--reference", files / "right"]
+    done = regard(*words, "--by-length", "--worst", "1", "--source", files / "source")
+    lines = done.out.splitlines()
+    title = lines.index("BLEU by length")
+    assert lines[title + 1].split() == ["words", "sentences", "BLEU"]
+    assert sum(int(line.split()[1]) for line in lines[title + 2 : title + 7]) == 60
+    title = lines.index("The worst by chrF2")
+    score = sacrebleu.sentence_chrf(ODD, [references(60)[6]]).score
+    assert lines[title + 2].split() == ["7", f"{score:.1f}", "source", "source", "6"]
+    assert lines[title + 3].split(maxsplit=1) == ["translation", ODD]
+    assert lines[title + 4].split(maxsplit=1) == ["reference", references(60)[6]]
+    assert "source" not in regard(*words, "--worst", "1").out
+
+
+@pytest.mark.parametrize("systems", [["good"], ["good", "bad", "right"]])
+def test_a_picture(systems: list[str], files: Path, regard: Command) -> None:
+    named = [word for name in systems for word in ("--hypotheses", files / name)]
+    out = files / "report.png"
+    done = regard("evaluate", *named, "--reference", files / "right", "--picture", out)
+    assert done.status == 0, done.err
+    assert f"Written: {out}" in done.err
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], ["nothing to evaluate", "--hypotheses"]),
+        (["model", "--hypotheses", "good"], ["two ways", "--against"]),
+        (["model"], ["--source"]),
+        (["one", "two", "--source", "source", "--against", "bad"], ["there are 2"]),
+        (["one", "two", "--source", "source", "--output", "out"], ["one model", "translate"]),
+        (["--hypotheses", "good", "--output", "out"], ["one model"]),
+        (["--hypotheses", "few"], ["59 lines", "has 60"]),
+        (["--hypotheses", "good", "--against", "few"], ["59 lines", "has 60"]),
+        (["model", "--source", "few"], ["59 lines", "has 60"]),
+        (["--hypotheses", "good", "--format", "xml"], ["text or json"]),
+        (["--hypotheses", "good", "--tokenize", "klingon"], ["klingon", "13a"]),
+        (["--hypotheses", "nowhere"], ["There is no file"]),
+    ],
+)
+def test_mistakes(
+    words: list[str],
+    told: list[str],
+    files: Path,
+    regard: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(files)
+    assert_told(regard("evaluate", *words, "--reference", "right"), *told)
+    assert not (files / "out").exists()
