@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-console = Console(stderr=True, highlight=False)
+# Without markup: brackets in names of files and in sentences are what they are.
+console = Console(stderr=True, highlight=False, markup=False)
 _SECONDS_A_LINE = 30  # in a log file, where no bar can be drawn
 
 
 def say(text: str) -> None:
     """A notice."""
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(text, soft_wrap=True)
 
 
 def written(picture: Path, complete: bool) -> None:
