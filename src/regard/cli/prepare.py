@@ -99,7 +99,7 @@ def prepare(
     if tokenizer_from:
         for word in dict.fromkeys(tag or []):
             if word and not done.tokenizers.source.knows(word):
-                say(f"The tokenizer of {tokenizer_from} does not know {word}, so it is spelled.")
+                say(f"The tokenizer of {tokenizer_from} does not know {word}: it is spelled.")
     else:
         for notice in _clipped(done.description["vocabulary"], config):
             say(notice)
@@ -156,9 +156,10 @@ def _clipped(sizes: dict[str, int], config: TokenizerConfig) -> Iterator[str]:
 
 def print_report(name: str, report: Report) -> None:
     """What the doctor saw."""
-    from regard.cli.screen import console, table
+    from regard.cli.screen import console, say, table
 
     rows = [("pairs read", report.pairs, "")]
     rows += [(what, count, f"line {first}") for what, (count, first) in report.found.items()]
     rows.append(("pairs kept", report.kept, ""))
-    console.print(table(name, ["what", "count", "first at"], rows))
+    say(name)  # not as the table's title, which would break a long path
+    console.print(table("", ["what", "count", "first at"], rows))

@@ -126,9 +126,7 @@ class _Part:
                 for line, source, target in pairs:
                     progress(f"{task} {name}", line)
                     yield number, line, source, target
-            except (
-                DataError
-            ) as error:  # a file that cannot be read; the others are read all the same
+            except DataError as error:  # this file cannot be read, but the next ones may be
                 report.errors.append(str(error))
 
     def problems(self, reports: Sequence[Report]) -> Iterator[str]:
