@@ -100,7 +100,7 @@ def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") 
         source, target = folder / f"{name}.source", folder / f"{name}.target"
         source.write_text("".join(line + "\n" for line in part))
         target.write_text("".join(line[::-1] + "\n" for line in part))
-        files[name] = Files(source, target)
+        files[name] = [Files(source, target)]
     prepare(
         files,
         folder / "prepared",

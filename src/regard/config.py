@@ -103,6 +103,11 @@ class Setting:
 
     def out_of_bounds(self, value: Any) -> Iterator[str]:
         """Each bound that a value does not keep."""
+        if isinstance(value, tuple):  # each of a list keeps them
+            for number, item in enumerate(value):
+                place = dataclasses.replace(self, name=f"{self.name}[{number}]")
+                yield from place.out_of_bounds(item)
+            return
         for bound in self.bounds:
             if value is not None and not bound.holds(value):
                 yield f"{self.name} is {value}, and must be {bound}"
@@ -225,8 +230,12 @@ def _list(names: Iterable[str]) -> str:
 
 
 def as_tree(settings: Settings) -> Tree:
-    """The nested dictionaries that `build` makes an equal instance from."""
-    return dataclasses.asdict(settings)
+    """The nested dictionaries that `build` makes an equal instance from, as JSON keeps them."""
+    return dataclasses.asdict(settings, dict_factory=_with_lists)
+
+
+def _with_lists(items: Iterable[tuple[str, Any]]) -> Tree:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
 def read_toml(path: Path) -> Tree:

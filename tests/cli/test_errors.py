@@ -39,6 +39,58 @@ def test_half_a_validation_set(tmp_path: Path, regard: Command) -> None:
     assert_told(regard("prepare", *files, "--out", tmp_path / "out"), "--valid-target")
 
 
+def test_corpora_that_do_not_match(tmp_path: Path, regard: Command) -> None:
+    out = ["--out", tmp_path / "out"]
+    two, one = ["--source", "a", "--source", "b"], ["--target", "c"]
+    assert_told(regard("prepare", *two, *one, *out), "--source is given 2", "--target 1")
+    tags = ["--tag", "<bt>"]
+    assert_told(regard("prepare", *two, *one, *one, *tags, *out), "--tag 1", '--tag ""')
+    assert_told(regard("prepare", *two, *one, *tags, *out), "2 problems", "--target 1", "--tag 1")
+    bad = ["--tag", "a b", "--tag", " "]
+    assert_told(regard("prepare", *two, *one, *one, *bad, *out), "2 problems", "'a b'", "' '")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--vocab-size", "8000"], "--vocab-size"),
+        (["--tokenizer", "bpe", "--no-nfkc"], "--tokenizer, --nfkc"),
+        (["--separate", "--lowercase"], "--joint, --lowercase"),
+    ],
+)
+def test_options_of_a_tokenizer_that_is_taken(
+    options: list[str], names: str, tmp_path: Path, regard: Command, reversal_store: Store
+) -> None:
+    files = ["--source", "a", "--target", "b", "--out", tmp_path / "out"]
+    taken = ["--tokenizer-from", reversal_store.folder]
+    done = regard("prepare", *files, *taken, *options)
+    assert_told(done, f"{names}: ", "Leave it out")
+
+
+def test_a_folder_without_a_tokenizer(tmp_path: Path, regard: Command) -> None:
+    files = ["--source", "a", "--target", "b", "--out", tmp_path / "out"]
+    done = regard("prepare", *files, "--tokenizer-from", tmp_path)
+    assert_told(done, "There is no tokenizer in", "regard train --out")
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ("[1,2]", ["data.weights has 2 numbers, and 1 are needed", "train.source train.target"]),
+        ("[0]", ["leaves 0 pairs an epoch"]),
+        ("[-1]", ["data.weights[0] is -1.0, and must be at least 0"]),
+        ("1", ["data.weights is 1, and must be list of number"]),
+    ],
+)
+def test_weights(
+    weights: str, words: list[str], tmp_path: Path, regard: Command, reversal_store: Store
+) -> None:
+    place = ["--preset", "tiny", "--data", reversal_store.folder, "--out", tmp_path / "run"]
+    assert_told(regard("train", *place, "--set", f"data.weights={weights}"), *words)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("assignment", "words"),
     [

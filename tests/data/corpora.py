@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from regard.data.doctor import DoctorConfig
 from regard.data.prepare import Files, Prepared, prepare
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
+from regard.text.tokenizer import Tokenizers
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -42,11 +44,29 @@ def prepared(
     out: Path, pairs: Pairs, valid: Pairs = (), *, rules: DoctorConfig | None = None, **text: Any
 ) -> Prepared:
     """The pairs prepared in the folder `out`; the text lies beside it."""
-    parts = {"train": write_pairs(out.parent / "text", "train", pairs)}
+    parts = {"train": [write_pairs(out.parent / "text", "train", pairs)]}
     if valid:
-        parts["valid"] = write_pairs(out.parent / "text", "valid", valid)
+        parts["valid"] = [write_pairs(out.parent / "text", "valid", valid)]
     config = build(TokenizerConfig, {"vocab_size": 320, **text})
     return prepare(parts, out, tokenizer=config, doctor=rules or DoctorConfig())
+
+
+def mixed(
+    out: Path,
+    *corpora: tuple[str, Pairs],
+    tokenizer: Tokenizers | None = None,
+    rules: DoctorConfig | None = None,
+    **text: Any,
+) -> Prepared:
+    """Several corpora, each a tag and its pairs, prepared in the folder `out`."""
+    files = [
+        replace(write_pairs(out.parent / "text", f"{out.name}-{number}", pairs), tag=tag)
+        for number, (tag, pairs) in enumerate(corpora)
+    ]
+    config = build(TokenizerConfig, {"vocab_size": 320, **text})
+    return prepare(
+        {"train": files}, out, tokenizer=tokenizer or config, doctor=rules or DoctorConfig()
+    )
 
 
 def texts_of(store: Store, name: str = "train") -> list[tuple[str, str]]:

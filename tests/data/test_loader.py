@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from data.corpora import prepared, some_pairs, texts_of
+from data.corpora import mixed, prepared, some_pairs, texts_of
+from regard.config import build
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import DataConfig, Loader, collate, in_order, with_ends
 from regard.data.ragged import Batch, Ragged
@@ -178,6 +179,87 @@ def test_sampling_needs_a_unigram_tokenizer(tmp_path: Path, kind: str) -> None:
     prepared(tmp_path / "store", some_pairs(), kind=kind)
     with pytest.raises(ConfigError, match=f"data.sampling_candidates .* this store's is {kind}"):
         Loader(Store(tmp_path / "store"), SAMPLED, seed=1)
+
+
+# Weights.
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A genuine corpus, and a tagged one."""
+    folder = tmp_path_factory.mktemp("mixture")
+    mixed(folder / "store", ("", some_pairs(40)), ("<bt>", some_pairs(30, seed=9)))
+    return Store(folder / "store")
+
+
+def tags(store: Store, batches: Sequence[Batch]) -> list[bool]:
+    return [source.startswith("<bt> ") for source, _ in read(store, batches)]
+
+
+def test_weights_of_one_read_what_no_weights_read(mixture: Store) -> None:
+    config = DataConfig(batch_tokens=BUDGET, weights=(1.0, 1.0))
+    for epoch in epochs(mixture, config, 2):
+        assert sorted(read(mixture, epoch)) == sorted(texts_of(mixture))
+
+
+def test_each_corpus_is_read_by_its_weight(mixture: Store) -> None:
+    second = len(mixture.part("train").corpora[1])
+    for weights, wanted in (((0.0, 2.0), (0, 2 * second)), ((3.0, 0.0), (120, 0))):
+        config = DataConfig(batch_tokens=BUDGET, weights=weights)
+        for epoch in epochs(mixture, config, 2):
+            found = tags(mixture, epoch)
+            assert (found.count(False), found.count(True)) == wanted
+
+
+def test_half_of_a_corpus_is_read_in_the_mean(mixture: Store) -> None:
+    config = DataConfig(batch_tokens=BUDGET, weights=(1.0, 0.5))
+    halves = [tags(mixture, epoch).count(True) for epoch in epochs(mixture, config, 40)]
+    size = len(mixture.part("train").corpora[1])
+    assert len(set(halves)) > 1
+    assert abs(sum(halves) / 40 - size / 2) < 4 * (size / 4 / 40) ** 0.5
+
+
+@pytest.mark.parametrize("candidates", [1, 8])
+def test_a_stop_anywhere_changes_nothing_with_weights(mixture: Store, candidates: int) -> None:
+    config = DataConfig(batch_tokens=BUDGET, weights=(1.5, 0.5), sampling_candidates=candidates)
+    whole = stream(mixture, config, Position(), 40)
+    assert whole[-1][0].epoch >= 1
+    for stop in (1, 17, 39):
+        assert stream(mixture, config, whole[stop - 1][0], 40 - stop) == whole[stop:]
+
+
+def test_sampling_leaves_tags_whole(mixture: Store) -> None:
+    [tag] = mixture.tokenizers.source.encode("<bt>")
+    config = DataConfig(
+        batch_tokens=BUDGET, weights=(0.0, 1.0), sampling_candidates=64, sampling_temperature=99
+    )
+    for epoch in epochs(mixture, config, 3):
+        assert all(ids[0] == tag for batch in epoch for ids in split(batch.source))
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 1.0, 1.0)])
+def test_a_wrong_number_of_weights_names_the_corpora(
+    mixture: Store, weights: tuple[float, ...]
+) -> None:
+    wanted = (
+        rf"data.weights has {len(weights)} numbers, and 2 are needed, .*"
+        r"store-0\.en store-0\.de; store-1\.en store-1\.de <bt>\."
+    )
+    with pytest.raises(ConfigError, match=wanted):
+        Loader(mixture, DataConfig(weights=weights), seed=1)
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.0), (1e-9, 0.0)])
+def test_weights_that_leave_nothing_are_refused(mixture: Store, weights: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"leaves .* pairs an epoch, of \d+\. Use larger"):
+        Loader(mixture, DataConfig(weights=weights), seed=1)
+
+
+def test_weights_have_bounds() -> None:
+    with pytest.raises(ConfigError, match=r"data\.weights\[1\] is -1.0, and must be at least 0"):
+        build(DataConfig, {"weights": [1, -1]}, "data.")
+    with pytest.raises(ConfigError, match=r"weights\[0\] is inf, and must be at most 1000"):
+        DataConfig(weights=(float("inf"),))
 
 
 # Validation.

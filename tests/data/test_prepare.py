@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from data.corpora import prepared, some_pairs, texts_of, write_pairs
+from data.corpora import mixed, prepared, some_pairs, texts_of, write_pairs
 from regard.data.doctor import DoctorConfig
 from regard.data.prepare import Files, prepare
 from regard.data.store import Store
@@ -51,7 +51,7 @@ def test_lines_of_several_sentences_are_measured(tmp_path: Path) -> None:
 
 
 def test_languages_are_stored(tmp_path: Path) -> None:
-    parts = {"train": write_pairs(tmp_path, "train", some_pairs())}
+    parts = {"train": [write_pairs(tmp_path, "train", some_pairs())]}
     for name, languages in (("a", ("en", "de")), ("b", (None, None))):
         prepare(parts, tmp_path / name, tokenizer=SMALL, doctor=DoctorConfig(), languages=languages)
         source, target = languages
@@ -69,7 +69,7 @@ def test_validation_keeps_copies_and_duplicates(tmp_path: Path) -> None:
     odd = [("a dog", "a dog"), ("a", "ein"), ("a", "ein"), ("a", "ein Hund" * 9)]
     done = prepared(tmp_path / "out", [*some_pairs(), *odd], odd)
     assert texts_of(Store(tmp_path / "out"), "valid") == odd
-    assert done.reports["valid"].found == {}
+    assert done.reports["valid"][0].found == {}
     assert texts_of(Store(tmp_path / "out")) == [*some_pairs(), odd[1]]
 
 
@@ -79,14 +79,14 @@ def test_pairs_of_too_many_subwords_are_skipped_and_counted(tmp_path: Path) -> N
     done = prepared(tmp_path / "out", pairs, pairs, rules=rules, kind="char")
     for name in ("train", "valid"):
         assert texts_of(Store(tmp_path / "out"), name) == pairs[:2]
-        assert done.reports[name].found == {"too many subwords: skipped": (2, 3)}
-        assert (done.reports[name].pairs, done.reports[name].kept) == (4, 2)
+        assert done.reports[name][0].found == {"too many subwords: skipped": (2, 3)}
+        assert (done.reports[name][0].pairs, done.reports[name][0].kept) == (4, 2)
         assert done.description["parts"][name]["found"] == {"too many subwords: skipped": 2}
 
 
 def test_the_report_counts_each_pair_once(tmp_path: Path) -> None:
     pairs = [*some_pairs(), ("", "x"), ("same", "same"), some_pairs()[0]]
-    report = prepared(tmp_path / "out", pairs).reports["train"]
+    report = prepared(tmp_path / "out", pairs).reports["train"][0]
     assert (report.pairs, report.kept) == (63, 60)
     assert {count for count, _ in report.found.values()} == {1}
     assert len(report.found) == 3
@@ -95,8 +95,8 @@ def test_the_report_counts_each_pair_once(tmp_path: Path) -> None:
 def test_progress_is_told_of_both_passes_over_each_part(tmp_path: Path) -> None:
     told: dict[str, list[int]] = {}
     parts = {
-        "train": write_pairs(tmp_path, "train", some_pairs()),
-        "valid": write_pairs(tmp_path, "valid", some_pairs(3)),
+        "train": [write_pairs(tmp_path, "train", some_pairs())],
+        "valid": [write_pairs(tmp_path, "valid", some_pairs(3))],
     }
     prepare(
         parts,
@@ -111,6 +111,162 @@ def test_progress_is_told_of_both_passes_over_each_part(tmp_path: Path) -> None:
         "encoding train": [*range(1, 61)],
         "encoding valid": [1, 2, 3],
     }
+
+
+# Several corpora.
+
+GENUINE, SYNTHETIC = some_pairs(20), some_pairs(30, seed=2)
+SYNTHETIC = [pair for pair in SYNTHETIC if pair not in GENUINE]
+
+
+def test_corpora_lie_one_after_the_other(tmp_path: Path) -> None:
+    done = mixed(tmp_path / "out", ("", GENUINE), ("", SYNTHETIC))
+    assert texts_of(Store(tmp_path / "out")) == [*GENUINE, *SYNTHETIC]
+    train = done.description["parts"]["train"]
+    assert train["pairs"] == len(GENUINE) + len(SYNTHETIC)
+    assert train["corpora"] == [
+        {"source": "out-0.en", "target": "out-0.de", "tag": "", "pairs": len(GENUINE)},
+        {"source": "out-1.en", "target": "out-1.de", "tag": "", "pairs": len(SYNTHETIC)},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "word"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_tag_is_one_id_before_the_sentences_of_its_corpus_alone(
+    tmp_path: Path, kind: str, joint: bool
+) -> None:
+    mixed(tmp_path / "out", ("", GENUINE), ("<bt>", SYNTHETIC), kind=kind, joint=joint)
+    store = Store(tmp_path / "out")
+    part, source = store.part("train"), store.tokenizers.source
+    [tag] = source.encode("<bt>")
+    for index, (text, _) in enumerate([*GENUINE, *SYNTHETIC]):
+        front = [tag] if index >= len(GENUINE) else []
+        assert part.source[index].tolist() == [*front, *source.encode(text)]
+        assert tag not in source.encode(text)
+        assert not joint or tag not in part.target[index]
+
+
+def test_a_tag_follows_the_normalization_of_the_text(tmp_path: Path) -> None:
+    mixed(tmp_path / "out", ("", GENUINE), ("<BT>", SYNTHETIC), lowercase=True)
+    store = Store(tmp_path / "out")
+    source, part = store.tokenizers.source, store.part("train")
+    assert source.encode("<BT>") == source.encode("<bt>") == [int(part.source[len(part) - 1][0])]
+
+
+def test_corpora_may_share_a_tag(tmp_path: Path) -> None:
+    done = mixed(tmp_path / "out", ("<bt>", GENUINE), ("<bt>", SYNTHETIC))
+    assert done.tokenizers.source.knows("<bt>")
+    assert texts_of(Store(tmp_path / "out"))[0][0] == f"<bt> {GENUINE[0][0]}"
+
+
+def test_tags_are_no_text_to_learn_from(tmp_path: Path) -> None:
+    plain = mixed(tmp_path / "plain", ("", GENUINE), ("", SYNTHETIC), kind="bpe")
+    tagged = mixed(tmp_path / "tagged", ("", GENUINE), ("<bt>", SYNTHETIC), kind="bpe")
+    for text, _ in [*GENUINE, *SYNTHETIC]:
+        first, second = (
+            done.tokenizers.source.pieces(done.tokenizers.source.encode(text))
+            for done in (plain, tagged)
+        )
+        assert first == second
+
+
+def test_the_tag_counts_as_a_subword(tmp_path: Path) -> None:
+    pairs = [("abc", "xy"), ("abcd", "xyz")]
+    rules = DoctorConfig(max_tokens=5)  # the mark before each text is one
+    done = mixed(tmp_path / "out", ("<bt>", pairs), rules=rules, kind="char")
+    assert texts_of(Store(tmp_path / "out")) == [("<bt> abc", "xy")]
+    assert done.reports["train"][0].found == {"too many subwords: skipped": (1, 2)}
+
+
+def test_a_pair_of_an_earlier_corpus_is_skipped_whatever_its_tag(tmp_path: Path) -> None:
+    pairs = [SYNTHETIC[0], GENUINE[3], *SYNTHETIC[1:], SYNTHETIC[0]]
+    done = mixed(tmp_path / "out", ("", GENUINE), ("<bt>", pairs))
+    kept = [(f"<bt> {source}", target) for source, target in SYNTHETIC]
+    assert texts_of(Store(tmp_path / "out")) == [*GENUINE, *kept]
+    first, second = done.reports["train"]
+    assert first.found == {}
+    assert second.found == {"duplicate: skipped": (2, 2)}
+    assert (second.pairs, second.kept) == (len(pairs), len(SYNTHETIC))
+    assert done.description["parts"]["train"]["found"] == {"duplicate: skipped": 2}
+
+
+def test_duplicates_are_kept_on_demand(tmp_path: Path) -> None:
+    rules = DoctorConfig(skip_duplicates=False)
+    mixed(tmp_path / "out", ("", GENUINE), ("", GENUINE), rules=rules)
+    assert texts_of(Store(tmp_path / "out")) == [*GENUINE, *GENUINE]
+
+
+def test_progress_numbers_the_corpora(tmp_path: Path) -> None:
+    told: dict[str, int] = {}
+    files = [
+        write_pairs(tmp_path, name, pairs) for name, pairs in (("a", GENUINE), ("b", [("x", "y")]))
+    ]
+    prepare(
+        {"train": files},
+        tmp_path / "out",
+        tokenizer=SMALL,
+        doctor=DoctorConfig(),
+        progress=told.__setitem__,
+    )
+    assert told == {
+        "examining train 1": 20,
+        "examining train 2": 1,
+        "encoding train 1": 20,
+        "encoding train 2": 1,
+    }
+
+
+def test_what_is_wrong_with_all_corpora_comes_at_once(tmp_path: Path) -> None:
+    odd = write_pairs(tmp_path, "odd", GENUINE)
+    odd.source.write_bytes(b"\xff" + odd.source.read_bytes())
+    parts = {
+        "train": [odd, Files(tmp_path / "no.en", tmp_path / "no.de")],
+        "valid": [Files(odd.target, tmp_path / "missing")],
+    }
+    with pytest.raises(DataError) as caught:
+        prepare(parts, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+    for words in ("odd.en, line 1: not valid UTF-8", "no.en", "missing"):
+        assert words in str(caught.value)
+
+
+def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"out-1\.en and .*none of the 20 pairs .*duplicate"):
+        mixed(tmp_path / "out", ("", GENUINE), ("<bt>", GENUINE))
+
+
+def test_all_bad_tags_are_named_before_anything_is_read(tmp_path: Path) -> None:
+    nowhere = tmp_path / "no"
+    parts = {"train": [Files(nowhere, nowhere, tag) for tag in ("a b", "", "<s>", "<bt>")]}
+    with pytest.raises(ConfigError, match="2 problems") as caught:
+        prepare(parts, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+    assert "'a b' must be one word" in str(caught.value)
+    assert "'<s>' is a mark" in str(caught.value)
+
+
+# Tokenizers of another folder.
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_given_tokenizers_are_taken_as_they_are(tmp_path: Path, joint: bool) -> None:
+    first = mixed(
+        tmp_path / "first", ("", GENUINE), ("<bt>", SYNTHETIC), joint=joint, lowercase=True
+    )
+    given = Store(tmp_path / "first").tokenizers
+    second = mixed(tmp_path / "second", ("<bt>", [("Unseen Words", "Neues")]), tokenizer=given)
+    store = Store(tmp_path / "second")
+    assert second.tokenizers.files() == first.tokenizers.files() == store.tokenizers.files()
+    assert store.tokenizers.config == first.tokenizers.config
+    assert store.description["vocabulary"] == first.description["vocabulary"]
+    ids = store.part("train").source[0].tolist()
+    assert ids == first.tokenizers.source.encode("<bt> unseen words")
+
+
+def test_a_tag_that_given_tokenizers_do_not_know_is_spelled(tmp_path: Path) -> None:
+    mixed(tmp_path / "first", ("", GENUINE))
+    given = Store(tmp_path / "first").tokenizers
+    assert not given.source.knows("<bt>")
+    mixed(tmp_path / "second", ("<bt>", SYNTHETIC), tokenizer=given)
+    assert texts_of(Store(tmp_path / "second"))[0][0] == f"<bt> {SYNTHETIC[0][0]}"
 
 
 # Vocabularies.
@@ -209,7 +365,7 @@ def test_text_that_lies_in_a_prepared_folder_is_not_deleted(tmp_path: Path) -> N
     prepared(tmp_path / "out", some_pairs())
     files = write_pairs(tmp_path / "out", "new", some_pairs())
     with pytest.raises(StorageError, match=r"it holds new\.de"):
-        prepare({"train": files}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+        prepare({"train": [files]}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
     assert files.source.exists()
     assert texts_of(Store(tmp_path / "out")) == some_pairs()
 
@@ -222,7 +378,7 @@ def test_the_folder_that_we_stand_in_is_not_replaced(
     files = write_pairs(tmp_path.parent / f"{tmp_path.name}-text", "train", some_pairs())
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(StorageError, match="Choose another --out"):
-        prepare({"train": files}, Path(out), tokenizer=SMALL, doctor=DoctorConfig())
+        prepare({"train": [files]}, Path(out), tokenizer=SMALL, doctor=DoctorConfig())
     assert names(tmp_path) == ["here"]
     assert names(tmp_path / "here") == []
 
@@ -247,15 +403,15 @@ def test_errors_of_the_text_leave_no_folder(tmp_path: Path) -> None:
     files = write_pairs(tmp_path, "train", some_pairs())
     files.source.write_bytes(b"\xff" + files.source.read_bytes())
     with pytest.raises(DataError, match=r"train\.en, line 1: not valid UTF-8"):
-        prepare({"train": files}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+        prepare({"train": [files]}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
     assert names(tmp_path) == ["train.de", "train.en"]
 
 
 def test_errors_of_the_validation_text_come_before_anything_is_learned(tmp_path: Path) -> None:
     told: list[str] = []
     parts = {
-        "train": write_pairs(tmp_path, "train", some_pairs()),
-        "valid": Files(tmp_path / "train.en", tmp_path / "missing"),
+        "train": [write_pairs(tmp_path, "train", some_pairs())],
+        "valid": [Files(tmp_path / "train.en", tmp_path / "missing")],
     }
     with pytest.raises(DataError, match=r"There is no file .*missing"):
         prepare(
@@ -284,8 +440,8 @@ def test_an_interruption_leaves_what_was_there(
             raise error
 
     parts = {
-        "train": write_pairs(tmp_path / "text", "train", some_pairs()),
-        "valid": write_pairs(tmp_path / "text", "valid", some_pairs(5)),
+        "train": [write_pairs(tmp_path / "text", "train", some_pairs())],
+        "valid": [write_pairs(tmp_path / "text", "valid", some_pairs(5))],
     }
     rules = DoctorConfig()
     with pytest.raises(error):

@@ -147,6 +147,94 @@ def test_batches_are_filled(corpus: tuple[Array, Array]) -> None:
     assert np.mean(fullest) > 0.85 * 200
 
 
+# Weights.
+
+
+def counts(batches: Sequence[Array], sentences: int) -> Array:
+    """How often each sentence comes."""
+    return np.bincount(np.concatenate([np.zeros(0, np.int64), *batches]), minlength=sentences)
+
+
+def test_without_weights_nothing_is_drawn_but_jitter_and_order(
+    corpus: tuple[Array, Array],
+) -> None:
+    # So runs that began before there were weights go on as they were.
+    source, target = corpus
+    generator = np.random.default_rng([7, 2])
+    jitter = 2 * generator.random((2, len(target)))
+    order = np.lexsort((source + jitter[0], np.floor(target + jitter[1])))
+    runs = fill(source[order], target[order], 200)
+    generator.shuffle(runs)
+    batches = epoch_batches(source, target, budget=200, seed=7, epoch=2)
+    assert lists(batches) == [order[begin:end].tolist() for begin, end in runs]
+
+
+@settings(deadline=None)
+@given(pairs, budgets, seeds, epochs)
+def test_weights_of_one_bring_each_sentence_once(
+    lengths: list[tuple[int, int]], budget: int, seed: int, epoch: int
+) -> None:
+    batches = epoch_batches(
+        *sides(lengths), budget=budget, seed=seed, epoch=epoch, weights=np.ones(len(lengths))
+    )
+    assert sorted(i for batch in lists(batches) for i in batch) == [*range(len(lengths))]
+    assert all(keeps_budget([lengths[i] for i in batch], budget) for batch in lists(batches))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 1.0, 1.25, 2.0, 3.9])
+def test_a_sentence_comes_as_often_as_its_weight_says(
+    corpus: tuple[Array, Array], weight: float
+) -> None:
+    weights = np.full(1000, weight)
+    found = np.array(
+        [
+            counts(epoch_batches(*corpus, budget=200, seed=3, epoch=epoch, weights=weights), 1000)
+            for epoch in range(20)
+        ]
+    )
+    assert set(np.unique(found)) <= {np.floor(weight), np.ceil(weight)}
+    chance = weight % 1
+    deviation = np.sqrt(chance * (1 - chance) / found.size)
+    assert abs(found.mean() - weight) <= 4 * deviation
+
+
+def test_each_sentence_has_its_own_weight(corpus: tuple[Array, Array]) -> None:
+    weights = np.repeat([1.0, 0.0, 3.0], [400, 300, 300])
+    found = counts(epoch_batches(*corpus, budget=200, seed=1, epoch=0, weights=weights), 1000)
+    assert found.tolist() == weights.tolist()
+
+
+def test_half_a_corpus_is_another_half_in_another_epoch(corpus: tuple[Array, Array]) -> None:
+    def half(seed: int, epoch: int) -> list[int]:
+        weights = np.full(1000, 0.5)
+        batches = epoch_batches(*corpus, budget=200, seed=seed, epoch=epoch, weights=weights)
+        return counts(batches, 1000).tolist()
+
+    assert half(1, 0) == half(1, 0)
+    for other in (half(1, 1), half(2, 0)):
+        assert 300 < sum(a != b for a, b in zip(half(1, 0), other, strict=True)) < 700
+
+
+def test_copies_of_a_sentence_do_not_stay_together(corpus: tuple[Array, Array]) -> None:
+    weights = np.full(1000, 2.0)
+    batches = epoch_batches(*corpus, budget=200, seed=1, epoch=0, weights=weights)
+    twice = sum(len(batch) - len(set(batch)) for batch in lists(batches))
+    assert twice < 500
+
+
+def test_epochs_without_a_sentence_are_passed_over() -> None:
+    lengths, weights = sides([(2, 2)] * 3), np.full(3, 0.1)
+
+    def some(position: Position, count: int) -> list[tuple[Position, list[int]]]:
+        batches = batches_from(position, *lengths, budget=9, seed=1, weights=weights)
+        return [(after, indices.tolist()) for after, indices in islice(batches, count)]
+
+    whole = some(Position(), 20)
+    assert whole[-1][0].epoch > 20  # most epochs are empty
+    for stop in range(1, 20):
+        assert some(whole[stop - 1][0], 20 - stop) == whole[stop:]
+
+
 # A position.
 
 
@@ -156,11 +244,12 @@ def test_batches_go_on_from_any_position_as_if_never_interrupted(
     lengths: list[tuple[int, int]], budget: int, seed: int, data: st.DataObject
 ) -> None:
     source, target = sides(lengths)
+    weights = data.draw(st.none() | st.just(np.linspace(0.5, 2.5, len(lengths))))
     epoch_length = len(epoch_batches(source, target, budget=budget, seed=seed, epoch=0))
     stop = data.draw(st.integers(0, 2 * epoch_length))
 
     def some(position: Position, count: int) -> list[tuple[Position, list[int]]]:
-        batches = batches_from(position, source, target, budget=budget, seed=seed)
+        batches = batches_from(position, source, target, budget=budget, seed=seed, weights=weights)
         return [(after, indices.tolist()) for after, indices in islice(batches, count)]
 
     whole = some(Position(), stop + 5)

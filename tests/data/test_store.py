@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.corpora import prepared, some_pairs, texts_of
-from regard.data.store import Sentences, SideWriter, Store, fingerprint
+from data.corpora import mixed, prepared, some_pairs, texts_of
+from regard.data.store import Corpus, Sentences, SideWriter, Store, fingerprint
 from regard.errors import DataError
 
 SENTENCES = [[5, 6, 7], [8], [9, 10], [11, 12, 13, 14]]
@@ -54,7 +54,10 @@ def test_sentences_are_read_as_they_were_written(
 
 def test_sentences_are_mapped_and_not_read_whole(tmp_path: Path) -> None:
     write(tmp_path, SENTENCES)
-    assert isinstance(Sentences(tmp_path, "part.side", "uint16")[2], np.memmap)
+    owner = Sentences(tmp_path, "part.side", "uint16")[2]
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    assert isinstance(owner, np.memmap)
 
 
 def test_a_sentence_cannot_be_changed(tmp_path: Path) -> None:
@@ -108,7 +111,7 @@ def test_no_store_is_an_error_with_a_remedy(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "{", "\xff", '{"format": 1}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", "\xff", '{"format": 1}'])
 def test_a_damaged_description_is_an_error_with_a_remedy(folder: Path, content: str) -> None:
     (folder / "store.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(DataError, match=r"damaged.*Run `regard prepare` again") as caught:
@@ -134,7 +137,50 @@ def test_a_lost_tokenizer_is_an_error_with_a_remedy(folder: Path, content: bytes
         Store(folder)
 
 
+# Corpora.
+
+
+def test_a_part_knows_where_its_corpora_lie(tmp_path: Path) -> None:
+    mixed(tmp_path / "store", ("", some_pairs(9)), ("<bt>", some_pairs(7, seed=2)))
+    assert Store(tmp_path / "store").part("train").corpora == (
+        Corpus("store-0.en", "store-0.de", "", 0, 9),
+        Corpus("store-1.en", "store-1.de", "<bt>", 9, 16),
+    )
+
+
+def test_no_folder_of_the_text_is_told(folder: Path) -> None:
+    assert str(folder.parent) not in (folder / "store.json").read_text()
+
+
+def test_a_store_from_before_there_were_corpora_has_one(folder: Path) -> None:
+    description = json.loads((folder / "store.json").read_text())
+    for part in description["parts"].values():
+        del part["corpora"]
+    (folder / "store.json").write_text(json.dumps(description))
+    store = Store(folder)
+    assert store.part("train").corpora == (Corpus("", "", "", 0, 60),)
+    assert store.part("valid").corpora == (Corpus("", "", "", 0, 5),)
+    assert texts_of(store) == some_pairs()
+
+
+def test_corpora_that_do_not_fill_their_part_are_an_error(folder: Path) -> None:
+    description = json.loads((folder / "store.json").read_text())
+    description["parts"]["train"]["corpora"][0]["pairs"] = 59
+    (folder / "store.json").write_text(json.dumps(description))
+    with pytest.raises(DataError, match=r"have 59 pairs, and train has 60\. Run"):
+        Store(folder).part("train")
+
+
 # Fingerprints.
+
+
+def test_where_a_corpus_ends_changes_the_fingerprint(tmp_path: Path) -> None:
+    pairs = some_pairs(20)
+    found = set()
+    for cut in (8, 12):
+        mixed(tmp_path / f"{cut}", ("", pairs[:cut]), ("", pairs[cut:]), kind="word")
+        found.add(Store(tmp_path / f"{cut}").fingerprint)
+    assert len(found) == 2
 
 
 def test_equal_contents_have_equal_fingerprints(tmp_path: Path) -> None:

@@ -122,10 +122,11 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_subword_sampling_resumes_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [{"sampling_candidates": 8}, {"weights": [0.6]}])
+def test_subword_sampling_and_weights_resume_too(tmp_path: Path, data: dict[str, Any]) -> None:
     store = write_reversal_store(tmp_path, valid=False, tokenizer="unigram")
-    sampling = {"data": {"sampling_candidates": 8}}
-    whole = build(RunConfig, merged(as_tree(small_run(tmp_path / "whole", store)), sampling))
+    plain = as_tree(small_run(tmp_path / "whole", store))
+    whole = build(RunConfig, merged(plain, {"data": data}))
     run(whole, store)
     parts = build(RunConfig, merged(as_tree(whole), {"out": str(tmp_path / "parts")}))
     with pytest.raises(StoppedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,7 @@ def test_a_loss_that_is_no_number_names_the_last_good_checkpoint(
         ({"training": {"seed": 2}}, r"training.seed: 1 -> 2"),
         ({"model": {"width": 32}}, r"model.width: 16 -> 32"),
         ({"data": {"batch_tokens": 200}}, r"data.batch_tokens: 300 -> 200"),
+        ({"data": {"weights": [0.5]}}, r"data.weights: \[\] -> \[0.5\]"),
     ],
 )
 def test_another_run_is_refused_with_the_difference(
@@ -140,6 +142,21 @@ def test_another_run_is_refused_with_the_difference(
     run(config, unvalidated_store)
     other = build(RunConfig, merged(as_tree(config), change))
     with pytest.raises(RunError, match=named):
+        run(other, unvalidated_store)
+
+
+def test_a_run_from_before_a_setting_existed_had_its_default(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    config = small_run(tmp_path, unvalidated_store, max_steps=2)
+    run(config, unvalidated_store)
+    kept = json.loads((tmp_path / "run.json").read_text())
+    del kept["settings"]["data"]["weights"]
+    (tmp_path / "run.json").write_text(json.dumps(kept))
+    run(config, unvalidated_store)
+    other = build(RunConfig, merged(as_tree(config), {"data": {"weights": [0.5]}}))
+    (tmp_path / "run.json").write_text(json.dumps(kept))
+    with pytest.raises(RunError, match=r"data.weights"):
         run(other, unvalidated_store)
 
 

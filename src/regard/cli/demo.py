@@ -74,8 +74,8 @@ def _prepare(corpus: DemoCorpus, data: Path) -> None:
     with counting() as progress:
         prepare(
             {
-                "train": Files(text / f"train.{source}", text / f"train.{target}"),
-                "valid": Files(text / f"valid.{source}", text / f"valid.{target}"),
+                "train": [Files(text / f"train.{source}", text / f"train.{target}")],
+                "valid": [Files(text / f"valid.{source}", text / f"valid.{target}")],
             },
             data / "prepared",
             tokenizer=TokenizerConfig(vocab_size=2000),

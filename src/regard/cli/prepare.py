@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import setting
 from regard.data.doctor import DoctorConfig, Report
-from regard.errors import ConfigError
+from regard.errors import ConfigError, one_message
 from regard.text.config import TokenizerConfig
+
+if TYPE_CHECKING:
+    from regard.data.prepare import Files
+
+_TOKENIZER = ("vocab_size", "tokenizer", "joint", "nfkc", "lowercase")
 
 
 def prepare(
-    source: Annotated[Path, typer.Option(help="Training text, a sentence a line; plain or gzip.")],
-    target: Annotated[Path, typer.Option(help="Its translation, line by line.")],
+    context: typer.Context,
+    source: Annotated[
+        list[Path],
+        typer.Option(help="Training text, a sentence a line; plain or gzip. May be repeated."),
+    ],
+    target: Annotated[
+        list[Path], typer.Option(help="Its translation, line by line; one for each --source.")
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='A word before each source line, such as <bt>; one for each --source, "" for none.'
+        ),
+    ] = None,
     valid_source: Annotated[Path | None, typer.Option(help="Validation text.")] = None,
     valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
     source_lang: Annotated[
@@ -24,6 +42,10 @@ def prepare(
     ] = None,
     target_lang: Annotated[
         str | None, typer.Option(help="Language code, kept with models.")
+    ] = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        typer.Option(help="A model or prepared folder whose tokenizer is taken, not a new one."),
     ] = None,
     vocab_size: Annotated[int, setting(TokenizerConfig, "vocab_size")] = TokenizerConfig.vocab_size,
     tokenizer: Annotated[str, setting(TokenizerConfig, "kind")] = TokenizerConfig.kind,
@@ -47,19 +69,23 @@ def prepare(
     from regard.config import build
     from regard.data.prepare import Files
     from regard.data.prepare import prepare as prepare_store
+    from regard.text.folder import tokenizers_in
 
     if (valid_source is None) != (valid_target is None):
         raise ConfigError("Give both --valid-source and --valid-target, or neither.")
-    parts = {"train": Files(source, target)}
+    parts = {"train": _corpora(source, target, tag or [])}
     if valid_source and valid_target:
-        parts["valid"] = Files(valid_source, valid_target)
+        parts["valid"] = [Files(valid_source, valid_target)]
+    if tokenizer_from:
+        _refuse_tokenizer_options(context)
     text = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
+    config = build(TokenizerConfig, {**text, "nfkc": nfkc, "lowercase": lowercase})
     rules = {"max_tokens": max_tokens, "max_characters": max_characters, "max_ratio": max_ratio}
     with counting() as progress:
         done = prepare_store(
             parts,
             out,
-            tokenizer=build(TokenizerConfig, {**text, "nfkc": nfkc, "lowercase": lowercase}),
+            tokenizer=tokenizers_in(tokenizer_from) if tokenizer_from else config,
             doctor=build(
                 DoctorConfig,
                 {**rules, "skip_copied": skip_copied, "skip_duplicates": skip_duplicates},
@@ -67,21 +93,73 @@ def prepare(
             languages=(source_lang, target_lang),
             progress=progress,
         )
-    for name, report in done.reports.items():
-        print_report(name, report)
-    sizes = done.description["vocabulary"]
-    for side in ("source",) if joint else ("source", "target"):
-        if sizes[side] < vocab_size:
-            name = "joint" if joint else side
-            say(f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more.")
+    for name, corpora in parts.items():
+        for files, report in zip(corpora, done.reports[name], strict=True):
+            print_report(f"{name}: {files}", report)
+    if tokenizer_from:
+        for word in dict.fromkeys(tag or []):
+            if word and not done.tokenizers.source.knows(word):
+                say(f"The tokenizer of {tokenizer_from} does not know {word}: it is spelled.")
+    else:
+        for notice in _clipped(done.description["vocabulary"], config):
+            say(notice)
     say(f"Prepared in {out}. Next: regard train --preset tiny --data {out} --out runs/NAME")
+
+
+def _corpora(sources: Sequence[Path], targets: Sequence[Path], tags: Sequence[str]) -> list[Files]:
+    """What belongs together: the n-th of each."""
+    from regard.data.prepare import Files
+
+    problems = []
+    if len(targets) != len(sources):
+        problems.append(
+            f"--source is given {len(sources)} times and --target {len(targets)} times: "
+            "each text needs its translation."
+        )
+    if tags and len(tags) != len(sources):
+        problems.append(
+            f"--source is given {len(sources)} times and --tag {len(tags)} times: give one for "
+            'each, --tag "" being none, or leave them out.'
+        )
+    if problems:
+        raise ConfigError(one_message(problems, "The corpora do not match"))
+    tags = tags or [""] * len(sources)
+    return [Files(*files) for files in zip(sources, targets, tags, strict=True)]
+
+
+def _refuse_tokenizer_options(context: typer.Context) -> None:
+    """Those that were typed: they cannot change a tokenizer that is taken as it is."""
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in _TOKENIZER and _is_typed(context, option.name)
+    ]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: this comes with the tokenizer that --tokenizer-from names. "
+            "Leave it out, or learn a new tokenizer without --tokenizer-from."
+        )
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _clipped(sizes: dict[str, int], config: TokenizerConfig) -> Iterator[str]:
+    """A notice for each vocabulary that is smaller than asked for."""
+    for side in ("source",) if config.joint else ("source", "target"):
+        if sizes[side] < config.vocab_size:
+            name = "joint" if config.joint else side
+            yield f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more."
 
 
 def print_report(name: str, report: Report) -> None:
     """What the doctor saw."""
-    from regard.cli.screen import console, table
+    from regard.cli.screen import console, say, table
 
     rows = [("pairs read", report.pairs, "")]
     rows += [(what, count, f"line {first}") for what, (count, first) in report.found.items()]
     rows.append(("pairs kept", report.kept, ""))
-    console.print(table(f"{name}", ["what", "count", "first at"], rows))
+    say(name)  # not as the table's title, which would break a long path
+    console.print(table("", ["what", "count", "first at"], rows))

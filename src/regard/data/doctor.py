@@ -68,10 +68,17 @@ class Report:
 
 
 def examined(
-    source: Path, target: Path, config: DoctorConfig, report: Report
+    source: Path,
+    target: Path,
+    config: DoctorConfig,
+    report: Report,
+    seen: set[int] | None = None,
 ) -> Iterator[tuple[int, str, str]]:
-    """The pairs worth keeping, as (line number, source, target); the rest goes into the report."""
-    seen: set[int] = set()
+    """The pairs worth keeping, as (line number, source, target); the rest goes into the report.
+
+    `seen` remembers pairs from one corpus to the next, where there are several.
+    """
+    seen = set() if seen is None else seen
     counts = [0, 0]
     for number, (left, right) in enumerate(zip_longest(raw_lines(source), raw_lines(target)), 1):
         counts[0] += left is not None

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.config import Doc, Ge, Settings
+from regard.config import Doc, Ge, Le, Settings
 from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.sampling import Position, batches_from, fill
-from regard.data.store import Part, Store
+from regard.data.sampling import Position, Weights, batches_from, fill
+from regard.data.store import Corpus, Part, Store
 from regard.errors import ConfigError
 from regard.text.recut import Recutter
 from regard.text.special import SPECIAL
@@ -30,6 +30,12 @@ class DataConfig(Settings):
         Doc("a batch holds at most so many source tokens, and as many target tokens, cut best"),
         Ge(1),
     ] = 4096
+    weights: Annotated[
+        tuple[float, ...],
+        Doc("how often each corpus of the folder is read in an epoch; empty: each once"),
+        Ge(0),
+        Le(1000),
+    ] = ()
     sampling_candidates: Annotated[
         int,
         Doc("cut each word anew among so many ways (unigram only); 1: always the best"),
@@ -50,6 +56,7 @@ class Loader:
                 f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
             )
         self._part = store.part("train")
+        self._weights = pair_weights(self._part.corpora, config.weights)
         self._config = config
         self._seed = seed
         self._recutters = [
@@ -70,6 +77,7 @@ class Loader:
             self._part.target.lengths() + 1,
             budget=self._config.batch_tokens,
             seed=self._seed,
+            weights=self._weights,
         ):
             yield after, self._batch([int(index) for index in indices], epoch)
             epoch = after.epoch
@@ -83,6 +91,25 @@ class Loader:
             found = [sentences[index].tolist() for index in indices]
             rows.append(with_ends([*map(recutter.recut, found, draws)]))
         return Batch(*rows)
+
+
+def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights | None:
+    """The weight of each pair, from those of its corpora; None if each pair comes once."""
+    if not weights:
+        return None
+    if len(weights) != len(corpora):
+        raise ConfigError(
+            f"data.weights has {len(weights)} numbers, and {len(corpora)} are needed, one for each "
+            f"corpus: {'; '.join(map(str, corpora))}. Give them in this order, or none at all."
+        )
+    sizes = [len(corpus) for corpus in corpora]
+    expected = float(np.dot(weights, sizes))
+    if expected < 1:  # most epochs, or all, would be empty
+        raise ConfigError(
+            f"data.weights is {list(weights)}: that leaves {expected:g} pairs an epoch, of "
+            f"{sum(sizes)}. Use larger weights."
+        )
+    return np.repeat(np.asarray(weights, dtype=np.float64), sizes)
 
 
 def collate(part: Part, indices: Sequence[int]) -> Batch:

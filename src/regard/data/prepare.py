@@ -1,19 +1,20 @@
-"""Two text files in, a prepared folder out: doctor, tokenizer, store."""
+"""Text files in, a prepared folder out: doctor, tokenizer, store."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import Tree, as_tree
 from regard.data.doctor import DoctorConfig, Report, examined
 from regard.data.store import FORMAT, SideWriter, fingerprint
-from regard.errors import StorageError
+from regard.errors import ConfigError, DataError, StorageError, one_message
 from regard.files import whole_folder, write_json
 from regard.text.config import TokenizerConfig
 from regard.text.sentences import sentences
+from regard.text.tags import tag_problems, tagged
 from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 Progress = Callable[[str, int], None]
@@ -22,10 +23,17 @@ _OURS = ("store.json", ".ids", ".offsets", ".model")
 
 @dataclass(frozen=True)
 class Files:
-    """Two files whose lines belong together."""
+    """A corpus: two files whose lines belong together, and the tag before each source line."""
 
     source: Path
     target: Path
+    tag: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source} and {self.target}" + (f", tagged {self.tag}" if self.tag else "")
+
+
+Parts = Mapping[str, Sequence[Files]]
 
 
 @dataclass(frozen=True)
@@ -33,38 +41,40 @@ class Prepared:
     """What came of it, for the person who asked."""
 
     tokenizers: Tokenizers
-    reports: dict[str, Report]
+    reports: dict[str, list[Report]]  # of each part, one for each corpus
     description: Tree
 
 
 def prepare(
-    parts: dict[str, Files],
+    parts: Parts,
     out: Path,
     *,
-    tokenizer: TokenizerConfig,
+    tokenizer: TokenizerConfig | Tokenizers,
     doctor: DoctorConfig,
     languages: tuple[str | None, str | None] = (None, None),
     progress: Progress = lambda task, lines: None,
 ) -> Prepared:
-    """Examine all files, learn the tokenizers on "train", and write the store to `out`."""
+    """Examine all files, learn the tokenizers on "train", and write the store to `out`.
+
+    Tokenizers that are given instead of their settings are taken as they are.
+    """
     _refuse_foreign_folder(out)
-    rules = {name: doctor if name == "train" else doctor.for_validation() for name in parts}
-    for name, files in parts.items():
-        _examine(name, files, rules[name], progress)
-    tokenizers = _learn(parts["train"], doctor, tokenizer)
+    _refuse_bad_tags(parts)
+    sets = {name: _Part(name, corpora, doctor) for name, corpora in parts.items()}
+    _examine([*sets.values()], progress)
+    if isinstance(tokenizer, TokenizerConfig):
+        tokenizer = _learn(sets["train"], tokenizer)
     with whole_folder(out) as folder:
-        for file, content in tokenizers.files().items():
+        for file, content in tokenizer.files().items():
             (folder / file).write_bytes(content)
-        reports: dict[str, Report] = {}
-        described: Tree = {}
-        for name, files in parts.items():
-            reports[name] = Report()
-            described[name] = _write_part(
-                folder, name, files, rules[name], tokenizers, reports[name], progress
-            )
-        description = _describe(described, tokenizers, languages)
+        reports = {name: part.reports() for name, part in sets.items()}
+        described = {
+            name: _write_part(folder, part, tokenizer, reports[name], progress)
+            for name, part in sets.items()
+        }
+        description = _describe(described, tokenizer, languages)
         write_json(folder / "store.json", description)
-    return Prepared(tokenizers, reports, description)
+    return Prepared(tokenizer, reports, description)
 
 
 def _refuse_foreign_folder(out: Path) -> None:
@@ -83,59 +93,139 @@ def _refuse_foreign_folder(out: Path) -> None:
         )
 
 
-def _examine(name: str, files: Files, rules: DoctorConfig, progress: Progress) -> None:
-    """The whole of both files before anything else, so that errors come first and all at once."""
-    report = Report()
-    for number, _, _ in examined(files.source, files.target, rules, report):
-        report.kept += 1
-        progress(f"examining {name}", number)
-    report.refuse_errors(files.source, files.target)
+def _refuse_bad_tags(parts: Parts) -> None:
+    problems = tag_problems(files.tag for corpora in parts.values() for files in corpora)
+    if problems:
+        raise ConfigError(one_message(problems, "The tags cannot be used"))
 
 
-def _learn(files: Files, doctor: DoctorConfig, config: TokenizerConfig) -> Tokenizers:
+class _Part:
+    """The corpora of one part, read as if they were one."""
+
+    def __init__(self, name: str, corpora: Sequence[Files], doctor: DoctorConfig) -> None:
+        self.name = name
+        self.corpora = corpora
+        self.rules = doctor if name == "train" else doctor.for_validation()
+
+    def reports(self) -> list[Report]:
+        """An empty report for each corpus."""
+        return [Report() for _ in self.corpora]
+
+    def examined(
+        self, reports: Sequence[Report], progress: Progress, task: str
+    ) -> Iterator[tuple[int, int, str, str]]:
+        """The pairs worth keeping, as (number of the corpus, line, source, target)."""
+        # A pair that was seen before is skipped across corpora too, whatever their tags: a
+        # back-translation that hits upon the genuine source has nothing to add to the genuine
+        # pair, which is kept since its corpus was named first.
+        seen: set[int] = set()
+        for number, (files, report) in enumerate(zip(self.corpora, reports, strict=True)):
+            name = f"{self.name} {number + 1}" if len(self.corpora) > 1 else self.name
+            pairs = examined(files.source, files.target, self.rules, report, seen)
+            try:
+                for line, source, target in pairs:
+                    progress(f"{task} {name}", line)
+                    yield number, line, source, target
+            except DataError as error:  # this file cannot be read, but the next ones may be
+                report.errors.append(str(error))
+
+    def problems(self, reports: Sequence[Report]) -> Iterator[str]:
+        """What cannot be used, a message for each corpus."""
+        for files, report in zip(self.corpora, reports, strict=True):
+            try:
+                report.refuse_errors(files.source, files.target)
+            except DataError as error:
+                yield str(error)
+
+
+def _examine(parts: Sequence[_Part], progress: Progress) -> None:
+    """The whole of all files before anything else, so that errors come first and all at once."""
+    problems: list[str] = []
+    for part in parts:
+        reports = part.reports()
+        for number, *_ in part.examined(reports, progress, "examining"):
+            reports[number].kept += 1
+        problems += part.problems(reports)
+    _refuse(problems)
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    message = "\n".join(problems)
+    if message:
+        raise DataError(message)
+
+
+def _learn(part: _Part, config: TokenizerConfig) -> Tokenizers:
+    """Tokenizers of the text of all corpora, the tags not being text."""
+
     def side(index: int) -> Iterator[str]:
-        for pair in examined(files.source, files.target, doctor, Report()):
-            yield (pair[1], pair[2])[index]
+        for _, _, *pair in part.examined(part.reports(), lambda task, line: None, "learning"):
+            yield pair[index]
 
-    return train_tokenizers(lambda: side(0), lambda: side(1), config)
+    tags = [files.tag for files in part.corpora if files.tag]
+    return train_tokenizers(lambda: side(0), lambda: side(1), config, tags)
 
 
 def _write_part(
     folder: Path,
-    name: str,
-    files: Files,
-    rules: DoctorConfig,
+    part: _Part,
     tokenizers: Tokenizers,
-    report: Report,
+    reports: Sequence[Report],
     progress: Progress,
 ) -> Tree:
     dtype = _dtype(tokenizers)
     several = 0
     with (
-        SideWriter(folder, f"{name}.source", dtype) as sources,
-        SideWriter(folder, f"{name}.target", dtype) as targets,
+        SideWriter(folder, f"{part.name}.source", dtype) as sources,
+        SideWriter(folder, f"{part.name}.target", dtype) as targets,
     ):
-        for number, source, target in examined(files.source, files.target, rules, report):
-            progress(f"encoding {name}", number)
-            ids = tokenizers.source.encode(source), tokenizers.target.encode(target)
-            if max(map(len, ids)) > rules.max_tokens:
-                report.note("too many subwords: skipped", number)
+        for number, line, source, target in part.examined(reports, progress, "encoding"):
+            text = tagged(source, part.corpora[number].tag)
+            ids = tokenizers.source.encode(text), tokenizers.target.encode(target)
+            if max(map(len, ids)) > part.rules.max_tokens:
+                reports[number].note("too many subwords: skipped", line)
                 continue
             sources.append(ids[0])
             targets.append(ids[1])
-            report.kept += 1
+            reports[number].kept += 1
             several += len(sentences(source)) > 1
-    report.refuse_errors(files.source, files.target)
+    _refuse(part.problems(reports))
+    pairs = sum(report.kept for report in reports)
     return {
-        "pairs": report.kept,
+        "pairs": pairs,
+        "corpora": [
+            {  # names without their folders, which are nobody's business
+                "source": files.source.name,
+                "target": files.target.name,
+                "tag": files.tag,
+                "pairs": report.kept,
+            }
+            for files, report in zip(part.corpora, reports, strict=True)
+        ],
         "source_tokens": sources.tokens,
         "target_tokens": targets.tokens,
         "longest_source": sources.longest,
         "longest_target": targets.longest,
-        "several_sentences": several / report.kept,
-        "digest": fingerprint([sources.digest, targets.digest]),
-        "found": {what: count for what, (count, _) in report.found.items()},
+        "several_sentences": several / pairs,
+        "digest": _digest(sources, targets, reports),
+        "found": _found(reports),
     }
+
+
+def _digest(sources: SideWriter, targets: SideWriter, reports: Sequence[Report]) -> str:
+    contents = [sources.digest, targets.digest]
+    if len(reports) > 1:  # where one corpus ends and the next begins is content, too
+        contents += [str(report.kept).encode() for report in reports]
+    return fingerprint(contents)
+
+
+def _found(reports: Sequence[Report]) -> dict[str, int]:
+    """What was found in all corpora together."""
+    total: dict[str, int] = {}
+    for report in reports:
+        for what, (count, _) in report.found.items():
+            total[what] = total.get(what, 0) + count
+    return total
 
 
 def _dtype(tokenizers: Tokenizers) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
+Weights = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,38 @@ class Position:
 
 
 def epoch_batches(
-    source: NDArray[np.int64], target: NDArray[np.int64], *, budget: int, seed: int, epoch: int
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    *,
+    budget: int,
+    seed: int,
+    epoch: int,
+    weights: Weights | None = None,
 ) -> list[Indices]:
     """The batches of an epoch, each with at most `budget` tokens on either side.
 
     A sentence longer than the budget is a batch of its own. The lengths are jittered before they
-    are sorted, so that the same sentences do not meet in every epoch.
+    are sorted, so that the same sentences do not meet in every epoch. With weights (one for each
+    sentence), a sentence comes as often as its weight says, in the mean over the epochs.
     """
     generator = np.random.default_rng([seed, epoch])
+    drawn = np.arange(len(target)) if weights is None else _drawn(weights, generator)
+    source, target = source[drawn], target[drawn]
     jitter = 2 * generator.random((2, len(target)))  # below 1, it would move no whole number
     order = np.lexsort((source + jitter[0], np.floor(target + jitter[1])))
     batches = fill(source[order], target[order], budget)
     generator.shuffle(batches)
-    return [order[begin:end] for begin, end in batches]
+    return [drawn[order[begin:end]] for begin, end in batches]
+
+
+def _drawn(weights: Weights, generator: np.random.Generator) -> Indices:
+    """Each sentence as often as the whole of its weight, and once more by the chance of the rest.
+
+    That is floor(weight + u) with u uniform between 0 and 1, but for rounding in the sum.
+    """
+    whole = np.floor(weights)
+    times = whole + (generator.random(len(weights)) < weights - whole)
+    return np.repeat(np.arange(len(weights)), times.astype(np.int64))
 
 
 def fill(
@@ -66,11 +86,17 @@ def batches_from(
     *,
     budget: int,
     seed: int,
+    weights: Weights | None = None,
 ) -> Iterator[tuple[Position, Indices]]:
-    """Endless batches from a position on, each with the position after it."""
+    """Endless batches from a position on, each with the position after it.
+
+    Small weights may leave an epoch without a sentence; it is passed over.
+    """
     epoch, first = position.epoch, position.batch
     while True:
-        batches = epoch_batches(source, target, budget=budget, seed=seed, epoch=epoch)
+        batches = epoch_batches(
+            source, target, budget=budget, seed=seed, epoch=epoch, weights=weights
+        )
         for number in range(first, len(batches)):
             last = number + 1 == len(batches)
             after = Position(epoch + 1, 0) if last else Position(epoch, number + 1)

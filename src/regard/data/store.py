@@ -10,16 +10,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import Tree, build
+from regard.config import Tree
 from regard.errors import ConfigError, DataError, ModelError
-from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizers
+from regard.text.folder import described_tokenizers
 
 FORMAT = 1
 Side = Literal["source", "target"]
@@ -46,11 +46,29 @@ class Sentences:
 
 
 @dataclass(frozen=True)
+class Corpus:
+    """The pairs begin <= index < end of a part, which came from one pair of files."""
+
+    source: str  # the files' names
+    target: str
+    tag: str
+    begin: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.source, self.target, self.tag)))
+
+
+@dataclass(frozen=True)
 class Part:
-    """The pairs of one part."""
+    """The pairs of one part, corpus after corpus."""
 
     source: Sentences
     target: Sentences
+    corpora: tuple[Corpus, ...]
 
     @property
     def sides(self) -> tuple[Sentences, Sentences]:
@@ -68,8 +86,7 @@ class Store:
         self.folder = folder
         self.description = _description(folder)
         try:
-            config = build(TokenizerConfig, self.description["tokenizer"])
-            self.tokenizers = Tokenizers.load(folder, config)
+            self.tokenizers = described_tokenizers(folder, self.description)
         except (KeyError, ConfigError, ModelError) as error:
             raise DataError(f"{folder} is damaged: {error} Run `regard prepare` again.") from None
 
@@ -90,8 +107,25 @@ class Store:
     def part(self, name: str) -> Part:
         """The pairs of a part."""
         dtype = self.description["dtype"]
-        sides = (Sentences(self.folder, f"{name}.{side}", dtype) for side in ("source", "target"))
-        return Part(*sides)
+        source, target = (
+            Sentences(self.folder, f"{name}.{side}", dtype) for side in ("source", "target")
+        )
+        return Part(source, target, self._corpora(name, len(source)))
+
+    def _corpora(self, name: str, pairs: int) -> tuple[Corpus, ...]:
+        """The corpora of a part; a store from before there could be several has one."""
+        unnamed = {"source": "", "target": "", "tag": "", "pairs": pairs}
+        listed = self.description["parts"][name].get("corpora", [unnamed])
+        ends = [0, *accumulate(corpus["pairs"] for corpus in listed)]
+        if ends[-1] != pairs:
+            raise DataError(
+                f"{self.folder} is damaged: its corpora have {ends[-1]} pairs, and {name} has "
+                f"{pairs}. Run `regard prepare` again."
+            )
+        return tuple(
+            Corpus(corpus["source"], corpus["target"], corpus["tag"], begin, end)
+            for corpus, (begin, end) in zip(listed, pairwise(ends), strict=True)
+        )
 
 
 def _description(folder: Path) -> Tree:
@@ -104,7 +138,9 @@ def _description(folder: Path) -> Tree:
     try:
         description: Tree = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        raise DataError(f"{path} is damaged. Run `regard prepare` again.") from None
+        description = {}
+    if not isinstance(description, dict) or not description:
+        raise DataError(f"{path} is damaged. Run `regard prepare` again.")
     if description.get("format") != FORMAT:
         raise DataError(
             f"{folder} has format {description.get('format')}, and this regard reads {FORMAT}. "
@@ -115,7 +151,8 @@ def _description(folder: Path) -> Tree:
 
 def _mapped(path: Path, dtype: str) -> NDArray[Any]:
     try:
-        return np.memmap(path, dtype=dtype, mode="r")
+        # A view as a plain array: slices of it cost a fraction of those of a memmap.
+        return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)
     except (FileNotFoundError, ValueError):
         raise DataError(f"{path} is missing or truncated. Run `regard prepare` again.") from None
 

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from regard.errors import ConfigError, DataError, ModelError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
 
-_SMALLEST = 256 + 4 + 1  # the bytes, the marks, and something
+_MARKS = 4
+_SMALLEST = 256 + _MARKS + 1  # the bytes, the marks, and something
 _SPACE = "▁"  # what SentencePiece writes for a space, and before each text
 
 
@@ -40,11 +42,20 @@ class Tokenizer:
         self.config = config
         self._processor = sentencepiece.SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(model)  # refuses an empty model, too
+        self._tags = frozenset(self._tag_ids())
+
+    def _tag_ids(self) -> Iterator[int]:
+        # Between the marks and the bytes, which every model of ours has.
+        return takewhile(lambda i: not self._processor.is_byte(i), range(_MARKS, self.vocab_size))
 
     @property
     def vocab_size(self) -> int:
         """How many ids there are, marks included."""
         return int(self._processor.vocab_size())
+
+    def knows(self, tag: str) -> bool:
+        """Whether a tag is one subword."""
+        return len(self.encode(tag)) == 1
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without start or end."""
@@ -73,7 +84,12 @@ class Tokenizer:
         cuts: list[list[int]] = self._processor.nbest_encode(
             normalized(text, self.config), nbest_size=count
         )
+        if self._tags:  # some of the n-best spell a tag, which the best cut never does
+            cuts = [cut for cut in cuts if self._count_tags(cut) == self._count_tags(cuts[0])]
         return [(cut, sum(self._processor.get_score(cut))) for cut in cuts if cut]
+
+    def _count_tags(self, ids: Sequence[int]) -> int:
+        return sum(i in self._tags for i in ids)
 
 
 @dataclass(frozen=True)
@@ -115,10 +131,17 @@ def train_tokenizers(
     source: Callable[[], Iterable[str]],
     target: Callable[[], Iterable[str]],
     config: TokenizerConfig,
+    tags: Iterable[str] = (),
 ) -> Tokenizers:
-    """Learn subwords from the lines of both sides; each callable starts its lines anew."""
-    sides = [_both(source, target)] if config.joint else [source(), target()]
-    found = [_train(side, config) for side in sides]
+    """Learn subwords from the lines of both sides; each callable starts its lines anew.
+
+    Each tag becomes one subword of the source's, whether or not the lines have it.
+    """
+    words = sorted({_SPACE + normalized(tag, config) for tag in tags})
+    if config.joint:
+        found = [_train(_both(source, target), config, words)]
+    else:
+        found = [_train(source(), config, words), _train(target(), config, [])]
     minima = [size for size in found if isinstance(size, int)]
     if minima:
         raise _too_small(config, max(minima))
@@ -131,7 +154,7 @@ def _both(*sides: Callable[[], Iterable[str]]) -> Iterator[str]:
         yield from side()
 
 
-def _train(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer | int:
+def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -> Tokenizer | int:
     """A tokenizer; or the smallest vocabulary that this text allows, if that is larger."""
     model = io.BytesIO()
     failures: list[BaseException] = []
@@ -148,7 +171,7 @@ def _train(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer | int:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=text(),
             model_writer=model,
-            **_options(config),
+            **_options(config, tags),
         )
     except RuntimeError as error:
         if failures:
@@ -160,14 +183,14 @@ def _train(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer | int:
             f"SentencePiece could not learn subwords from this text: {error}. "
             "Give more text, or try another --tokenizer."
         ) from error
-    if config.vocab_size < _SMALLEST:
-        return _SMALLEST
+    if config.vocab_size < _SMALLEST + len(tags):
+        return _SMALLEST + len(tags)
     return Tokenizer(model.getvalue(), config)
 
 
-def _options(config: TokenizerConfig) -> dict[str, Any]:
+def _options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
     return {
-        "vocab_size": max(config.vocab_size, _SMALLEST),
+        "vocab_size": max(config.vocab_size, _SMALLEST + len(tags)),
         "model_type": config.kind,
         "hard_vocab_limit": False,  # a size that the text does not fill is clipped, not refused
         "byte_fallback": True,
@@ -177,6 +200,8 @@ def _options(config: TokenizerConfig) -> dict[str, Any]:
         "unk_id": SPECIAL.unknown,
         "bos_id": SPECIAL.start,
         "eos_id": SPECIAL.end,
+        # With the space before it, a tag is found at the beginning of a word only.
+        "user_defined_symbols": tags,
         "input_sentence_size": 4_000_000,  # a sample of a larger corpus is enough
         "shuffle_input_sentence": True,
         "max_sentence_length": 2**30,  # the doctor has left out what is too long

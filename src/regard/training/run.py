@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.config import Tree, as_tree, differences
+from regard.config import Tree, as_tree, differences, merged
 from regard.data.store import Store
 from regard.errors import RunError
 from regard.files import locked, write_json
@@ -39,8 +39,7 @@ def held(config: RunConfig, store: Store) -> Iterator[None]:
 
 
 def _identity(config: RunConfig, store: Store) -> Tree:
-    tree: Tree = json.loads(json.dumps(as_tree(config)))
-    return {"format": 1, "settings": tree, "data": store.fingerprint}
+    return {"format": 1, "settings": as_tree(config), "data": store.fingerprint}
 
 
 def _refuse_foreign_folder(out: Path) -> None:
@@ -85,8 +84,8 @@ def _refuse_lost_checkpoints(out: Path, first_checkpoint: int) -> None:
 
 
 def _fixed(settings: Tree) -> Tree:
-    """The settings that must not change."""
-    settings = json.loads(json.dumps(settings))
+    """The settings that must not change; one that an old run did not know had its default."""
+    settings = merged(as_tree(RunConfig(settings["out"])), settings)
     for *sections, name in _FREE:
         table = settings
         for section in sections:
