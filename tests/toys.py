@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.config import build, merged
+from regard.config import as_tree, build, merged
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import with_ends
 from regard.data.prepare import Files, prepare
@@ -21,6 +21,8 @@ from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.config import TokenizerConfig
 from regard.training.config import RunConfig
+from regard.training.loop import train
+from regard.training.validation import Bleu
 
 WORDS = 40
 
@@ -136,6 +138,11 @@ def small_run(out: Path, store: Store, **training: Any) -> RunConfig:
     return build(RunConfig, merged(tree, {"training": training}))
 
 
+def altered(config: RunConfig, **changes: Any) -> RunConfig:
+    """The same settings but for some, given as nested dictionaries."""
+    return build(RunConfig, merged(as_tree(config), changes))
+
+
 class Silent:
     """A watcher that only remembers."""
 
@@ -151,3 +158,17 @@ class Silent:
 
     def row(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
+
+
+def run(
+    config: RunConfig, store: Store, *, watcher: Silent | None = None, bleu: Bleu | None = None
+) -> Silent:
+    """Train on the CPU; what was seen of it."""
+    watcher = watcher or Silent()
+    train(config, store, torch.device("cpu"), watcher=watcher, bleu=bleu)
+    return watcher
+
+
+def wayward_bleu(model: Transformer) -> float:
+    """A figure that rises and falls without reason, but is the same for the same weights."""
+    return sum(float(weights.detach().double().sum()) for weights in model.parameters()) * 1e4 % 1

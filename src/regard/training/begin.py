@@ -36,8 +36,8 @@ def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> No
     changed = differences(_form(old), _form(new), "model.")
     if changed:
         raise ConfigError(
-            f"{origin} has another form: {'; '.join(changed)}. Leave these settings out; they "
-            "come with the model."
+            f"{origin} has another form: {'; '.join(changed)}. Leave these settings out, or the "
+            "preset that has them; they come with the model."
         )
 
 

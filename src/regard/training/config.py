@@ -116,9 +116,9 @@ def run_config(
         raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
     tree = merged(PRESETS[name] if name else {}, tree)
     tree = override(merged(tree, changes), assignments)
-    if isinstance(tree.get("init_from"), str):
-        own = as_tree(ModelFolder.read(Path(tree["init_from"])).config)
-        tree["model"] = merged(own, tree.get("model", {}))
+    origin = tree.get("init_from")
+    if isinstance(origin, str) and origin != "none":
+        tree = merged({"model": as_tree(ModelFolder.read(Path(origin)).config)}, tree)
     if "out" not in tree:
         raise ConfigError("Nothing says where the run goes. Use --out, or `out` in the recipe.")
     return build(RunConfig, tree)
