@@ -11,26 +11,18 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config import as_tree, build, merged
 from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, RunError
 from regard.files import locked
 from regard.models.folder import WEIGHTS, load_model, read_tensors
 from regard.models.protocol import Predictions
-from regard.training.checkpoint import average, folders
-from regard.training.config import RunConfig
+from regard.training.checkpoint import AVERAGE, OPTIMIZER, PROGRESS, average, folders
 from regard.training.loop import train
 from regard.training.losses import Loss, smoothed_cross_entropy
 from regard.training.record import Record, read_metrics
-from toys import Silent, small_run
+from toys import Silent, altered, run, small_run
 
 CPU = torch.device("cpu")
-
-
-def run(config: RunConfig, store: Store) -> Silent:
-    watcher = Silent()
-    train(config, store, CPU, watcher=watcher)
-    return watcher
 
 
 def test_metrics_tell_the_story(tmp_path: Path, reversal_store: Store) -> None:
@@ -133,6 +125,7 @@ def test_a_loss_that_is_no_number_names_the_last_good_checkpoint(
         ({"model": {"width": 32}}, r"model.width: 16 -> 32"),
         ({"data": {"batch_tokens": 200}}, r"data.batch_tokens: 300 -> 200"),
         ({"data": {"weights": [0.5]}}, r"data.weights: \[\] -> \[0.5\]"),
+        ({"training": {"ema_decay": 0.5}}, r"training.ema_decay: 0.0 -> 0.5"),
     ],
 )
 def test_another_run_is_refused_with_the_difference(
@@ -140,24 +133,34 @@ def test_another_run_is_refused_with_the_difference(
 ) -> None:
     config = small_run(tmp_path, unvalidated_store, max_steps=2)
     run(config, unvalidated_store)
-    other = build(RunConfig, merged(as_tree(config), change))
     with pytest.raises(RunError, match=named):
-        run(other, unvalidated_store)
+        run(altered(config, **change), unvalidated_store)
 
 
 def test_a_run_from_before_a_setting_existed_had_its_default(
     tmp_path: Path, unvalidated_store: Store
 ) -> None:
-    config = small_run(tmp_path, unvalidated_store, max_steps=2)
+    config = small_run(tmp_path, unvalidated_store, max_steps=5)
     run(config, unvalidated_store)
     kept = json.loads((tmp_path / "run.json").read_text())
-    del kept["settings"]["data"]["weights"]
+    del kept["settings"]["init_from"], kept["settings"]["data"]["weights"]
+    for section, name in (
+        ("model", "key_width"),
+        ("training", "r_drop"),
+        ("training", "ema_decay"),
+    ):
+        del kept["settings"][section][name]
     (tmp_path / "run.json").write_text(json.dumps(kept))
-    run(config, unvalidated_store)
-    other = build(RunConfig, merged(as_tree(config), {"data": {"weights": [0.5]}}))
-    (tmp_path / "run.json").write_text(json.dumps(kept))
-    with pytest.raises(RunError, match=r"data.weights"):
-        run(other, unvalidated_store)
+    path = tmp_path / "checkpoints" / "00000005" / "progress.json"
+    progress = json.loads(path.read_text())
+    del progress["figure"]
+    path.write_text(json.dumps(progress))
+    for change in ({"data": {"weights": [0.5]}}, {"training": {"ema_decay": 0.5}}):
+        with pytest.raises(RunError, match=r"(data.weights|training.ema_decay): .* -> "):
+            run(altered(config, **change), unvalidated_store)
+    longer = run(altered(config, training={"max_steps": 7}), unvalidated_store)
+    assert longer.began_at == 5
+    assert folders(tmp_path)[-1].name == "00000007"
 
 
 def test_other_data_is_another_run(
@@ -179,9 +182,12 @@ def test_settings_that_cannot_work_leave_no_folder(
     tmp_path: Path, unvalidated_store: Store
 ) -> None:
     config = small_run(tmp_path / "run", unvalidated_store)
-    sampling = {"data": {"sampling_candidates": 8}}  # needs a unigram tokenizer
-    with pytest.raises(ConfigError, match="unigram"):
-        run(build(RunConfig, merged(as_tree(config), sampling)), unvalidated_store)
+    for section, change, needed in (
+        ("data", {"sampling_candidates": 8}, "a unigram tokenizer"),
+        ("training", {"average_best": 2}, "validation text.* --valid-source"),
+    ):
+        with pytest.raises(ConfigError, match=f"{section}.{next(iter(change))} needs {needed}"):
+            run(altered(config, **{section: change}), unvalidated_store)
     assert not (tmp_path / "run").exists()
 
 
@@ -223,15 +229,16 @@ def test_tensorboard_gets_the_same_figures(tmp_path: Path) -> None:
     assert b"loss" in events.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
+@pytest.mark.parametrize("name", [WEIGHTS, AVERAGE, OPTIMIZER, PROGRESS])
 def test_a_damaged_checkpoint_says_how_to_go_on(
     name: str, tmp_path: Path, unvalidated_store: Store
 ) -> None:
-    run(small_run(tmp_path, unvalidated_store), unvalidated_store)
+    config = small_run(tmp_path, unvalidated_store, ema_decay=0.9)
+    run(config, unvalidated_store)
     path = folders(tmp_path)[-1] / name
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(RunError, match=r"00000020 is damaged. Delete that folder"):
-        run(small_run(tmp_path, unvalidated_store, max_steps=25), unvalidated_store)
+        run(altered(config, training={"max_steps": 25}), unvalidated_store)
 
 
 def test_a_model_whose_checkpoints_are_gone_is_not_begun_anew(
@@ -243,9 +250,8 @@ def test_a_model_whose_checkpoints_are_gone_is_not_begun_anew(
     shutil.rmtree(tmp_path / "checkpoints")
     before = (tmp_path / "config.json").read_bytes()
     for changes in ({}, {"model": {"width": 32}}):
-        config = build(RunConfig, merged(as_tree(small_run(tmp_path, unvalidated_store)), changes))
         with pytest.raises(RunError, match="checkpoints are gone"):
-            run(config, unvalidated_store)
+            run(altered(small_run(tmp_path, unvalidated_store), **changes), unvalidated_store)
     assert (tmp_path / "config.json").read_bytes() == before
 
 

@@ -146,6 +146,7 @@ class Trainer:
             step=step,
             position=taken[-1][0],
             target_tokens=progress.target_tokens + done.tokens,
+            figure=None,
         )
 
     def _rate(self, step: int) -> float:

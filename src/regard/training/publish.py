@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.store import Store
+from regard.errors import ConfigError
 from regard.models.folder import WEIGHTS, published_notes, put_weights, weights_of, write_tensors
 from regard.models.transformer import Transformer
 from regard.training import checkpoint
@@ -38,6 +39,11 @@ class Publisher:
         self._budget = config.data.batch_tokens
         self._valid = store.part("valid") if store.has("valid") else None
         self._bleu = bleu if self._config.validate_bleu else None
+        if self._valid is None and self._config.average_best > 1:
+            raise ConfigError(
+                "training.average_best needs validation text, which says what is best. Prepare the "
+                "data with --valid-source and --valid-target, or set training.average_last instead."
+            )
 
     def consider(self, model: Transformer, step: int) -> Verdict | None:
         """Publish what this model is part of, if it is the best so far; None: not validated.
@@ -77,8 +83,9 @@ class Publisher:
         return Verdict({**verdict.row, **mean}, verdict.figure)
 
     def _publish_if_best(self, model: Transformer, result: Validation, step: int) -> None:
+        first = not checkpoint.folders(self._out)  # what is there was left by a run that was killed
         published = published_notes(self._out).get("figure")
-        if published is None or self._figure(result) < float(published):
+        if first or published is None or self._figure(result) < float(published):
             self.publish(model, step, result)
 
     def _last(self) -> list[Path]:
