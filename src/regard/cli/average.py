@@ -16,7 +16,7 @@ def average(
     """Average the weights of a run's last checkpoints."""
     from regard.cli.screen import say
     from regard.errors import RunError, StorageError
-    from regard.models.folder import WEIGHTS, ModelFolder, read_tensors, write_tensors
+    from regard.models.folder import WEIGHTS, ModelFolder, write_tensors
     from regard.training import checkpoint
 
     folder = ModelFolder.read(run)
@@ -31,7 +31,7 @@ def average(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StorageError(f"{out} exists, so it is left as it is. Choose another --out.")
     chosen = paths[-last:]
-    mean = checkpoint.average([read_tensors(path / WEIGHTS)[0] for path in chosen])
+    mean = checkpoint.average([*map(checkpoint.shown_weights, chosen)])
     write_tensors(out / WEIGHTS, mean, {"averaged": ", ".join(path.name for path in chosen)})
     folder.write(out)
     say(f"The mean of steps {', '.join(str(int(p.name)) for p in chosen)} is in {out}.")
