@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -90,7 +91,8 @@ def test_a_sentence_never_sees_its_batch(batch_size: int, method: dict[str, int]
 
 
 def test_cached_steps_are_the_uncached_pass() -> None:
-    for changes in ({}, {"norm_order": "pre"}, {"positions": "learned"}):
+    changes: dict[str, Any]
+    for changes in ({}, {"norm_order": "pre"}, {"positions": "learned"}, {"key_width": 3}):
         model, batch = small_model(0, **changes), pairs(6)
         predictions = model(batch)
         whole = model.projection(predictions.hidden)

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config import as_tree, build, merged
 from regard.data.store import Store
 from regard.errors import StoppedError
 from regard.models.folder import WEIGHTS, read_tensors
-from regard.models.transformer import Transformer
-from regard.training.checkpoint import OPTIMIZER, folders, read_progress
+from regard.training import checkpoint
+from regard.training.checkpoint import AVERAGE, OPTIMIZER, folders, read_progress
 from regard.training.config import RunConfig
-from regard.training.loop import train
 from regard.training.record import read_metrics
-from toys import Silent, small_run, write_reversal_store
+from toys import Silent, altered, small_run, wayward_bleu, write_reversal_store
+from toys import run as run_with
 
-CPU = torch.device("cpu")
 # Steps 1 to 20 pass the end of an epoch, and step 10 lies inside one.
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -30,6 +28,36 @@ CASES: dict[str, dict[str, Any]] = {
     "early stopping": {"patience": 50, "best_by": "bleu", "checkpoint_every": 3},
     "cosine": {"schedule": "cosine", "decay_steps": 20, "optimizer": "adamw", "weight_decay": 0.1},
 }
+# All that depends on chance or on the past, at once.
+DROPOUTS = {
+    "word_dropout": 0.1,
+    "embedding_dropout": 0.3,
+    "attention_dropout": 0.1,
+    "activation_dropout": 0.2,
+}
+METHODS = {
+    "r_drop": 2.0,
+    "ema_decay": 0.8,
+    "optimizer": "adamw",
+    "weight_decay": 0.1,
+    "label_smoothing": 0.1,
+    "accumulate": 2,
+    "patience": 50,
+    "best_by": "bleu",
+    "checkpoint_every": 3,
+    "keep_checkpoints": 3,
+}
+EVERYTHING: dict[str, dict[str, Any]] = {
+    "average_last": {**METHODS, "average_last": 3, "schedule": "cosine"},
+    "average_best": {**METHODS, "average_best": 3, "schedule": "linear"},
+}
+
+
+@pytest.fixture(scope="module")
+def unigram_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store whose sentences can be cut anew."""
+    folder = tmp_path_factory.mktemp("unigram")
+    return write_reversal_store(folder, valid=True, tokenizer="unigram")
 
 
 class Interrupting(Silent):
@@ -44,14 +72,12 @@ class Interrupting(Silent):
             os.kill(os.getpid(), self._number)
 
 
-def fake_bleu(model: Transformer) -> float:
-    return sum(float(parameter.detach().sum()) for parameter in model.parameters())
+class KilledError(Exception):
+    """Ends a run without giving it the time to save anything."""
 
 
 def run(config: RunConfig, store: Store, watcher: Silent | None = None) -> Silent:
-    watcher = watcher or Silent()
-    train(config, store, CPU, watcher=watcher, bleu=fake_bleu)
-    return watcher
+    return run_with(config, store, watcher=watcher, bleu=wayward_bleu)
 
 
 def same_tensors(one: Path, other: Path) -> bool:
@@ -62,13 +88,17 @@ def same_tensors(one: Path, other: Path) -> bool:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    last, also = folders(one)[-1], folders(other)[-1]
-    assert last.name == also.name
-    assert same_tensors(last / WEIGHTS, also / WEIGHTS)
-    assert same_tensors(last / OPTIMIZER, also / OPTIMIZER)
+    assert [path.name for path in folders(one)] == [path.name for path in folders(other)]
+    for path, also in zip(folders(one), folders(other), strict=True):
+        assert (path / AVERAGE).exists() == (also / AVERAGE).exists()
+        for name in (WEIGHTS, OPTIMIZER, *([AVERAGE] if (path / AVERAGE).exists() else [])):
+            assert same_tensors(path / name, also / name), path / name
     assert same_tensors(one / WEIGHTS, other / WEIGHTS)
+    assert read_tensors(one / WEIGHTS)[1] == read_tensors(other / WEIGHTS)[1]
+    last, also = folders(one)[-1], folders(other)[-1]
     progress, also_progress = read_progress(last), read_progress(also)
     assert progress.position == also_progress.position
+    assert progress.figure == also_progress.figure
     assert (progress.best, progress.waited) == (also_progress.best, also_progress.waited)
     timeless = [
         [
@@ -107,9 +137,6 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
 ) -> None:
     run(small_run(tmp_path / "whole", reversal_store), reversal_store)
 
-    class KilledError(Exception):
-        pass
-
     class Killing(Silent):
         def step(self, step: int) -> None:
             if step == 13:
@@ -123,13 +150,67 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
 
 
 @pytest.mark.parametrize("data", [{"sampling_candidates": 8}, {"weights": [0.6]}])
-def test_subword_sampling_and_weights_resume_too(tmp_path: Path, data: dict[str, Any]) -> None:
-    store = write_reversal_store(tmp_path, valid=False, tokenizer="unigram")
-    plain = as_tree(small_run(tmp_path / "whole", store))
-    whole = build(RunConfig, merged(plain, {"data": data}))
-    run(whole, store)
-    parts = build(RunConfig, merged(as_tree(whole), {"out": str(tmp_path / "parts")}))
+def test_subword_sampling_and_weights_resume_too(
+    tmp_path: Path, unigram_store: Store, data: dict[str, Any]
+) -> None:
+    whole = altered(small_run(tmp_path / "whole", unigram_store), data=data)
+    run(whole, unigram_store)
+    parts = altered(whole, out=str(tmp_path / "parts"))
     with pytest.raises(StoppedError):
-        run(parts, store, Interrupting(7, signal.SIGTERM))
-    run(parts, store)
+        run(parts, unigram_store, Interrupting(7, signal.SIGTERM))
+    run(parts, unigram_store)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def with_everything(out: Path, store: Store, case: str) -> RunConfig:
+    config = small_run(out, store, **EVERYTHING[case])
+    return altered(config, model=DROPOUTS, data={"sampling_candidates": 8})
+
+
+@pytest.mark.parametrize("case", EVERYTHING)
+def test_all_methods_at_once_resume_wherever_they_stopped(
+    case: str, tmp_path: Path, unigram_store: Store
+) -> None:
+    run(with_everything(tmp_path / "whole", unigram_store, case), unigram_store)
+    parts = with_everything(tmp_path / "parts", unigram_store, case)
+    for step in (1, 6, 10, 11, 19):  # before the first checkpoint, at one, and between them
+        with pytest.raises(StoppedError):
+            run(parts, unigram_store, Interrupting(step, signal.SIGTERM))
+        saved = read_progress(folders(tmp_path / "parts")[-1])
+        assert (saved.step, saved.regular, saved.figure is not None) == (step, step == 6, step == 6)
+    assert run(parts, unigram_store).began_at == 19
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize("case", EVERYTHING)
+def test_a_kill_between_publishing_and_saving_changes_nothing(
+    case: str, tmp_path: Path, unigram_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(with_everything(tmp_path / "whole", unigram_store, case), unigram_store)
+    parts, save = with_everything(tmp_path / "parts", unigram_store, case), checkpoint.save
+    for killed_at in (3, 9, 12, 20):
+
+        def save_or_die(*state: Any, killed_at: int = killed_at) -> Path:
+            if state[-1].step == killed_at:
+                raise KilledError
+            return save(*state)
+
+        monkeypatch.setattr(checkpoint, "save", save_or_die)
+        with pytest.raises(KilledError):
+            run(parts, unigram_store)
+    monkeypatch.undo()
+    run(parts, unigram_store)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_fine_tuning_resumes_too(tmp_path: Path, reversal_store: Store) -> None:
+    run(small_run(tmp_path / "origin", reversal_store, max_steps=5), reversal_store)
+    whole = small_run(tmp_path / "whole", reversal_store, ema_decay=0.9, learning_rate=0.001)
+    whole = altered(whole, init_from=str(tmp_path / "origin"))
+    run(whole, reversal_store)
+    parts = altered(whole, out=str(tmp_path / "parts"))
+    for step in (2, 13):
+        with pytest.raises(StoppedError):
+            run(parts, reversal_store, Interrupting(step, signal.SIGTERM))
+    run(parts, reversal_store)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
