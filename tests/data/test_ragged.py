@@ -193,6 +193,22 @@ def test_shifting_leaves_the_sentences_as_they_were() -> None:
     assert ragged.tokens.tolist() == [5, 6, 7]
 
 
+@settings(deadline=None)
+@given(sentences, sentences)
+def test_twice_is_two_copies(source: list[list[int]], target: list[list[int]]) -> None:
+    batch = Batch(Ragged.of(source), Ragged.of(target)).twice()
+    for row, expected in (
+        (batch.source, Ragged.of(source * 2)),
+        (batch.target, Ragged.of(target * 2)),
+    ):
+        assert row.tokens.tolist() == expected.tokens.tolist()
+        assert row.lengths.lengths.tolist() == expected.lengths.lengths.tolist()
+        assert (row.lengths.longest, row.lengths.total) == (
+            expected.lengths.longest,
+            expected.lengths.total,
+        )
+
+
 def test_a_batch_counts_the_tokens_of_its_targets() -> None:
     assert Batch(Ragged.of([[5, 6], [7]]), Ragged.of([[5], [8, 9, 10]])).target_tokens == 4
 

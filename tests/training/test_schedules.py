@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.training import schedules
-from regard.training.config import TrainingConfig
+from regard.training.config import ScheduleName, TrainingConfig
 from regard.training.optimizer import learning_rate
 
 steps = st.integers(1, 10**6)
@@ -28,6 +28,7 @@ def test_warm_up_is_linear(step: int, warmup: int) -> None:
         schedules.inverse_sqrt(step, warmup),
         schedules.constant(step, warmup),
         schedules.cosine(step, warmup, 2 * 10**6),
+        schedules.linear(step, warmup, 2 * 10**6),
     ):
         if step <= warmup:
             assert shape == pytest.approx(step / warmup)
@@ -39,3 +40,36 @@ def test_cosine_is_half_a_wave_down_to_zero() -> None:
     assert schedules.cosine(600, 100, 1100) == pytest.approx(0.5)
     assert schedules.cosine(350, 100, 1100) == pytest.approx(0.5 + math.cos(math.pi / 4) / 2)
     assert schedules.cosine(1100, 100, 1100) == schedules.cosine(5000, 100, 1100) == 0
+
+
+def test_linear_is_a_straight_line_down_to_zero() -> None:
+    assert schedules.linear(100, 100, 1100) == 1
+    assert schedules.linear(600, 100, 1100) == 0.5
+    assert schedules.linear(850, 100, 1100) == 0.25
+    assert schedules.linear(1100, 100, 1100) == schedules.linear(5000, 100, 1100) == 0
+
+
+@given(steps, st.integers(1, 10**5), st.integers(1, 10**6))
+def test_what_ends_stays_between_zero_and_the_peak_and_never_rises_again(
+    step: int, warmup: int, end: int
+) -> None:
+    for shape in (schedules.cosine, schedules.linear):
+        now, later = shape(step, warmup, end), shape(step + 1, warmup, end)
+        assert 0 <= now <= 1
+        if step >= warmup:
+            assert later <= now
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_what_ends_ends_with_the_run_unless_told_otherwise(schedule: ScheduleName) -> None:
+    for decay_steps, end in ((0, 50), (40, 40)):
+        config = TrainingConfig(
+            max_steps=50,
+            schedule=schedule,
+            decay_steps=decay_steps,
+            warmup_steps=10,
+            learning_rate=2.0,
+        )
+        rates = [learning_rate(step, config, 16) for step in (1, 10, end - 1, end)]
+        assert rates[:2] == pytest.approx([0.2, 2.0])
+        assert 0 == rates[3] < rates[2] < 0.1
