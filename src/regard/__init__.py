@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["RegardError", "__version__", "load"]
 
 
-def load(folder: str | Path, *, device: str = "auto") -> Translator:
-    """Read a model folder (or run folder) and return the translator in it."""
+def load(*folders: str | Path, device: str = "auto") -> Translator:
+    """The translator in a model folder (or run folder); several folders translate together."""
     from regard.decoding.translator import Translator
 
-    return Translator.load(folder, device=device)
+    return Translator.load(*folders, device=device)

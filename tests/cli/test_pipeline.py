@@ -159,6 +159,28 @@ def test_translations_kept_from_a_model_are_measured_as_the_model(
     assert regard("evaluate", "--hypotheses", texts / "mine.y", *files[2:]).out == model.out
 
 
+def test_one_model_twice_translates_as_that_model(run: Path, texts: Path, regard: Command) -> None:
+    lines = (texts / "test.x").read_text()
+    alone, twice = (regard("translate", *models, stdin=lines) for models in ([run], [run, run]))
+    assert twice.out == alone.out
+    files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
+    together = regard("evaluate", run, run, "--ensemble", *files)
+    assert together.out == regard("evaluate", run, *files).out
+    pair = ["--source", texts / "test.x", "--target", texts / "test.y"]
+    given = [regard("score", *models, *pair).out.split() for models in ([run], [run, run])]
+    assert [float(x) for x in given[1]] == pytest.approx([float(x) for x in given[0]], abs=1e-5)
+
+
+def test_the_best_checkpoints_are_averaged(run: Path, texts: Path, regard: Command) -> None:
+    done = regard("average", run, "--best", "2", "--out", texts / "best")
+    assert done.status == 0, done.err
+    assert regard("translate", texts / "best", stdin="a b\n").status == 0
+    both = regard("average", run, "--best", "2", "--last", "2", "--out", texts / "both")
+    assert "Give one of them" in both.err
+    many = regard("average", run, "--best", "9", "--out", texts / "many")
+    assert "has 3 validated checkpoints, not 9. Use --best 3" in many.err
+
+
 def test_average_is_a_model_of_its_own(run: Path, texts: Path, regard: Command) -> None:
     out = texts / "average"
     assert regard("average", run, "--last", "3", "--out", out).status == 0

@@ -132,7 +132,7 @@ def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
 def test_a_model_folder_alone_is_enough(translator: Translator, tmp_path: Path) -> None:
     from regard.models.folder import WEIGHTS, weights_of, write_tensors
 
-    write_tensors(tmp_path / WEIGHTS, weights_of(translator.model), {})
+    write_tensors(tmp_path / WEIGHTS, weights_of(translator.models[0]), {})
     translator.folder.write(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"config.json", "tokenizer.model", WEIGHTS}
     again = regard.load(tmp_path)

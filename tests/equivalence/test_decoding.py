@@ -71,7 +71,7 @@ def test_score_is_what_the_search_said(beam_size: int, alpha: float) -> None:
     config = SearchConfig(beam_size=beam_size, length_penalty=alpha)
     found = search(model, source, config)
     batch = Batch(source, with_ends([h[0].tokens for h in found]))
-    given = scores(model, batch, length_penalty=alpha)
+    given = scores([model], batch, length_penalty=alpha)
     assert given == pytest.approx([h[0].score for h in found], abs=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""regard average: the mean of a run's last checkpoints as a model of its own."""
+"""regard average: the mean of a run's last or best checkpoints as a model of its own."""
 
 from __future__ import annotations
 
@@ -11,26 +11,34 @@ import typer
 def average(
     run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The model folder to write.", show_default=False)],
-    last: Annotated[int, typer.Option(help="How many checkpoints.", min=1)] = 5,
+    last: Annotated[
+        int | None,
+        typer.Option(help="So many of the last checkpoints; 5 if nothing is said.", min=1),
+    ] = None,
+    best: Annotated[
+        int | None, typer.Option(help="So many of those kept that validated best.", min=1)
+    ] = None,
 ) -> None:
-    """Average the weights of a run's last checkpoints."""
+    """Average the weights of a run's last or best checkpoints."""
     from regard.cli.screen import say
-    from regard.errors import RunError, StorageError
+    from regard.errors import ConfigError, RunError, StorageError
     from regard.models.folder import WEIGHTS, ModelFolder, write_tensors
     from regard.training import checkpoint
 
     folder = ModelFolder.read(run)
-    paths = checkpoint.folders(run)
-    if not paths:
+    if last is not None and best is not None:
+        raise ConfigError("--last and --best are two ways to choose. Give one of them.")
+    option, kind, count = ("--best", "validated ", best) if best else ("--last", "", last or 5)
+    if not checkpoint.folders(run):
         raise RunError(f"{run} has no checkpoints to average. Give the folder of a training run.")
-    if len(paths) < last:
+    chosen = sorted(checkpoint.best_of(run, count)) if best else checkpoint.folders(run)[-count:]
+    if len(chosen) < count:
         raise RunError(
-            f"{run} has {len(paths)} checkpoints, not {last}. Use --last {len(paths)}, or "
-            "train with a larger training.keep_checkpoints."
+            f"{run} has {len(chosen)} {kind}checkpoints, not {count}. Use {option} "
+            f"{len(chosen)}, or train with a larger training.keep_checkpoints."
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StorageError(f"{out} exists, so it is left as it is. Choose another --out.")
-    chosen = paths[-last:]
     mean = checkpoint.average([*map(checkpoint.shown_weights, chosen)])
     write_tensors(out / WEIGHTS, mean, {"averaged": ", ".join(path.name for path in chosen)})
     folder.write(out)

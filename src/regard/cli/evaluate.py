@@ -26,6 +26,9 @@ def evaluate(
         ),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Text for the models to translate.")] = None,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Several models translate together, as one.")
+    ] = False,
     hypotheses: Annotated[
         list[Path] | None,
         typer.Option(
@@ -61,10 +64,11 @@ def evaluate(
     device: Device = "auto",
 ) -> None:
     """Measure translations (BLEU, chrF and TER by sacrebleu): those of models, or files."""
-    models, hypotheses = models or [], hypotheses or []
+    hypotheses = hypotheses or []
+    teams = [models] if models and ensemble else [[model] for model in models or []]
     if format not in ("text", "json"):
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
-    _check_systems(models, hypotheses, source=source, against=against, output=output)
+    _check_systems(teams, hypotheses, source=source, against=against, output=output)
 
     from regard.cli.report import draw, print_json, print_text
     from regard.data.corpus import read_lines, read_parallel
@@ -80,17 +84,18 @@ def evaluate(
     sources = read_parallel(source, reference)[0] if source else None
     rival = System(str(against), read_parallel(against, reference)[0]) if against else None
     systems = [System(str(path), read_parallel(path, reference)[0]) for path in hypotheses]
-    if models:
+    if teams:
         assert sources is not None
         found = _translations(
-            models,
+            teams,
             sources,
             beam_size=beam_size,
             length_penalty=length_penalty,
             batch_size=batch_size,
             device=device,
         )
-        systems = [System(str(model), texts) for model, texts in zip(models, found, strict=True)]
+        names = [" + ".join(map(str, team)) for team in teams]
+        systems = [System(name, texts) for name, texts in zip(names, found, strict=True)]
     if output:
         write_text(output, "".join(text + "\n" for text in systems[0].translations))
 
@@ -113,7 +118,7 @@ def evaluate(
 
 
 def _check_systems(
-    models: Sequence[Path],
+    teams: Sequence[Sequence[Path]],
     hypotheses: Sequence[Path],
     *,
     source: Path | None,
@@ -121,24 +126,24 @@ def _check_systems(
     output: Path | None,
 ) -> None:
     """Refuse options that contradict one another."""
-    count = len(models) + len(hypotheses)
+    count = len(teams) + len(hypotheses)
     if not count:
         raise ConfigError(
             "There is nothing to evaluate. Give a model folder, or translations with --hypotheses."
         )
-    if models and hypotheses:
+    if teams and hypotheses:
         raise ConfigError(
             "Models and --hypotheses are two ways to say what is evaluated. Give one of them; "
             "to compare them, translate with the model and name the other file with --against."
         )
-    if models and source is None:
+    if teams and source is None:
         raise ConfigError("A model needs text to translate. Give the test set's with --source.")
     if against and count > 1:
         raise ConfigError(
             f"--against compares one system with another, and there are {count}. "
             "Compare them one at a time."
         )
-    if output and len(models) != 1:
+    if output and len(teams) != 1:
         raise ConfigError(
             "--output keeps the translations of one model. Give one, or use "
             "`regard translate MODEL < SOURCE > FILE` for each and then --hypotheses."
@@ -146,7 +151,7 @@ def _check_systems(
 
 
 def _translations(
-    models: Sequence[Path],
+    teams: Sequence[Sequence[Path]],
     sources: Sequence[str],
     *,
     beam_size: int,
@@ -154,17 +159,16 @@ def _translations(
     batch_size: int,
     device: str,
 ) -> Iterator[list[str]]:
-    """What each model makes of the sources; one model is in memory at a time."""
+    """What each model, or ensemble, makes of the sources; one is in memory at a time."""
     from regard.cli.screen import say
-    from regard.decoding.translator import Translator
-    from regard.models.folder import ModelFolder
+    from regard.decoding.translator import Translator, shared_folder
 
-    for model in models:
-        ModelFolder.read(model)  # a bad third folder is told before two have been translated
-    for model in models:
-        if len(models) > 1:
-            say(f"Translating with {model} ...")
-        found = Translator.load(model, device=device).translate(
+    for team in teams:
+        shared_folder(team)  # a bad third folder is told before two have been translated
+    for team in teams:
+        if len(teams) > 1:
+            say(f"Translating with {team[0]} ...")
+        found = Translator.load(*team, device=device).translate(
             sources,
             beam_size=beam_size,
             length_penalty=length_penalty,

@@ -21,5 +21,13 @@ def setting(cls: type[Settings], name: str, *flags: str) -> Any:
 
 
 Model = Annotated[Path, typer.Argument(help="A model folder, or a run folder.", show_default=False)]
+Models = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="MODEL...",
+        help="A model folder, or a run folder; several work together as an ensemble.",
+        show_default=False,
+    ),
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
 BatchSize = Annotated[int, typer.Option(help="Sentences that are worked on at once.", min=1)]

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model, setting
+from regard.cli.options import BatchSize, Device, Models, setting
 from regard.decoding.config import SearchConfig
 
 
 def score(
-    model: Model,
+    models: Models,
     source: Annotated[Path, typer.Option(help="Source text.", show_default=False)],
     target: Annotated[Path, typer.Option(help="Its translation.", show_default=False)],
     length_penalty: Annotated[
@@ -26,7 +26,7 @@ def score(
     from regard.decoding.translator import Translator
 
     sources, targets = read_parallel(source, target)
-    translator = Translator.load(model, device=device)
+    translator = Translator.load(*models, device=device)
     for value in translator.score(
         sources, targets, length_penalty=length_penalty, batch_size=batch_size
     ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model, setting
+from regard.cli.options import BatchSize, Device, Models, setting
 from regard.data.corpus import decoded
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def translate(
-    model: Model,
+    models: Models,
     beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
     top_beams: Annotated[int, setting(SearchConfig, "top_beams")] = SearchConfig.top_beams,
     length_penalty: Annotated[
@@ -62,7 +62,7 @@ def translate(
         "seed": seed,
     }
     build(SearchConfig, keywords)
-    translator = Translator.load(model, device=device)
+    translator = Translator.load(*models, device=device)
     done = 0
     with counting() as progress:
         for lines in _portions(buffer):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import torch
 
@@ -14,14 +14,16 @@ from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis, normalized
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.score import scores
 from regard.decoding.search import search
 from regard.decoding.segments import Segments, joined, segments
 from regard.devices import device_named
-from regard.errors import ConfigError, DataError
-from regard.models.folder import ModelFolder, load_model
+from regard.errors import ConfigError, DataError, ModelError
+from regard.models.folder import ModelFolder, Training, load_model
+from regard.models.protocol import Autoregressive
 from regard.models.transformer import Transformer
 
 T = TypeVar("T")
@@ -49,18 +51,24 @@ class Translation:
 
 
 class Translator:
-    """A trained model, ready for text."""
+    """A trained model, or several as one, ready for text."""
 
-    def __init__(self, folder: ModelFolder, model: Transformer, device: torch.device) -> None:
+    def __init__(
+        self, folder: ModelFolder, models: Sequence[Transformer], device: torch.device
+    ) -> None:
         self.folder = folder
-        self.model = model
+        self.models = list(models)
         self.device = device
 
     @staticmethod
-    def load(folder: str | Path, *, device: str = "auto") -> Translator:
-        """Read a model folder."""
+    def load(*folders: str | Path, device: str = "auto") -> Translator:
+        """Read a model folder, or several that will translate together."""
+        if not folders:
+            raise ConfigError("There is nothing to load. Give at least one model folder.")
+        paths = [Path(folder) for folder in folders]
         where = device_named(device)
-        return Translator(*load_model(Path(folder), where), where)
+        common = shared_folder(paths)  # before any weights are read
+        return Translator(common, [load_model(path, where)[1] for path in paths], where)
 
     def translate(
         self,
@@ -80,6 +88,8 @@ class Translator:
         lines, from `first_line` on.
         """
         texts = _checked(texts)
+        if attention and len(self.models) > 1:
+            raise ConfigError("Attention is one model's own. Load that one alone to see it.")
         config = build(SearchConfig, dict(keywords))
         taken = [
             self._segments(text, number, notice) for number, text in enumerate(texts, first_line)
@@ -114,9 +124,15 @@ class Translator:
 
         def of(chunk: list[tuple[list[int], list[int]]]) -> list[float]:
             batch = Batch(with_ends([p[0] for p in chunk]), with_ends([p[1] for p in chunk]))
-            return scores(self.model, batch.to(self.device), length_penalty=length_penalty)
+            return scores(self.models, batch.to(self.device), length_penalty=length_penalty)
 
         return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
+
+    @property
+    def _max_length(self) -> int | None:
+        """The longest sentence that the positions of all models allow; None: any."""
+        limits = [m.max_length for m in self.models if m.max_length is not None]
+        return min(limits, default=None)
 
     def _encode(self, text: str) -> list[int]:
         return self.folder.tokenizers.source.encode(text)
@@ -127,8 +143,8 @@ class Translator:
 
     def _segments(self, text: str, number: int, notice: Notice) -> Segments:
         limit = self.folder.seen.longest_source
-        if self.model.max_length is not None:
-            limit = min(limit, self.model.max_length - 1)
+        if self._max_length is not None:
+            limit = min(limit, self._max_length - 1)
         taken = segments(text, lambda piece: len(self._encode(piece)), limit, self.folder.seen)
         if taken.was_cut:
             notice(
@@ -158,14 +174,15 @@ class Translator:
         config: SearchConfig,
         batch_size: int,
     ) -> list[list[Hypothesis]]:
+        model: Autoregressive[Any] = Ensemble(self.models)
+        if len(self.models) == 1:
+            model = self.models[0]
         pairs = list(zip(sources, begins or [[] for _ in sources], strict=True))
 
         def of(chunk: list[tuple[list[int], list[int]]]) -> list[list[Hypothesis]]:
             source = with_ends([ids for ids, _ in chunk]).to(self.device)
             forced = [begin for _, begin in chunk]
-            return search(
-                self.model, source, config, prefixes=forced, max_length=self.model.max_length
-            )
+            return search(model, source, config, prefixes=forced, max_length=self._max_length)
 
         return by_length(pairs, lambda pair: len(pair[0]), batch_size, of)
 
@@ -184,7 +201,7 @@ class Translator:
         if not attention:
             return best
         looks = [
-            look(self.model, self.folder.tokenizers, self._encode(part.text), beams[0].tokens)
+            look(self.models[0], self.folder.tokenizers, self._encode(part.text), beams[0].tokens)
             for part, beams in zip(taken.parts, own, strict=True)
             if part.text
         ]
@@ -201,6 +218,23 @@ class Translator:
         total = sum(h.log_probability for h in real)
         score = normalized(total, length, config.length_penalty) if real else 0.0
         return Alternative(joined(taken.parts, texts), score)
+
+
+def shared_folder(paths: Sequence[Path]) -> ModelFolder:
+    """What several model folders have in common, which must be the way they cut text."""
+    first, *others = [ModelFolder.read(path) for path in paths]
+    for path, other in zip(paths[1:], others, strict=True):
+        if other.tokenizers != first.tokenizers:
+            raise ModelError(
+                f"{path} cuts text in another way than {paths[0]}, so they cannot translate "
+                "together. Train all of them on data that was prepared once."
+            )
+    seen = [first.seen, *(other.seen for other in others)]
+    common = Training(
+        longest_source=min(one.longest_source for one in seen),
+        several_sentences=min(one.several_sentences for one in seen),
+    )
+    return dataclasses.replace(first, seen=common)
 
 
 def by_length(

@@ -48,6 +48,14 @@ class Tokenizer:
         # Between the marks and the bytes, which every model of ours has.
         return takewhile(lambda i: not self._processor.is_byte(i), range(_MARKS, self.vocab_size))
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokenizer):
+            return NotImplemented
+        return (self.model, self.config) == (other.model, other.config)
+
+    def __hash__(self) -> int:
+        return hash(self.model)
+
     @property
     def vocab_size(self) -> int:
         """How many ids there are, marks included."""

@@ -25,10 +25,7 @@ def begun(config: RunConfig, folder: ModelFolder) -> Transformer:
 
 
 def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> None:
-    if (old.tokenizers.files(), old.tokenizers.config) != (
-        new.tokenizers.files(),
-        new.tokenizers.config,
-    ):
+    if old.tokenizers != new.tokenizers:
         raise ConfigError(
             f"The data was cut by another tokenizer than {origin} knows. Prepare it with "
             f"`regard prepare --tokenizer-from {origin}`."
