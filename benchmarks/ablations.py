@@ -1,0 +1,271 @@
+"""What each part of the Multi30k recipe is worth, in the manner of Table 3 of the paper.
+
+    python benchmarks/ablations.py --data data/multi30k-en-de \
+        --source val.en --reference val.de --parallel 8
+
+Each row is the recipe with one thing changed, trained with every seed and measured on the
+validation set: beam 5, lower-cased BLEU. Results are kept one by one in a JSON file, so the same
+command goes on where it stopped; `--write` puts the table of what is there into
+docs/ablations.md and trains nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+RECIPE = Path("recipes/multi30k-en-de.toml")
+PAGE = Path("docs/ablations.md")
+BEGIN, END = "<!-- table: made by benchmarks/ablations.py --write -->", "<!-- /table -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The recipe with one thing changed."""
+
+    part: str
+    change: str
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For folders and results."""
+        return f"{self.part}: {self.change}"
+
+
+ROWS = [
+    Row("recipe", "as it is"),
+    Row("heads", "1", ("model.heads=1",)),
+    Row("heads", "8", ("model.heads=8",)),
+    Row("heads", "16", ("model.heads=16",)),
+    Row("key size", "16", ("model.key_width=16",)),
+    Row("key size", "8", ("model.key_width=8",)),
+    Row("width", "64", ("model.width=64", "model.feedforward_width=256")),
+    Row("width", "192", ("model.width=192", "model.feedforward_width=768")),
+    Row("depth", "2 + 2", ("model.encoder_layers=2", "model.decoder_layers=2")),
+    Row("depth", "6 + 6", ("model.encoder_layers=6", "model.decoder_layers=6")),
+    Row("feed-forward", "256", ("model.feedforward_width=256",)),
+    Row("feed-forward", "1,024", ("model.feedforward_width=1024",)),
+    Row("dropout", "0", ("model.dropout=0",)),
+    Row("dropout", "0.2", ("model.dropout=0.2",)),
+    Row("dropout", "0.3", ("model.dropout=0.3",)),
+    Row("word dropout", "0.1", ("model.word_dropout=0.1",)),
+    Row("label smoothing", "0", ("training.label_smoothing=0",)),
+    Row("label smoothing", "0.2", ("training.label_smoothing=0.2",)),
+    Row("positions", "learned", ("model.positions=learned", "model.max_positions=256")),
+    Row("norm", "post", ("model.norm_order=post",)),
+    Row(
+        "norm",
+        "post, a quarter of the rate",
+        ("model.norm_order=post", "training.learning_rate=1e-3"),
+    ),
+    Row("R-Drop", "off", ("training.r_drop=0",)),
+    Row("R-Drop", "off, dropout 0.3", ("training.r_drop=0", "model.dropout=0.3")),
+    Row("subword sampling", "off", ("data.sampling_candidates=1",)),
+    Row(
+        "R-Drop and sampling",
+        "off, dropout 0.3",
+        ("training.r_drop=0", "data.sampling_candidates=1", "model.dropout=0.3"),
+    ),
+    Row("averaging", "none: the best checkpoint", ("training.average_last=1",)),
+    Row("averaging", "moving, 0.999", ("training.average_last=1", "training.ema_decay=0.999")),
+]
+# Tried on the models of the first row; nothing is trained for them.
+SEARCHES: dict[str, list[str]] = {
+    "beam size: 1": ["--beam-size", "1"],
+    "beam size: 2": ["--beam-size", "2"],
+    "beam size: 10": ["--beam-size", "10"],
+    "beam size: 20": ["--beam-size", "20"],
+    "length penalty: 0": ["--length-penalty", "0"],
+    "length penalty: 0.6": ["--length-penalty", "0.6"],
+    "length penalty: 1.4": ["--length-penalty", "1.4"],
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row with one seed."""
+
+    row: str
+    seed: int
+    bleu: float
+    loss: float
+    parameters: int
+    seconds: float
+    searches: dict[str, float] = field(default_factory=dict)
+
+
+def main() -> None:
+    """Train what is missing, or write the table."""
+    options = _options()
+    if options.write:
+        _write(_read(options.results))
+        return
+    done = {(result.row, result.seed) for result in _read(options.results)}
+    missing = [
+        (row, seed) for seed in options.seeds for row in ROWS if (row.name, seed) not in done
+    ]
+    deadline = time.monotonic() + 60 * options.minutes
+    lock = threading.Lock()
+
+    def work(item: tuple[Row, int]) -> None:
+        if time.monotonic() > deadline:
+            return
+        result = _measured(*item, options)
+        if result is None:
+            return
+        with lock:
+            _keep(options.results, result)
+            print(f"{result.row} (seed {result.seed}): {result.bleu:.2f}", flush=True)
+
+    with ThreadPoolExecutor(options.parallel) as pool:
+        list(pool.map(work, missing))
+
+
+def _options() -> Any:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--data", default="data/multi30k-en-de", help="the prepared folder")
+    parser.add_argument("--source", default="val.en", help="the validation set")
+    parser.add_argument("--reference", default="val.de", help="its translation")
+    parser.add_argument("--runs", type=Path, default=Path("runs/ablations"))
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results/ablations.json"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--steps", type=int, default=4000, help="updates of each run")
+    parser.add_argument("--parallel", type=int, default=1, help="runs side by side")
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
+    parser.add_argument("--write", action="store_true", help="write the table, train nothing")
+    return parser.parse_args()
+
+
+def _measured(row: Row, seed: int, options: Any) -> Result | None:
+    """Train and evaluate; None, with a word about it, if that failed."""
+    out = options.runs / f"{row.name}-{seed}".replace(" ", "_").replace(":", "")
+    settings = [f"training.seed={seed}", f"training.max_steps={options.steps}", *row.settings]
+    settings.append("training.tensorboard=false")
+    words = [word for setting in settings for word in ("--set", setting)]
+    begin = time.monotonic()
+    try:
+        _regard("train", str(RECIPE), "--data", options.data, "--out", str(out), *words)
+        seconds = time.monotonic() - begin
+        bleu = _bleu(out, options, [])
+        searches = SEARCHES if row == ROWS[0] else {}
+        tried = {name: _bleu(out, options, words) for name, words in searches.items()}
+    except subprocess.CalledProcessError as error:
+        print(f"{row.name} (seed {seed}) failed: {error.stderr[-500:]}", flush=True)
+        return None
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    loss = min(one["valid_loss"] for one in rows if "valid_loss" in one)
+    result = Result(row.name, seed, bleu, loss, _parameters(out), seconds, tried)
+    shutil.rmtree(out / "checkpoints")  # hundreds of models would fill a disk
+    return result
+
+
+def _bleu(run: Path, options: Any, search: list[str]) -> float:
+    files = ["--source", options.source, "--reference", options.reference]
+    told = _regard(
+        *["evaluate", str(run), *files, "--lowercase", "--format", "json"],
+        *["--batch-size", "256", *search],
+    )
+    figure: float = json.loads(told)["systems"][0]["results"][0]["value"]
+    return figure
+
+
+def _parameters(run: Path) -> int:
+    from safetensors import safe_open
+
+    with safe_open(run / "model.safetensors", framework="np") as file:
+        sizes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    return sum(_product(size) for size in sizes)
+
+
+def _product(sizes: list[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _regard(*words: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"}
+    command = [sys.executable, "-m", "regard", *words]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def _read(path: Path) -> list[Result]:
+    if not path.is_file():
+        return []
+    return [Result(**result) for result in json.loads(path.read_text())["results"]]
+
+
+def _keep(path: Path, result: Result) -> None:
+    import torch
+
+    found = [*_read(path), result]
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
+    about = {"date": time.strftime("%Y-%m-%d"), "device": device, "torch": torch.__version__}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tree = {**about, "results": [asdict(one) for one in found]}
+    path.write_text(json.dumps(tree, indent=1) + "\n")
+
+
+def _write(results: list[Result]) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    before, after = page.split(BEGIN)[0], page.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n{_table(results)}\n{END}{after}", encoding="utf-8")
+
+
+def _table(results: list[Result]) -> str:
+    lines = [
+        "| part | change | parameters | BLEU | spread | worth | validation loss | seeds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    base = statistics.mean(one.bleu for one in results if one.row == ROWS[0].name)
+    for row in ROWS:
+        own = [one for one in results if one.row == row.name]
+        if own:
+            bleus, losses = [one.bleu for one in own], [one.loss for one in own]
+            size = f"{own[0].parameters / 1e6:.2f}M"
+            loss = f"{statistics.mean(losses):.3f}"
+            lines.append(_line(row.part, row.change, size, bleus, base, loss))
+    recipes = [one for one in results if one.row == ROWS[0].name]
+    for name in SEARCHES:
+        part, change = name.split(": ")
+        bleus = [one.searches[name] for one in recipes if name in one.searches]
+        if bleus:
+            lines.append(_line(part, change, "", bleus, base, ""))
+    return "\n".join(lines)
+
+
+def _line(part: str, change: str, size: str, bleus: list[float], base: float, loss: str) -> str:
+    mean = statistics.mean(bleus)
+    spread = f"{statistics.stdev(bleus):.2f}" if len(bleus) > 1 else ""
+    cells = [
+        part,
+        change,
+        size,
+        f"{mean:.2f}",
+        spread,
+        f"{mean - base:+.2f}",
+        loss,
+        str(len(bleus)),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    main()
