@@ -123,8 +123,10 @@ class TrainingBar:
         assert self._task is not None
         step = f"step {row['step']:>7,}  "
         if "valid_loss" in row:
-            bleu = f"  BLEU {row['bleu']:.1f}" if "bleu" in row else ""
-            say(f"{step}validation loss {row['valid_loss']:.3f}{bleu}")
+            say(step + _validation(row))
+            if "mean_valid_loss" in row:
+                mean = {name.removeprefix("mean_"): row[name] for name in row if "mean_" in name}
+                say(f"{'':{len(step)}}mean of the best: {_validation(mean)}")
             return
         figures = (
             f"loss {row['loss']:.3f}  perplexity {row['perplexity']:.2f}  "
@@ -134,3 +136,8 @@ class TrainingBar:
         if not console.is_terminal and time.monotonic() - self._last_line > _SECONDS_A_LINE:
             say(step + figures)
             self._last_line = time.monotonic()
+
+
+def _validation(row: dict[str, Any]) -> str:
+    bleu = f"  BLEU {row['bleu']:.1f}" if "bleu" in row else ""
+    return f"validation loss {row['valid_loss']:.3f}{bleu}"

@@ -26,7 +26,7 @@ from regard.files import whole_file, write_json
 from regard.models import ARCHITECTURES
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.text.config import TokenizerConfig
+from regard.text.folder import described_tokenizers
 from regard.text.special import SPECIAL, SpecialTokens
 from regard.text.tokenizer import Tokenizers
 
@@ -95,7 +95,7 @@ class ModelFolder:
             found = ModelFolder(
                 build(config_class, description["model"], "model."),
                 Vocabulary(**description["vocabulary"]),
-                Tokenizers.load(folder, build(TokenizerConfig, description["tokenizer"])),
+                described_tokenizers(folder, description),
                 description["languages"],
                 Training(**description["seen"]),
             )
