@@ -1,9 +1,33 @@
 """Attention, usable alone: scores, selection, masks, `attend`, positions, heads, caches."""
 
-from regard.attention.attend import attend
-from regard.attention.masks import causal, padding
+from regard.attention.attend import attend, attention_weights
+from regard.attention.masks import causal, padding, permutation, prefix, segments, window
 from regard.attention.positions import sinusoids
-from regard.attention.scores import scaled_dot
-from regard.attention.select import soft
+from regard.attention.saliency import Gate, max_pooling
+from regard.attention.scores import Additive, Bilinear, ProjectedDot, dot, scaled_dot
+from regard.attention.select import hard, recorded, reinforce, sampled, soft, straight_through
 
-__all__ = ["attend", "causal", "padding", "scaled_dot", "sinusoids", "soft"]
+__all__ = [
+    "Additive",
+    "Bilinear",
+    "Gate",
+    "ProjectedDot",
+    "attend",
+    "attention_weights",
+    "causal",
+    "dot",
+    "hard",
+    "max_pooling",
+    "padding",
+    "permutation",
+    "prefix",
+    "recorded",
+    "reinforce",
+    "sampled",
+    "scaled_dot",
+    "segments",
+    "sinusoids",
+    "soft",
+    "straight_through",
+    "window",
+]
