@@ -2,7 +2,8 @@
 
 from regard.attention.attend import attend, attention_weights
 from regard.attention.masks import causal, padding, permutation, prefix, segments, window
-from regard.attention.positions import sinusoids
+from regard.attention.positions import rotate, sinusoids
+from regard.attention.relative import RelativeScore
 from regard.attention.saliency import Gate, max_pooling
 from regard.attention.scores import Additive, Bilinear, ProjectedDot, dot, scaled_dot
 from regard.attention.select import hard, recorded, reinforce, sampled, soft, straight_through
@@ -12,6 +13,7 @@ __all__ = [
     "Bilinear",
     "Gate",
     "ProjectedDot",
+    "RelativeScore",
     "attend",
     "attention_weights",
     "causal",
@@ -23,6 +25,7 @@ __all__ = [
     "prefix",
     "recorded",
     "reinforce",
+    "rotate",
     "sampled",
     "scaled_dot",
     "segments",

@@ -19,16 +19,41 @@ def sinusoids(length: int, width: int, layout: Layout = "interleaved") -> Tensor
     "interleaved" puts each sine before its cosine, as the paper does; "halves" puts all sines
     before all cosines, as Marian does. Any length and any width.
     """
-    places = torch.arange(length, dtype=torch.float64)[:, None]
-    pairs = (width + 1) // 2
-    rates = 10000.0 ** (-2.0 * torch.arange(pairs, dtype=torch.float64) / width)
-    sines, cosines = (places * rates).sin(), (places * rates).cos()
-    cosines = cosines[:, : width - pairs]  # an odd width has one sine more
+    return sinusoids_at(torch.arange(length), width, layout)
+
+
+def sinusoids_at(places: Tensor, width: int, layout: Layout = "interleaved") -> Tensor:
+    """The same for any places, negative ones too. (P,) -> (P, D)"""
+    angles = _angles(places, width)
+    sines, cosines = angles.sin(), angles.cos()
+    cosines = cosines[:, : width // 2]  # an odd width has one sine more
     if layout == "halves":
         return torch.cat([sines, cosines], 1).float()
-    table = torch.empty(length, width, dtype=torch.float64)
+    table = torch.empty(len(places), width, dtype=torch.float64, device=places.device)
     table[:, 0::2], table[:, 1::2] = sines, cosines
     return table.float()
+
+
+def _angles(places: Tensor, width: int) -> Tensor:
+    """`p / 10000^(2i/D)`, in float64: at place 10,000 float32 is off by a thousandth. (P, pairs)"""
+    pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=places.device)
+    return places[:, None] * 10000.0 ** (-2.0 * pairs / width)
+
+
+def rotate(vectors: Tensor, places: Tensor) -> Tensor:
+    """Rotary positions (Su et al., 2021, arXiv:2104.09864): distance as an angle.
+
+    Each pair of numbers is turned by `p / 10000^(2i/d)`, so the product of a query and a key
+    depends on how far apart they stand, and not on where.
+
+    vectors (P, ..., d) at places (P,) -> (P, ..., d)
+    """
+    angles = _angles(places, vectors.shape[-1])
+    angles = angles.view(len(places), *[1] * (vectors.ndim - 2), -1)
+    cosine, sine = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
+    even, odd = vectors[..., 0::2], vectors[..., 1::2]
+    turned = [even * cosine - odd * sine, even * sine + odd * cosine]
+    return torch.stack(turned, -1).flatten(-2)
 
 
 class SinusoidalPositions(nn.Module):
