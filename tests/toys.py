@@ -25,6 +25,18 @@ from regard.training.loop import train
 from regard.training.validation import Bleu
 
 WORDS = 40
+# Every form that a Transformer can take; what holds for one must hold for all.
+FORMS: dict[str, dict[str, Any]] = {
+    "the paper's": {},
+    "pre-norm": {"norm_order": "pre"},
+    "learned positions": {"positions": "learned"},
+    "narrow keys": {"key_width": 3},
+    "RMS norm": {"norm": "rms", "norm_order": "pre"},
+    "batch norm": {"norm": "batch"},
+    "gated": {"feedforward": "gated", "activation": "silu"},
+    "convolutions": {"feedforward": "convolution"},
+    "three tables": {"tied_embeddings": "none", "output_bias": True},
+}
 
 
 def small_model(seed: int = 0, **changes: Any) -> Transformer:
@@ -32,11 +44,14 @@ def small_model(seed: int = 0, **changes: Any) -> Transformer:
     torch.manual_seed(seed)
     sizes = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4}
     config = build(TransformerConfig, {**sizes, "feedforward_width": 48, "dropout": 0.0, **changes})
-    model = Transformer(config, Vocabulary(WORDS, WORDS)).eval()
+    model = Transformer(config, Vocabulary(WORDS, WORDS))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
-    return model
+        if config.norm == "batch":  # whose statistics should be those of its weights
+            for number in range(30):
+                model.train()(pairs(20, seed=number))
+    return model.eval()
 
 
 def sentences(count: int, *, seed: int = 0, longest: int = 9) -> list[list[int]]:

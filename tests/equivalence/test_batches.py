@@ -13,20 +13,20 @@ from regard.training.config import TrainingConfig
 from regard.training.losses import smoothed_cross_entropy
 from regard.training.optimizer import make_optimizer
 from regard.training.step import update
-from toys import pairs, sentences, small_model
+from toys import FORMS, pairs, sentences, small_model
 
 
-def logits(batch: Batch, **changes: str) -> Tensor:
-    model = small_model(0, **changes)
+def logits(batch: Batch, form: str) -> Tensor:
+    model = small_model(0, **FORMS[form])
     return model.projection(model(batch).hidden)
 
 
-@pytest.mark.parametrize("norm_order", ["post", "pre"])
-def test_a_batch_is_its_sentences(norm_order: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_batch_is_its_sentences(form: str) -> None:
     source, target = sentences(7), sentences(7, seed=1)
-    together = logits(Batch(with_ends(source), with_ends(target)), norm_order=norm_order)
+    together = logits(Batch(with_ends(source), with_ends(target)), form)
     alone = [
-        logits(Batch(with_ends([s]), with_ends([t])), norm_order=norm_order)
+        logits(Batch(with_ends([s]), with_ends([t])), form)
         for s, t in zip(source, target, strict=True)
     ]
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=0)

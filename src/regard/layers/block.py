@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.attention.multihead import CrossAttention, SelfAttention
-from regard.layers.feedforward import Activation, FeedForward
+from regard.layers.convolution import ConvolutionalFeedForward
+from regard.layers.feedforward import Activation, FeedForward, FeedForwardKind
+from regard.layers.norm import NormKind, make_norm
 from regard.layers.residual import NormOrder, Residual
 
 
@@ -23,6 +25,8 @@ class BlockShape:
     attention_dropout: float
     activation_dropout: float
     activation: Activation
+    feedforward_kind: FeedForwardKind
+    norm: NormKind
     norm_order: NormOrder
     final_norm: bool
 
@@ -36,14 +40,18 @@ class BlockShape:
 
     def residual(self) -> Residual:
         """A residual connection of this shape."""
-        return Residual(self.width, self.dropout, self.norm_order)
+        return Residual(make_norm(self.norm, self.width), self.dropout, self.norm_order)
 
-    def feedforward(self) -> FeedForward:
+    def feedforward(self, *, causal: bool) -> FeedForward | ConvolutionalFeedForward:
         """A feed-forward network of this shape."""
-        return FeedForward(
-            self.width, self.feedforward_width, self.activation, self.activation_dropout
-        )
+        sizes = self.width, self.feedforward_width
+        if self.feedforward_kind == "convolution":
+            return ConvolutionalFeedForward(
+                *sizes, self.activation, self.activation_dropout, causal=causal
+            )
+        gated = self.feedforward_kind == "gated"
+        return FeedForward(*sizes, self.activation, self.activation_dropout, gated=gated)
 
     def last_norm(self) -> nn.Module:
         """What follows the last block of a stack."""
-        return nn.LayerNorm(self.width) if self.final_norm else nn.Identity()
+        return make_norm(self.norm, self.width) if self.final_norm else nn.Identity()

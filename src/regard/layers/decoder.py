@@ -10,6 +10,7 @@ from regard.attention.cache import KeyValues
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
+from regard.layers.feedforward import Past
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,13 @@ class BlockCache:
 
     past: KeyValues | None
     memory: KeyValues
+    near: Past = ()  # the last inputs of a feed-forward network that looks back
 
     def select(self, rows: Tensor, *, memory_too: bool) -> BlockCache:
         """These rows; the memory stays where every row keeps its sentence."""
         past = self.past.select(rows) if self.past else None
-        return BlockCache(past, self.memory.select(rows) if memory_too else self.memory)
+        memory = self.memory.select(rows) if memory_too else self.memory
+        return BlockCache(past, memory, tuple(part.index_select(0, rows) for part in self.near))
 
 
 class DecoderBlock(nn.Module):
@@ -34,7 +37,7 @@ class DecoderBlock(nn.Module):
         self.attention_residual = shape.residual()
         self.cross = shape.cross_attention()
         self.cross_residual = shape.residual()
-        self.feedforward = shape.feedforward()
+        self.feedforward = shape.feedforward(causal=True)
         self.feedforward_residual = shape.residual()
 
     def forward(
@@ -53,7 +56,7 @@ class DecoderBlock(nn.Module):
         y = self.cross_residual.before(x)
         y = self.cross(y, lengths, memory, memory_lengths, record=other)
         x = self.cross_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x))
+        y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y)
 
     def step(
@@ -64,8 +67,8 @@ class DecoderBlock(nn.Module):
         x = self.attention_residual.after(x, y)
         y = self.cross.step(self.cross_residual.before(x), cache.memory, memory_mask)
         x = self.cross_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x))
-        return self.feedforward_residual.after(x, y), BlockCache(past, cache.memory)
+        y, near = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
+        return self.feedforward_residual.after(x, y), BlockCache(past, cache.memory, near)
 
 
 class Decoder(nn.Module):

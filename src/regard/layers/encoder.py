@@ -15,7 +15,7 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.attention = shape.self_attention()
         self.attention_residual = shape.residual()
-        self.feedforward = shape.feedforward()
+        self.feedforward = shape.feedforward(causal=False)
         self.feedforward_residual = shape.residual()
 
     def forward(self, x: Tensor, lengths: Lengths, record: list[Tensor] | None = None) -> Tensor:
@@ -23,7 +23,7 @@ class EncoderBlock(nn.Module):
         y = self.attention_residual.before(x)
         y = self.attention(y, lengths, causal=False, record=record)
         x = self.attention_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x))
+        y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y)
 
 

@@ -8,24 +8,44 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.ragged import Lengths
+
+FeedForwardKind = Literal["linear", "gated", "convolution"]
 Activation = Literal["relu", "gelu", "silu"]
-_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "silu": F.silu,
 }
+Past = tuple[Tensor, ...]  # what a step needs of the steps before, a row each; here nothing
 
 
 class FeedForward(nn.Module):
-    """`W2 dropout(f(W1 x))`"""
+    """`W2 dropout(f(W1 x))`, or gated: `W2 dropout(f(W1 x) * W3 x)` (Shazeer, 2020)."""
 
-    def __init__(self, width: int, inner: int, activation: Activation, dropout: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        inner: int,
+        activation: Activation,
+        dropout: float,
+        *,
+        gated: bool = False,
+    ) -> None:
         super().__init__()
         self.expand = nn.Linear(width, inner)
+        self.gate = nn.Linear(width, inner) if gated else None
         self.contract = nn.Linear(inner, width)
-        self.activation = _ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[activation]
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""
-        return self.contract(self.dropout(self.activation(self.expand(x))))
+        inner = self.activation(self.expand(x))
+        if self.gate is not None:
+            inner = inner * self.gate(x)
+        return self.contract(self.dropout(inner))
+
+    def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
+        """One new token a row: x (B, D) -> (B, D)"""
+        return self(x), past

@@ -1,7 +1,7 @@
 """What surrounds every sub-layer: residual connection, dropout and norm.
 
-post-norm, the paper's:   LayerNorm(x + Dropout(Sublayer(x)))
-pre-norm:                 x + Dropout(Sublayer(LayerNorm(x)))
+post-norm, the paper's:   Norm(x + Dropout(Sublayer(x)))
+pre-norm:                 x + Dropout(Sublayer(Norm(x)))
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ NormOrder = Literal["post", "pre"]
 class Residual(nn.Module):
     """Used in two moments, `y = sublayer(residual.before(x))` and `x = residual.after(x, y)`."""
 
-    def __init__(self, width: int, dropout: float, order: NormOrder) -> None:
+    def __init__(self, norm: nn.Module, dropout: float, order: NormOrder) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.norm = norm
         self.dropout = nn.Dropout(dropout)
         self.norm_first = order == "pre"
 

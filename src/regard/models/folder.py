@@ -7,6 +7,7 @@ model.safetensors      the weights; nothing is ever unpickled
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -149,8 +150,9 @@ def _read_description(folder: Path) -> Tree:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name, shared ones once."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+    """The parameters and running statistics by name, shared ones once."""
+    named = itertools.chain(model.named_parameters(), model.named_buffers())
+    return {name: tensor.detach() for name, tensor in named}
 
 
 @torch.no_grad()

@@ -25,8 +25,9 @@ from regard.layers.block import BlockShape
 from regard.layers.decoder import BlockCache, Decoder
 from regard.layers.embedding import Embedding, Projection
 from regard.layers.encoder import Encoder
-from regard.layers.feedforward import Activation
+from regard.layers.feedforward import Activation, FeedForwardKind
 from regard.layers.init import initialize
+from regard.layers.norm import NormKind
 from regard.layers.residual import NormOrder
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
@@ -45,6 +46,10 @@ class TransformerConfig(Settings):
         int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1)
     ] = None
     feedforward_width: Annotated[int, Doc("inner size of the feed-forward network"), Ge(1)] = 2048
+    feedforward: Annotated[
+        FeedForwardKind,
+        Doc("two linear layers, a gate beside them, or two convolutions of width 3"),
+    ] = "linear"
     activation: Annotated[Activation, Doc("in the feed-forward network")] = "relu"
     dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
     embedding_dropout: Annotated[
@@ -55,7 +60,10 @@ class TransformerConfig(Settings):
     ] = 0.0
     attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
     activation_dropout: Annotated[float, Doc("inside feed-forward"), Ge(0), Le(0.99)] = 0.0
-    norm_order: Annotated[NormOrder, Doc("layer norm after each sub-layer, or before it")] = "post"
+    norm: Annotated[
+        NormKind, Doc("over each token (layer, rms), or over the tokens of a batch (batch)")
+    ] = "layer"
+    norm_order: Annotated[NormOrder, Doc("the norm after each sub-layer, or before it")] = "post"
     positions: Annotated[Literal["sinusoidal", "learned"], Doc("how order is put in")] = (
         "sinusoidal"
     )
@@ -211,6 +219,8 @@ def _shape(config: TransformerConfig) -> BlockShape:
         attention_dropout=config.attention_dropout,
         activation_dropout=config.activation_dropout,
         activation=config.activation,
+        feedforward_kind=config.feedforward,
+        norm=config.norm,
         norm_order=config.norm_order,
         final_norm=final_norm,
     )
