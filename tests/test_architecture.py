@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,8 @@ def test_all_names_exist() -> None:
     import importlib
 
     for path in FILES:
+        if path.name == "kernels.py" and find_spec("triton") is None:
+            continue  # imported only where there is Triton
         module = (
             importlib.import_module(
                 ".".join(["regard", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(

@@ -6,6 +6,8 @@ a_n = softmax_n( s(k_n, q) )            att((K, V), q) = sum_n a_n v_n
 from __future__ import annotations
 
 import functools
+from importlib.util import find_spec
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -73,15 +75,17 @@ def attend_ragged(
     """`attend` within each sentence of a flat batch.
 
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
+    A GPU in half precision has faster ways than `_padded`; each computes the same.
     """
-    if _has_ragged_kernel(query, value) and dropout == 0.0:
-        return _ragged_kernel(query, key, value, queries, keys, causal)
-    padded = [
-        lengths.pad(row).transpose(1, 2)  # (B, H, T, d)
-        for row, lengths in ((query, queries), (key, keys), (value, keys))
-    ]
-    mask = ragged_mask(queries, keys, causal=causal)
-    return queries.unpad(attend(*padded, mask=mask, dropout=dropout).transpose(1, 2))
+    if query.is_cuda and query.dtype in (torch.float16, torch.bfloat16):
+        kernels = _kernels()
+        if kernels is not None and kernels.fits(query, value, queries, keys):
+            return kernels.sentence_attention(
+                query, key, value, queries, keys, causal=causal, dropout=dropout
+            )
+        if dropout == 0.0 and query.shape[-1] == value.shape[-1]:
+            return _flash(query, key, value, queries, keys, causal)
+    return _padded(query, key, value, queries, keys, causal, dropout)
 
 
 def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | None:
@@ -95,12 +99,35 @@ def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | No
     return mask
 
 
-def _has_ragged_kernel(query: Tensor, value: Tensor) -> bool:
-    halves = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
-    return halves and query.shape[-1] == value.shape[-1]
+def _padded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    queries: Lengths,
+    keys: Lengths,
+    causal: bool,
+    dropout: float,
+) -> Tensor:
+    """What all ways compute: rectangles, for the length of this call."""
+    padded = [
+        lengths.pad(row).transpose(1, 2)  # (B, H, T, d)
+        for row, lengths in ((query, queries), (key, keys), (value, keys))
+    ]
+    mask = ragged_mask(queries, keys, causal=causal)
+    return queries.unpad(attend(*padded, mask=mask, dropout=dropout).transpose(1, 2))
 
 
-def _ragged_kernel(
+@functools.cache
+def _kernels() -> ModuleType | None:
+    """Our own, where Triton can work: PyTorch for a GPU brings it along, but not everywhere."""
+    if find_spec("triton") is None:
+        return None
+    from regard.attention import kernels
+
+    return kernels if kernels.usable() else None
+
+
+def _flash(
     query: Tensor, key: Tensor, value: Tensor, queries: Lengths, keys: Lengths, causal: bool
 ) -> Tensor:
     """PyTorch's flash attention over sentences of unequal length: nothing is padded at all."""
