@@ -107,6 +107,32 @@ def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: s
     return _save(figure, path)
 
 
+def bars(
+    path: Path,
+    groups: Mapping[str, Sequence[float]],
+    *,
+    labels: Sequence[str],
+    title: str,
+    y: str,
+) -> bool:
+    """Bars side by side at each label, one of each name."""
+    figure = _figure(8, 4.5)
+    axes = figure.add_subplot()
+    _grouped(axes, groups, labels)
+    axes.set(title=title, ylabel=y)
+    axes.legend()
+    return _save(figure, path)
+
+
+def _grouped(axes: Any, groups: Mapping[str, Sequence[float]], labels: Sequence[str]) -> None:
+    width = 0.8 / len(groups)
+    for number, (name, values) in enumerate(groups.items()):
+        middles = np.arange(len(labels)) + width * (number - (len(groups) - 1) / 2)
+        axes.bar(middles, values, width, label=name)
+    axes.set_xticks(range(len(labels)), labels)
+    axes.grid(axis="y", alpha=0.3)
+
+
 def quality(
     path: Path,
     *,
@@ -117,13 +143,8 @@ def quality(
     """Systems side by side: BLEU at each of some lengths, and how many sentences score how much."""
     figure = _figure(11, 4.5)
     left, right = figure.subplots(1, 2)
-    width = 0.8 / len(bleu)
-    for number, (name, values) in enumerate(bleu.items()):
-        middles = np.arange(len(lengths)) + width * (number - (len(bleu) - 1) / 2)
-        left.bar(middles, values, width, label=name)
-    left.set_xticks(range(len(lengths)), lengths)
+    _grouped(left, bleu, lengths)
     left.set(title="BLEU by length", xlabel="words of the reference (sentences)", ylabel="BLEU")
-    left.grid(axis="y", alpha=0.3)
     for name, values in scores.items():
         right.hist(values, bins=20, range=(0, 100), histtype="step", linewidth=1.5, label=name)
     right.set(title="chrF2 of each sentence", xlabel="chrF2", ylabel="sentences")

@@ -140,7 +140,7 @@ def test_input_that_is_not_utf8(tmp_path: Path, regard: Command, reversal_store:
 
 
 def test_pictures_of_what_does_not_exist(regard: Command) -> None:
-    assert_told(regard("show", "mask", "carnival"), "causal and padding")
+    assert_told(regard("show", "mask", "carnival"), "causal, padding, prefix")
     assert_told(regard("show", "positions", "--layout", "spiral"), "interleaved or halves")
 
 

@@ -199,6 +199,11 @@ def test_average_is_a_model_of_its_own(run: Path, texts: Path, regard: Command) 
         ["positions", "--length", "12", "--width", "8"],
         ["mask", "causal"],
         ["mask", "padding", "--real", "3"],
+        ["mask", "prefix", "--prefix", "4"],
+        ["mask", "permutation", "--seed", "3"],
+        ["mask", "segments", "--segment", "3"],
+        ["mask", "window", "--width", "1"],
+        ["positions", "--dimension", "0", "--dimension", "7"],
         ["schedule", "--preset", "tiny", "--set", "training.max_steps=2000"],
     ],
 )
@@ -209,6 +214,16 @@ def test_show_draws_text_and_pictures(words: list[str], texts: Path, regard: Com
     path = texts / "picture.png"
     assert regard("show", *words, "--out", path).status == 0
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_show_scores_says_why_they_are_scaled(texts: Path, regard: Command) -> None:
+    rows = [line.split() for line in regard("show", "scores", "4", "1024").out.splitlines()[1:]]
+    largest = {(row[0], " ".join(row[1:-3])): float(row[-2]) for row in rows}
+    assert largest["1,024", "dot"] > 0.9  # one key takes all
+    assert largest["1,024", "scaled dot"] < 0.3
+    assert regard("show", "scores", "--out", texts / "scores.png").status == 0
+    assert (texts / "scores.png").read_bytes().startswith(b"\x89PNG")
+    assert "There is no dimension 64" in regard("show", "positions", "--dimension", "64").err
 
 
 def test_show_attention_and_model(run: Path, texts: Path, regard: Command) -> None:

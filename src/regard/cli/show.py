@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import Device, Model
 from regard.errors import ConfigError
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 app = typer.Typer(
-    help="Draw positions, masks, schedules, attention and models.", no_args_is_help=True
+    help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
 )
 
 Out = Annotated[Path | None, typer.Option(help="A PNG to write; without it, text is printed.")]
@@ -22,50 +26,96 @@ def positions(
     length: Annotated[int, typer.Option(help="How many positions.", min=1)] = 50,
     width: Annotated[int, typer.Option(help="Size of the vectors.", min=1)] = 64,
     layout: Annotated[str, typer.Option(help="interleaved or halves.")] = "interleaved",
+    dimension: Annotated[
+        list[int] | None, typer.Option(help="Draw this dimension as a curve; may be repeated.")
+    ] = None,
     out: Out = None,
 ) -> None:
-    """Sinusoidal position encodings as a heat map."""
-    from regard import plots
+    """Sinusoidal position encodings as a heat map, or some of their dimensions as curves."""
     from regard.attention.positions import sinusoids
-    from regard.cli.screen import written
 
     if layout not in ("interleaved", "halves"):
         raise ConfigError(f"There is no layout {layout!r}. Use interleaved or halves.")
     table = sinusoids(length, width, "halves" if layout == "halves" else "interleaved").numpy()
-    if out is None:
-        print(plots.text_heat_map(table))
+    for number in dimension or []:
+        if not 0 <= number < width:
+            raise ConfigError(f"There is no dimension {number}. They go from 0 to {width - 1}.")
+    if dimension:
+        lines = {f"dimension {number}": table[:, number].tolist() for number in dimension}
+        _draw_curves(out, lines, title="sinusoidal positions", x="position", y="value")
     else:
-        complete = plots.heat_map(
-            out, table, title="sinusoidal positions", rows="position", columns="dimension"
-        )
-        written(out, complete)
+        _draw_map(out, table, title="sinusoidal positions", rows="position", columns="dimension")
 
 
 @app.command()
 def mask(
-    kind: Annotated[str, typer.Argument(help="causal or padding.")] = "causal",
+    kind: Annotated[
+        str, typer.Argument(help="causal, padding, prefix, permutation, segments or window.")
+    ] = "causal",
     length: Annotated[int, typer.Option(help="Tokens of the longest sentence.", min=1)] = 12,
     real: Annotated[int, typer.Option(help="padding: tokens that are real.", min=0)] = 8,
+    prefix: Annotated[int, typer.Option(help="prefix: tokens that all may see.", min=0)] = 5,
+    width: Annotated[int, typer.Option(help="window: how far a token sees.", min=0)] = 2,
+    segment: Annotated[int, typer.Option(help="segments: tokens of each.", min=1)] = 4,
+    seed: Annotated[int, typer.Option(help="permutation: another seed, another order.")] = 1,
     out: Out = None,
 ) -> None:
     """Who may look at whom: rows are queries, columns are keys, filled = may look."""
     import torch
 
-    from regard import plots
-    from regard.attention.masks import causal, padding
-    from regard.cli.screen import written
+    from regard.attention import masks
 
-    if kind == "causal":
-        allowed = causal(length, length)
-    elif kind == "padding":
-        allowed = padding(torch.tensor([real]), length)[0, 0].expand(length, -1)
-    else:
-        raise ConfigError(f"There is no mask {kind!r}. Masks are causal and padding.")
-    if out is None:
-        print(plots.text_heat_map(allowed.float().numpy()))
-    else:
-        complete = plots.heat_map(
-            out, allowed.float().numpy(), title=f"{kind} mask", rows="query", columns="key"
+    def permutation() -> torch.Tensor:
+        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed))
+        return masks.permutation(order.argsort())[0]
+
+    places = torch.arange(length)[None] // segment
+    drawn: dict[str, Callable[[], torch.Tensor]] = {
+        "causal": lambda: masks.causal(length, length),
+        "padding": lambda: masks.padding(torch.tensor([real]), length)[0, 0].expand(length, -1),
+        "prefix": lambda: masks.prefix(torch.tensor([prefix]), length)[0, 0],
+        "permutation": permutation,
+        "segments": lambda: masks.segments(places, places)[0, 0],
+        "window": lambda: masks.window(length, length, width),
+    }
+    if kind not in drawn:
+        raise ConfigError(f"There is no mask {kind!r}. Masks are {', '.join(drawn)}.")
+    allowed = drawn[kind]().float().numpy()
+    _draw_map(out, allowed, title=f"{kind} mask", rows="query", columns="key")
+
+
+@app.command()
+def scores(
+    widths: Annotated[
+        list[int] | None, typer.Argument(help="Sizes of queries and keys. [4 64 1024]", min=1)
+    ] = None,
+    keys: Annotated[int, typer.Option(help="Keys that each query looks at.", min=2)] = 32,
+    out: Out = None,
+) -> None:
+    """Why scores are divided by sqrt(d): products of random queries and keys, and their softmax."""
+    from regard import plots
+    from regard.attention.saturation import measured
+    from regard.cli.screen import show, table, written
+
+    found = [one for width in widths or [4, 64, 1024] for one in measured(width, keys=keys)]
+    columns = ["d", "score", "spread of scores", "largest weight", "gradient left"]
+    rows = [
+        (one.width, one.score, *(f"{x:.3f}" for x in (one.spread, one.largest, one.gradient)))
+        for one in found
+    ]
+    show(table("", columns, rows))
+    if out is not None:
+        bars = {
+            name: [one.largest for one in found if one.score == name]
+            for name in ("dot", "scaled dot")
+        }
+        labels = [f"d = {width}" for width in widths or [4, 64, 1024]]
+        complete = plots.bars(
+            out,
+            bars,
+            labels=labels,
+            title="how much of a query goes to one key",
+            y="largest weight",
         )
         written(out, complete)
 
@@ -80,8 +130,6 @@ def schedule(
     out: Out = None,
 ) -> None:
     """The learning rate of each update of a run."""
-    from regard import plots
-    from regard.cli.screen import written
     from regard.training.config import run_config
     from regard.training.optimizer import learning_rate
 
@@ -89,11 +137,7 @@ def schedule(
     config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
     steps = range(1, config.training.max_steps + 1)
     rates = [learning_rate(step, config.training, config.model.width) for step in steps]
-    if out is None:
-        print(plots.text_curve(rates))
-    else:
-        complete = plots.curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
-        written(out, complete)
+    _draw_curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
 
 
 @app.command()
@@ -144,9 +188,7 @@ def _one(number: int | None, count: int, what: str) -> slice:
 @app.command()
 def model(folder: Model) -> None:
     """What a model folder holds: languages, settings, parts and their parameters."""
-    from rich.console import Console
-
-    from regard.cli.screen import table
+    from regard.cli.screen import show, table
     from regard.config import as_tree
     from regard.models.folder import ModelFolder
 
@@ -156,21 +198,19 @@ def model(folder: Model) -> None:
         part = name.split(".")[0]
         sizes[part] = sizes.get(part, 0) + parameter.numel()
     languages = [found.languages[side] or "?" for side in ("source", "target")]
-    console = Console(highlight=False)
-    console.print(f"{folder}: {found.config.architecture}, {' to '.join(languages)}")
-    console.print(table("", ["part", "parameters"], [*sizes.items(), ("all", sum(sizes.values()))]))
+    print(f"{folder}: {found.config.architecture}, {' to '.join(languages)}")
+    show(table("", ["part", "parameters"], [*sizes.items(), ("all", sum(sizes.values()))]))
     rows = [(name, str(value)) for name, value in as_tree(found.config).items()]
     rows += [("vocabulary", f"{found.vocabulary.source} / {found.vocabulary.target}")]
     rows += [("longest source seen", f"{found.seen.longest_source} subwords")]
-    console.print(table("", ["setting", "value"], rows))
+    print()
+    show(table("", ["setting", "value"], rows))
 
 
 @app.command()
 def settings() -> None:
     """Every setting of a run, for recipes and --set."""
-    from rich.console import Console
-
-    from regard.cli.screen import table
+    from regard.cli.screen import show, table
     from regard.config import all_settings
     from regard.training.config import RunConfig
 
@@ -178,4 +218,31 @@ def settings() -> None:
         (path, str(setting.default) if path != "out" else "", setting.kind, setting.doc)
         for path, setting in all_settings(RunConfig)
     ]
-    Console(highlight=False).print(table("", ["setting", "default", "kind", "meaning"], rows))
+    show(table("", ["setting", "default", "kind", "meaning"], rows))
+
+
+def _draw_map(out: Path | None, values: ArrayLike, *, title: str, rows: str, columns: str) -> None:
+    """A matrix, as a picture or as text."""
+    from regard import plots
+    from regard.cli.screen import written
+
+    if out is None:
+        print(plots.text_heat_map(values))
+    else:
+        written(out, plots.heat_map(out, values, title=title, rows=rows, columns=columns))
+
+
+def _draw_curves(
+    out: Path | None, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str
+) -> None:
+    """Lines, as one picture or as texts below each other."""
+    from regard import plots
+    from regard.cli.screen import written
+
+    if out is not None:
+        written(out, plots.curves(out, lines, title=title, x=x, y=y))
+        return
+    for name, values in lines.items():
+        if len(lines) > 1:
+            print(name)
+        print(plots.text_curve(values))
