@@ -71,9 +71,11 @@ def test_nothing_is_unpickled() -> None:
 
 
 def test_all_names_exist() -> None:
-    import importlib
+    import importlib.util
 
     for path in FILES:
+        if path.stem.endswith("_kernel") and importlib.util.find_spec("triton") is None:
+            continue
         module = (
             importlib.import_module(
                 ".".join(["regard", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(
