@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.attend import _flash, _kernels, _padded
+from regard.attention.attend import _flash, _padded
 from regard.data.ragged import Lengths
+from regard.devices import has_triton
 
 MEANS = (14, 25, 60, 110)
 SIZES = ((16_384, 4, 32), (25_600, 8, 64))  # tokens, heads, width of a head
@@ -37,13 +38,14 @@ def main() -> None:
     if not torch.cuda.is_available():
         print("There is no GPU here, and nothing to measure without one.")
         return
-    kernels = _kernels()
-    if kernels is None:
+    if not has_triton():
         print("Triton cannot work here: it needs a C compiler and Python's headers.")
         return
+    from regard.attention import kernels
+
     if options.warps:
         vars(kernels)["_warps"] = lambda side: options.warps
-    forms = {
+    forms: dict[str, Callable[..., Tensor]] = {
         "flash": _flash,
         "padded": partial(_padded, dropout=0.0),
         "sentence": kernels.sentence_attention,

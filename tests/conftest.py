@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from regard.data.store import Store
 from toys import write_reversal_store
 
 torch.set_num_threads(1)  # the tests run side by side
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 
 
 @pytest.fixture(scope="session")

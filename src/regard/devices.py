@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from importlib.util import find_spec
 from typing import Literal
 
 import torch
@@ -27,6 +29,23 @@ def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """The context in which a forward pass runs; "auto" is bfloat16 on a GPU, float32 on CPU."""
     half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
     return torch.autocast(device.type, torch.bfloat16, enabled=half)
+
+
+@functools.cache
+def has_triton() -> bool:
+    """Whether our GPU kernels can run: Triton builds their launcher with the system's C compiler.
+
+    PyTorch for a GPU brings Triton along, but not on every system.
+    """
+    if find_spec("triton") is None:
+        return False
+    import triton
+
+    try:
+        triton.runtime.driver.active.get_current_device()
+    except Exception:  # no compiler, no header of Python, no driver: each fails in its own way
+        return False
+    return True
 
 
 def keep_freed_memory() -> None:

@@ -6,8 +6,6 @@ a_n = softmax_n( s(k_n, q) )            att((K, V), q) = sum_n a_n v_n
 from __future__ import annotations
 
 import functools
-from importlib.util import find_spec
-from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +16,7 @@ from regard.attention.masks import padding
 from regard.attention.scores import Score, scaled_dot
 from regard.attention.select import Select, soft
 from regard.data.ragged import Lengths
+from regard.devices import has_triton
 
 
 def attend(
@@ -78,11 +77,13 @@ def attend_ragged(
     A GPU in half precision has faster ways than `_padded`; each computes the same.
     """
     if query.is_cuda and query.dtype in (torch.float16, torch.bfloat16):
-        kernels = _kernels()
-        if kernels is not None and kernels.fits(query, value, queries, keys):
-            return kernels.sentence_attention(
-                query, key, value, queries, keys, causal=causal, dropout=dropout
-            )
+        if has_triton():
+            from regard.attention import kernels
+
+            if kernels.fits(query, value, queries, keys):
+                return kernels.sentence_attention(
+                    query, key, value, queries, keys, causal=causal, dropout=dropout
+                )
         if dropout == 0.0 and query.shape[-1] == value.shape[-1]:
             return _flash(query, key, value, queries, keys, causal)
     return _padded(query, key, value, queries, keys, causal, dropout)
@@ -115,16 +116,6 @@ def _padded(
     ]
     mask = ragged_mask(queries, keys, causal=causal)
     return queries.unpad(attend(*padded, mask=mask, dropout=dropout).transpose(1, 2))
-
-
-@functools.cache
-def _kernels() -> ModuleType | None:
-    """Our own, where Triton can work: PyTorch for a GPU brings it along, but not everywhere."""
-    if find_spec("triton") is None:
-        return None
-    from regard.attention import kernels
-
-    return kernels if kernels.usable() else None
 
 
 def _flash(

@@ -19,15 +19,6 @@ _LONGEST = tl.constexpr(128)  # tokens of a sentence, on either side
 _LARGEST_TILE = 128 * 64  # tokens by width: more does not fit into the memory beside a GPU's cores
 
 
-def usable() -> bool:
-    """Whether Triton can work here: it builds its launcher with the C compiler of the system."""
-    try:
-        triton.runtime.driver.active.get_current_device()
-    except Exception:  # no compiler, no header of Python, no driver: each fails in its own way
-        return False
-    return True
-
-
 def fits(query: Tensor, value: Tensor, queries: Lengths, keys: Lengths) -> bool:
     """Whether each sentence can be one tile."""
     longest, width = max(queries.longest, keys.longest), max(query.shape[-1], value.shape[-1])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from regard.devices import has_triton
 from regard.models.protocol import Predictions
 
 
@@ -19,7 +20,10 @@ class Loss:
 
 def smoothed_cross_entropy(predictions: Predictions, smoothing: float) -> Loss:
     """Cross-entropy with targets that keep `1 - smoothing` and spread the rest over all words."""
-    return _smoothed(_logits(predictions), predictions.targets, smoothing)
+    logits = predictions.project(predictions.hidden)  # (N, V)
+    if _has_kernel(logits):
+        return _fused(logits, predictions.targets, smoothing, None)
+    return plain_cross_entropy(logits.float(), predictions.targets, smoothing)
 
 
 def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
@@ -28,8 +32,26 @@ def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
     R-Drop (Liang et al., 2021, arXiv:2106.14448) adds `weight / 2 * (KL(p || q) + KL(q || p))` to
     the sum of both losses; this is half of that, so that it compares with a single pass.
     """
-    log_probs = _logits(predictions).log_softmax(-1)
-    both = _smoothed(log_probs, predictions.targets, smoothing)
+    logits = predictions.project(predictions.hidden)  # (N, V)
+    if _has_kernel(logits):
+        return _fused(logits, predictions.targets, smoothing, weight)
+    return plain_r_drop(logits.float(), predictions.targets, smoothing, weight)
+
+
+def plain_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Loss:
+    """The definition of `smoothed_cross_entropy`: logits (N, V), targets (N,)."""
+    partition = logits.logsumexp(-1)  # (N,)
+    nll = (partition - logits.gather(1, targets[:, None]).squeeze(1)).sum()
+    if smoothing == 0.0:
+        return Loss(nll, nll.detach())
+    uniform = (partition - logits.mean(-1)).sum()
+    return Loss((1.0 - smoothing) * nll + smoothing * uniform, nll.detach())
+
+
+def plain_r_drop(logits: Tensor, targets: Tensor, smoothing: float, weight: float) -> Loss:
+    """The definition of `r_drop`: logits (N, V), targets (N,), the second pass after the first."""
+    log_probs = logits.log_softmax(-1)
+    both = plain_cross_entropy(log_probs, targets, smoothing)
     first, second = log_probs.chunk(2)
     return Loss(both.total / 2 + weight / 4 * divergence(first, second), both.nll / 2)
 
@@ -39,14 +61,12 @@ def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()
 
 
-def _logits(predictions: Predictions) -> Tensor:
-    return predictions.project(predictions.hidden).float()  # (N, V)
+def _fused(logits: Tensor, targets: Tensor, smoothing: float, weight: float | None) -> Loss:
+    """The same in one pass over the logits, which stay in half precision."""
+    from regard.training.loss_kernel import fused_loss
+
+    return Loss(*fused_loss(logits, targets, smoothing, weight))
 
 
-def _smoothed(logits: Tensor, targets: Tensor, smoothing: float) -> Loss:
-    partition = logits.logsumexp(-1)  # (N,)
-    nll = (partition - logits.gather(1, targets[:, None]).squeeze(1)).sum()
-    if smoothing == 0.0:
-        return Loss(nll, nll.detach())
-    uniform = (partition - logits.mean(-1)).sum()
-    return Loss((1.0 - smoothing) * nll + smoothing * uniform, nll.detach())
+def _has_kernel(logits: Tensor) -> bool:
+    return logits.is_cuda and has_triton()
