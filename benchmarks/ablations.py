@@ -58,7 +58,7 @@ ROWS = [
     Row("depth", "6 + 6", ("model.encoder_layers=6", "model.decoder_layers=6")),
     Row("feed-forward", "256", ("model.feedforward_width=256",)),
     Row("feed-forward", "1,024", ("model.feedforward_width=1024",)),
-    Row("dropout", "0", ("model.dropout=0",)),
+    Row("dropout", "0, without R-Drop", ("model.dropout=0", "training.r_drop=0")),
     Row("dropout", "0.2", ("model.dropout=0.2",)),
     Row("dropout", "0.3", ("model.dropout=0.3",)),
     Row("word dropout", "0.1", ("model.word_dropout=0.1",)),

@@ -176,7 +176,9 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]
 
 
 def _unknown(path: str, name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    known = list(known)
+    near = [other for other in known if other.startswith(name)]  # "beam" means beam_size
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {path.removesuffix(name)}{near[0]}?" if near else f"known: {_list(known)}"
     return f"{path} does not exist; {hint}"
 
@@ -217,7 +219,7 @@ def _kind(kind: Any) -> str:
     if get_origin(kind) in (Union, types.UnionType):
         return " | ".join("none" if k is type(None) else _kind(k) for k in get_args(kind))
     if get_origin(kind) is tuple:
-        return f"list of {_kind(get_args(kind)[0])}"
+        return f"list of {_kind(get_args(kind)[0])}, such as [1, 2]"
     if _is_settings(kind):
         return "a table"
     return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(
@@ -246,7 +248,7 @@ def read_toml(path: Path) -> Tree:
     with explained(path):
         data = path.read_bytes()
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8-sig"))  # some editors put a byte-order mark
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line.") from None
 

@@ -58,8 +58,14 @@ class StoppedError(RegardError):
         self.exit_status = 128 + signal_number
 
 
+_SHOWN = 20
+
+
 def one_message(problems: Sequence[str], heading: str) -> str:
     """All problems of one input as one text, so that nobody mends them one run at a time."""
     if len(problems) == 1:
         return f"{heading}: {problems[0]}"
-    return f"{heading}, {len(problems)} problems:\n" + "\n".join(f"  - {p}" for p in problems)
+    lines = [f"  - {problem}" for problem in problems[:_SHOWN]]
+    if len(problems) > _SHOWN:
+        lines.append(f"  - and {len(problems) - _SHOWN} more")
+    return "\n".join([f"{heading}, {len(problems)} problems:", *lines])

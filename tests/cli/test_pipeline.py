@@ -151,6 +151,19 @@ def test_evaluate_summarises_several_models(run: Path, texts: Path, regard: Comm
     assert "Translating" not in late.err  # told before the first has taken its time
 
 
+def test_a_model_is_held_against_another(run: Path, texts: Path, regard: Command) -> None:
+    files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
+    done = regard("evaluate", run, *files, "--against", run / "checkpoints" / "00000020")
+    assert done.status == 0, done.err
+    assert "00000020" in done.out
+    same = regard("evaluate", run, *files, "--against", run)
+    assert "By BLEU, chrF2 and TER they are equal." in same.out
+    alone = regard("evaluate", run, *files, "--ensemble")
+    assert "--ensemble is for several models" in alone.err
+    unsaid = regard("evaluate", "--hypotheses", texts / "test.y", *files[2:], "--against", run)
+    assert "--source" in unsaid.err
+
+
 def test_translations_kept_from_a_model_are_measured_as_the_model(
     run: Path, texts: Path, regard: Command
 ) -> None:

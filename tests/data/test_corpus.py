@@ -82,7 +82,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a file"):
+    with pytest.raises(DataError, match="is a folder"):
         read_lines(tmp_path)
 
 

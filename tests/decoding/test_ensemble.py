@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from regard.decoding.score import scores
 from regard.decoding.search import search
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
+from regard.models.folder import ModelFolder
 from toys import TableModel, run, sentences, small_model, small_run, write_reversal_store
 
 SEARCHES = {
@@ -118,6 +121,15 @@ def test_other_tokenizers_are_refused(folders: list[Path], tmp_path: Path) -> No
         Translator.load(folders[0], tmp_path / "other")
 
 
-def test_nothing_to_load_is_told() -> None:
+def test_another_direction_is_refused(folders: list[Path], tmp_path: Path) -> None:
+    other = ModelFolder.read(folders[1])
+    back = {"source": other.languages["target"], "target": other.languages["source"]}
+    dataclasses.replace(other, languages=back).write(tmp_path)
+    with pytest.raises(ModelError, match=r"translates yy to xx, and .* xx to yy"):
+        Translator.load(folders[0], tmp_path)
+
+
+@pytest.mark.parametrize("folders", [(), (["runs/a", "runs/b"],), (None,)])
+def test_nothing_to_load_is_told(folders: tuple[Any, ...]) -> None:
     with pytest.raises(ConfigError, match="nothing to load"):
-        Translator.load()
+        Translator.load(*folders)

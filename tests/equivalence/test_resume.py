@@ -12,9 +12,9 @@ import torch
 
 from regard.data.store import Store
 from regard.errors import StoppedError
-from regard.models.folder import WEIGHTS, read_tensors
+from regard.models.folder import AVERAGE, WEIGHTS, read_tensors
 from regard.training import checkpoint
-from regard.training.checkpoint import AVERAGE, OPTIMIZER, folders, read_progress
+from regard.training.checkpoint import OPTIMIZER, folders, read_progress
 from regard.training.config import RunConfig
 from regard.training.record import read_metrics
 from toys import Silent, altered, small_run, wayward_bleu, write_reversal_store

@@ -10,9 +10,18 @@ import torch
 
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError
-from regard.models.folder import WEIGHTS, ModelFolder, load_model, weights_of, write_tensors
+from regard.models.folder import (
+    AVERAGE,
+    WEIGHTS,
+    ModelFolder,
+    load_model,
+    read_tensors,
+    weights_of,
+    write_tensors,
+)
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
+from toys import run, small_run
 
 CPU = torch.device("cpu")
 CONFIG = TransformerConfig(
@@ -122,3 +131,21 @@ def test_weights_that_are_no_file_are_said_so(folder: Path) -> None:
     (folder / WEIGHTS).mkdir()
     with pytest.raises(ModelError, match="cannot be read"):
         load_model(folder, CPU)
+
+
+def test_a_checkpoint_is_the_model_at_that_time(tmp_path: Path, reversal_store: Store) -> None:
+    run(small_run(tmp_path / "run", reversal_store, ema_decay=0.9), reversal_store)
+    path = tmp_path / "run" / "checkpoints" / "00000010"
+    _, model = load_model(path, torch.device("cpu"))
+    for name, tensor in read_tensors(path / AVERAGE)[0].items():
+        assert torch.equal(weights_of(model)[name], tensor)
+
+
+def test_equal_weights_and_notes_are_equal_files(tmp_path: Path) -> None:
+    notes = {name: name for name in "abcdefghij"}
+    contents = set()
+    for number in range(10):
+        write_tensors(tmp_path / str(number), {"w": torch.ones(2)}, notes)
+        contents.add((tmp_path / str(number)).read_bytes())
+    assert len(contents) == 1
+    assert read_tensors(tmp_path / "0")[1] == notes

@@ -12,7 +12,14 @@ import torch
 
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError, RegardError
-from regard.models.folder import WEIGHTS, ModelFolder, load_model, read_tensors, weights_of
+from regard.models.folder import (
+    WEIGHTS,
+    ModelFolder,
+    Training,
+    load_model,
+    read_tensors,
+    weights_of,
+)
 from regard.training.begin import begun
 from regard.training.config import RunConfig, run_config
 from regard.training.record import read_metrics
@@ -40,7 +47,7 @@ def test_it_begins_with_the_weights_and_the_loss_of_the_model(
     tmp_path: Path, origin: Path, reversal_store: Store
 ) -> None:
     config = tuning(tmp_path, origin, reversal_store)
-    model = begun(config, ModelFolder.for_store(config.model, reversal_store)).eval()
+    model = begun(config, reversal_store)[1].eval()
     for name, tensor in read_tensors(origin / WEIGHTS)[0].items():
         assert torch.equal(weights_of(model)[name], tensor)
     loss = validation_loss(model, reversal_store.part("valid"), budget=300, precision="auto")
@@ -147,3 +154,50 @@ def test_a_folder_that_cannot_be_begun_with_is_said_so(
         with pytest.raises(RegardError, match=named):
             run(tuning(tmp_path / "run", folder, reversal_store), reversal_store)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_the_model_has_seen_is_not_forgotten(
+    tmp_path: Path, origin: Path, reversal_store: Store
+) -> None:
+    older = ModelFolder.read(origin)
+    seen = Training(longest_source=older.seen.longest_source + 90, several_sentences=0.5)
+    dataclasses.replace(older, seen=seen).write(tmp_path / "wise")
+    shutil.copy(origin / WEIGHTS, tmp_path / "wise" / WEIGHTS)
+    run(tuning(tmp_path / "tuned", tmp_path / "wise", reversal_store, max_steps=1), reversal_store)
+    tuned = ModelFolder.read(tmp_path / "tuned")
+    assert tuned.seen == seen
+    assert tuned.languages == older.languages
+
+
+def test_it_goes_on_when_its_origin_is_gone(
+    tmp_path: Path, origin: Path, reversal_store: Store
+) -> None:
+    shutil.copytree(origin, tmp_path / "origin")
+    changes = {"init_from": str(tmp_path / "origin"), "out": str(tmp_path / "tuned")}
+
+    def settings(steps: int) -> RunConfig:
+        assignments = [f"training.max_steps={steps}", "training.tensorboard=false"]
+        return run_config(None, preset=None, changes=changes, assignments=assignments)
+
+    run(settings(2), reversal_store)
+    shutil.rmtree(tmp_path / "origin")
+    run(settings(4), reversal_store)
+    assert ModelFolder.read(tmp_path / "tuned").config.width == 16
+
+
+def test_its_rate_is_one_that_does_not_spoil_the_model(tmp_path: Path, origin: Path) -> None:
+    changes = {"init_from": str(origin), "out": str(tmp_path)}
+    for preset in (None, "tiny"):
+        found = run_config(None, preset=preset, changes=changes, assignments=[])
+        assert found.training.learning_rate == 2e-4
+    own = run_config(None, preset=None, changes=changes, assignments=["training.learning_rate=1"])
+    assert own.training.learning_rate == 1
+
+
+def test_it_may_begin_with_a_checkpoint(
+    tmp_path: Path, origin: Path, reversal_store: Store
+) -> None:
+    checkpoint = origin / "checkpoints" / "00000005"
+    run(tuning(tmp_path, checkpoint, reversal_store, learning_rate=0.0), reversal_store)
+    before, after = read_tensors(checkpoint / WEIGHTS)[0], read_tensors(tmp_path / WEIGHTS)[0]
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.models.folder import weights_of
+from regard.models.folder import AVERAGE, shown_weights, weights_of
 from regard.training.checkpoint import (
-    AVERAGE,
     PROGRESS,
     Progress,
     best_of,
@@ -19,7 +18,6 @@ from regard.training.checkpoint import (
     read_progress,
     restore,
     save,
-    shown_weights,
 )
 from regard.training.config import TrainingConfig
 from regard.training.ema import MovingAverage

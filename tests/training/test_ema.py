@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regard.data.store import Store
-from regard.models.folder import WEIGHTS, ModelFolder, load_model, read_tensors, weights_of
+from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors, weights_of
 from regard.training.begin import begun
-from regard.training.checkpoint import AVERAGE, folders
+from regard.training.checkpoint import folders
 from regard.training.ema import MovingAverage, memory
 from regard.training.record import read_metrics
 from regard.training.validation import validation_loss
@@ -50,7 +50,7 @@ def test_a_run_keeps_the_average_of_all_its_weights(
     often = {"max_steps": 8, "checkpoint_every": 1, "keep_checkpoints": 8}
     config = small_run(tmp_path, unvalidated_store, ema_decay=decay, **often)
     run(config, unvalidated_store)
-    start = begun(config, ModelFolder.for_store(config.model, unvalidated_store))
+    _, start = begun(config, unvalidated_store)
     expected = {name: tensor.double().numpy() for name, tensor in weights_of(start).items()}
     for step, path in enumerate(folders(tmp_path), start=1):
         kept = min(decay, (1 + step) / (10 + step))

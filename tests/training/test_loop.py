@@ -14,9 +14,9 @@ import torch
 from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, RunError
 from regard.files import locked
-from regard.models.folder import WEIGHTS, load_model, read_tensors
+from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors
 from regard.models.protocol import Predictions
-from regard.training.checkpoint import AVERAGE, OPTIMIZER, PROGRESS, average, folders
+from regard.training.checkpoint import OPTIMIZER, PROGRESS, average, folders, read_progress
 from regard.training.loop import train
 from regard.training.losses import Loss, smoothed_cross_entropy
 from regard.training.record import Record, read_metrics
@@ -268,3 +268,15 @@ def test_before_its_first_checkpoint_a_run_may_change(
     with pytest.raises(StoppedError):
         train(small_run(tmp_path, unvalidated_store), unvalidated_store, CPU, watcher=Stopping())
     assert run(small_run(tmp_path, unvalidated_store, seed=7), unvalidated_store).began_at == 0
+
+
+def test_a_run_that_stopped_early_goes_on_with_more_patience(
+    tmp_path: Path, reversal_store: Store
+) -> None:
+    settings: dict[str, Any] = {"max_steps": 30, "checkpoint_every": 2, "learning_rate": 0.0}
+    run(small_run(tmp_path, reversal_store, patience=3, **settings), reversal_store)
+    assert read_progress(folders(tmp_path)[-1]).step == 8
+    run(small_run(tmp_path, reversal_store, patience=5, **settings), reversal_store)
+    assert read_progress(folders(tmp_path)[-1]).step == 12
+    run(small_run(tmp_path, reversal_store, **settings), reversal_store)
+    assert read_progress(folders(tmp_path)[-1]).step == 30

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from regard.data.store import Store
 from regard.errors import ConfigError
-from regard.models.folder import WEIGHTS, load_model, read_tensors
-from regard.training.checkpoint import AVERAGE, folders
+from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors
+from regard.training.checkpoint import folders
 from regard.training.config import TrainingConfig
 from regard.training.loop import train
 from regard.training.record import Row, read_metrics

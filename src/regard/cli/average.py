@@ -22,24 +22,29 @@ def average(
     """Average the weights of a run's last or best checkpoints."""
     from regard.cli.screen import say
     from regard.errors import ConfigError, RunError, StorageError
-    from regard.models.folder import WEIGHTS, ModelFolder, write_tensors
+    from regard.models.folder import WEIGHTS, ModelFolder, shown_weights, write_tensors
     from regard.training import checkpoint
 
     folder = ModelFolder.read(run)
     if last is not None and best is not None:
         raise ConfigError("--last and --best are two ways to choose. Give one of them.")
     option, kind, count = ("--best", "validated ", best) if best else ("--last", "", last or 5)
-    if not checkpoint.folders(run):
-        raise RunError(f"{run} has no checkpoints to average. Give the folder of a training run.")
-    chosen = sorted(checkpoint.best_of(run, count)) if best else checkpoint.folders(run)[-count:]
-    if len(chosen) < count:
+    paths = checkpoint.folders(run)
+    if best:
+        paths = checkpoint.best_first(paths)
+    if not paths:
         raise RunError(
-            f"{run} has {len(chosen)} {kind}checkpoints, not {count}. Use {option} "
-            f"{len(chosen)}, or train with a larger training.keep_checkpoints."
+            f"{run} has no {kind}checkpoints to average. Give the folder of a training run."
         )
+    if len(paths) < count:
+        raise RunError(
+            f"{run} has {len(paths)} {kind}checkpoints, not {count}. Use {option} {len(paths)}, "
+            "or train with a larger training.keep_checkpoints."
+        )
+    chosen = sorted(paths[:count] if best else paths[-count:])
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StorageError(f"{out} exists, so it is left as it is. Choose another --out.")
-    mean = checkpoint.average([*map(checkpoint.shown_weights, chosen)])
+    mean = checkpoint.average([*map(shown_weights, chosen)])
     write_tensors(out / WEIGHTS, mean, {"averaged": ", ".join(path.name for path in chosen)})
     folder.write(out)
     say(f"The mean of steps {', '.join(str(int(p.name)) for p in chosen)} is in {out}.")

@@ -38,7 +38,7 @@ def evaluate(
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(help="Translations by another system: does the difference mean anything?"),
+        typer.Option(help="Another model, or its translations: does the difference mean anything?"),
     ] = None,
     resamples: Annotated[
         int, typer.Option(help="With --against: resamples of the paired bootstrap.", min=100)
@@ -68,7 +68,9 @@ def evaluate(
     teams = [models] if models and ensemble else [[model] for model in models or []]
     if format not in ("text", "json"):
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
-    _check_systems(teams, hypotheses, source=source, against=against, output=output)
+    _check_systems(
+        teams, hypotheses, source=source, against=against, output=output, ensemble=ensemble
+    )
 
     from regard.cli.report import draw, print_json, print_text
     from regard.data.corpus import read_lines, read_parallel
@@ -82,20 +84,22 @@ def evaluate(
     if not references:
         raise DataError(f"{reference} is empty: there is nothing to evaluate. Check the path.")
     sources = read_parallel(source, reference)[0] if source else None
-    rival = System(str(against), read_parallel(against, reference)[0]) if against else None
-    systems = [System(str(path), read_parallel(path, reference)[0]) for path in hypotheses]
-    if teams:
-        assert sources is not None
-        found = _translations(
-            teams,
-            sources,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            batch_size=batch_size,
-            device=device,
-        )
-        names = [" + ".join(map(str, team)) for team in teams]
-        systems = [System(name, texts) for name, texts in zip(names, found, strict=True)]
+    rivals = [against] if against else []
+    all_teams = [*teams, *([path] for path in rivals if path.is_dir())]
+    files = [*hypotheses, *(path for path in rivals if not path.is_dir())]
+    given = [System(str(path), read_parallel(path, reference)[0]) for path in files]
+    found = _translations(
+        all_teams,
+        sources or [],
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        batch_size=batch_size,
+        device=device,
+    )
+    names = [" + ".join(map(str, team)) for team in all_teams]
+    made = [System(name, texts) for name, texts in zip(names, found, strict=True)]
+    systems = [*given[: len(hypotheses)], *made[: len(teams)]]
+    rival = next(iter([*given[len(hypotheses) :], *made[len(teams) :]]), None)
     if output:
         write_text(output, "".join(text + "\n" for text in systems[0].translations))
 
@@ -124,6 +128,7 @@ def _check_systems(
     source: Path | None,
     against: Path | None,
     output: Path | None,
+    ensemble: bool,
 ) -> None:
     """Refuse options that contradict one another."""
     count = len(teams) + len(hypotheses)
@@ -131,12 +136,14 @@ def _check_systems(
         raise ConfigError(
             "There is nothing to evaluate. Give a model folder, or translations with --hypotheses."
         )
+    if ensemble and (len(teams) != 1 or len(teams[0]) < 2):
+        raise ConfigError("--ensemble is for several models that translate together. Name them.")
     if teams and hypotheses:
         raise ConfigError(
             "Models and --hypotheses are two ways to say what is evaluated. Give one of them; "
             "to compare them, translate with the model and name the other file with --against."
         )
-    if teams and source is None:
+    if (teams or (against and against.is_dir())) and source is None:
         raise ConfigError("A model needs text to translate. Give the test set's with --source.")
     if against and count > 1:
         raise ConfigError(
@@ -167,7 +174,7 @@ def _translations(
         shared_folder(team)  # a bad third folder is told before two have been translated
     for team in teams:
         if len(teams) > 1:
-            say(f"Translating with {team[0]} ...")
+            say(f"Translating with {' + '.join(map(str, team))} ...")
         found = Translator.load(*team, device=device).translate(
             sources,
             beam_size=beam_size,

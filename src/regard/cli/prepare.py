@@ -103,7 +103,9 @@ def prepare(
     else:
         for notice in _clipped(done.description["vocabulary"], config):
             say(notice)
-    say(f"Prepared in {out}. Next: regard train --preset tiny --data {out} --out runs/NAME")
+    tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
+    start = f"--from {tokenizer_from}" if tuning else "--preset tiny"
+    say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
 
 
 def _corpora(sources: Sequence[Path], targets: Sequence[Path], tags: Sequence[str]) -> list[Files]:

@@ -197,8 +197,7 @@ def model(folder: Model) -> None:
     for name, parameter in found.model().named_parameters():
         part = name.split(".")[0]
         sizes[part] = sizes.get(part, 0) + parameter.numel()
-    languages = [found.languages[side] or "?" for side in ("source", "target")]
-    print(f"{folder}: {found.config.architecture}, {' to '.join(languages)}")
+    print(f"{folder}: {found.config.architecture}, {found.direction}")
     show(table("", ["part", "parameters"], [*sizes.items(), ("all", sum(sizes.values()))]))
     rows = [(name, str(value)) for name, value in as_tree(found.config).items()]
     rows += [("vocabulary", f"{found.vocabulary.source} / {found.vocabulary.target}")]

@@ -59,6 +59,8 @@ def run_training(config: RunConfig, device: str) -> bool:
     where = device_named(device)
     if where.type == "cpu":
         keep_freed_memory()
+    if config.init_from is not None:
+        _warn_of_another_direction(config, store)
     if not store.has("valid"):
         say("There is no validation text: nothing is validated, and the last weights count.")
     with TrainingBar() as bar:
@@ -68,6 +70,22 @@ def run_training(config: RunConfig, device: str) -> bool:
     if progress.stopped_early and bar.advanced:
         say(f"Stopped early: {progress.waited} validations brought no improvement.")
     return not bar.advanced
+
+
+def _warn_of_another_direction(config: RunConfig, store: Store) -> None:
+    """A tokenizer of both languages fits data of the other direction, too."""
+    from regard.cli.screen import say
+    from regard.models.folder import ModelFolder
+    from regard.training.config import origin_of
+
+    assert config.init_from is not None
+    old = ModelFolder.read(origin_of(config.init_from, config.out))
+    new = ModelFolder.for_store(config.model, store)
+    if old.translates_otherwise(new):
+        say(
+            f"Mind that {config.init_from} translates {old.direction}, and this data is "
+            f"{new.direction}. It begins with those weights all the same."
+        )
 
 
 def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:

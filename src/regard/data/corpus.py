@@ -18,8 +18,10 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     """Lines without their line feed; a gzip file is known by its first bytes, not its name."""
     if not path.exists():
         raise DataError(f"There is no file {path}. Check the path.")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder. Give the path of a text file.")
     if not path.is_file():
-        raise DataError(f"{path} is not a file. Give the path of a text file.")
+        raise DataError(f"{path} can be read only once. Write its text to a file first.")
     with explained(path), _open(path) as file:
         try:
             for line in file:

@@ -16,7 +16,6 @@ from regard.config import Doc, Ge, Settings
 from regard.data.corpus import decoded, raw_lines, unequal
 from regard.errors import DataError, one_message
 
-_MANY = 20
 # Characters that other programs take for a line break, and that would tear a line apart there.
 _BREAKS = {ord(mark): " " for mark in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 
@@ -54,17 +53,22 @@ class Report:
 
     def refuse_errors(self, source: Path, target: Path) -> None:
         """Raise one DataError for everything that cannot be used."""
-        problems = self.errors[:_MANY]
-        if len(self.errors) > _MANY:
-            problems.append(f"and {len(self.errors) - _MANY} more")
+        problems = list(self.errors)
         if not problems and not self.kept:
-            problems.append(
-                f"none of the {self.pairs} pairs is left"
-                + "".join(f"; {what}: {count}" for what, (count, _) in self.found.items())
-                + ". Check that the files are the right ones, or loosen the rules"
-            )
+            problems.append(self._nothing_left())
         if problems:
             raise DataError(one_message(problems, f"{source} and {target} cannot be used"))
+
+    def _nothing_left(self) -> str:
+        if not self.pairs:
+            return "they are empty. Check the paths."
+        found = "".join(f"; {what}: {count}" for what, (count, _) in self.found.items())
+        if "duplicate: skipped" in self.found:
+            found += ". A corpus that should be read more often needs no copy: see data.weights"
+        return (
+            f"none of the {self.pairs} pairs is left{found}. "
+            "Check that the files are the right ones, or loosen the rules"
+        )
 
 
 def examined(

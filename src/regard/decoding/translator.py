@@ -63,8 +63,11 @@ class Translator:
     @staticmethod
     def load(*folders: str | Path, device: str = "auto") -> Translator:
         """Read a model folder, or several that will translate together."""
-        if not folders:
-            raise ConfigError("There is nothing to load. Give at least one model folder.")
+        if not folders or not all(isinstance(folder, str | Path) for folder in folders):
+            raise ConfigError(
+                "There is nothing to load. Give the path of a model folder, or several paths one "
+                'after the other: load("runs/a", "runs/b").'
+            )
         paths = [Path(folder) for folder in folders]
         where = device_named(device)
         common = shared_folder(paths)  # before any weights are read
@@ -224,6 +227,11 @@ def shared_folder(paths: Sequence[Path]) -> ModelFolder:
     """What several model folders have in common, which must be the way they cut text."""
     first, *others = [ModelFolder.read(path) for path in paths]
     for path, other in zip(paths[1:], others, strict=True):
+        if first.translates_otherwise(other):
+            raise ModelError(
+                f"{path} translates {other.direction}, and {paths[0]} {first.direction}, so they "
+                "cannot translate together."
+            )
         if other.tokenizers != first.tokenizers:
             raise ModelError(
                 f"{path} cuts text in another way than {paths[0]}, so they cannot translate "

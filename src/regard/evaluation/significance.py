@@ -99,7 +99,8 @@ def verdict(comparisons: Sequence[Comparison], system: str, against: str) -> str
     sure = [c for c in comparisons if c.is_significant]
     better = [c.name for c in sure if c.is_better]
     worse = [c.name for c in sure if not c.is_better]
-    open_ = [c.name for c in comparisons if not c.is_significant]
+    equal = [c.name for c in comparisons if c.system.value == c.against.value]
+    open_ = [c.name for c in comparisons if not c.is_significant and c.name not in equal]
     said = []
     if better:
         said.append(f"{system} is better than {against} by {_listed(better)} (p < {_LEVEL})")
@@ -108,6 +109,9 @@ def verdict(comparisons: Sequence[Comparison], system: str, against: str) -> str
     if open_:
         by = "by" if said else "By"
         said.append(f"{by} {_listed(open_)} the difference may be chance (p ≥ {_LEVEL})")
+    if equal:
+        by = "by" if said else "By"
+        said.append(f"{by} {_listed(equal)} they are equal")
     return "; ".join(said) + "."
 
 

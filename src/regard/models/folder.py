@@ -3,6 +3,8 @@
 config.json            format, architecture and its settings, special tokens, languages, limits
 tokenizer.model        or source.model and target.model
 model.safetensors      the weights; nothing is ever unpickled
+
+A checkpoint, `checkpoints/00001000` below such a folder, is the same model at another time.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from regard.text.special import SPECIAL, SpecialTokens
 from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, AVERAGE = "config.json", "model.safetensors", "average.safetensors"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,18 @@ class ModelFolder:
             Training(train["longest_source"], train["several_sentences"]),
         )
 
+    @property
+    def direction(self) -> str:
+        """From which language to which."""
+        return " to ".join(self.languages[side] or "?" for side in ("source", "target"))
+
+    def translates_otherwise(self, other: ModelFolder) -> bool:
+        """Whether another model is known to be for another direction."""
+        return any(
+            name and other.languages[side] and name != other.languages[side]
+            for side, name in self.languages.items()
+        )
+
     def write(self, folder: Path) -> None:
         """Write everything but the weights, and `config.json` last: it makes the folder a model."""
         for name, content in self.tokenizers.files().items():
@@ -86,6 +100,8 @@ class ModelFolder:
     @staticmethod
     def read(folder: Path) -> ModelFolder:
         """Read what `write` wrote."""
+        if folder.parent.name == "checkpoints" and (folder.parent.parent / CONFIG).is_file():
+            folder = folder.parent.parent
         description = _read_description(folder)
         try:
             if build(SpecialTokens, description["special_tokens"]) != SPECIAL:
@@ -123,9 +139,14 @@ def load_model(folder: Path, device: torch.device) -> tuple[ModelFolder, Transfo
     """The model in a folder, ready to run."""
     description = ModelFolder.read(folder)
     model = description.model()
-    tensors, _ = read_tensors(folder / WEIGHTS)
-    put_weights(model, tensors, folder / WEIGHTS)
+    put_weights(model, shown_weights(folder), folder / WEIGHTS)
     return description, model.to(device).eval()
+
+
+def shown_weights(folder: Path) -> dict[str, Tensor]:
+    """What a folder has to show: a checkpoint's moving average if it has one, else its weights."""
+    average = folder / AVERAGE
+    return read_tensors(average if average.is_file() else folder / WEIGHTS)[0]
 
 
 def _read_description(folder: Path) -> Tree:
@@ -177,14 +198,19 @@ def published_notes(folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     with _opened(path) as file:
-        return file.metadata() or {}
+        return _notes(file)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file, and its notes."""
     with _opened(path) as file:
         names = list(file.keys())
-        return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+        return {name: file.get_tensor(name) for name in names}, _notes(file)
+
+
+def _notes(file: Any) -> dict[str, str]:
+    notes: dict[str, str] = json.loads((file.metadata() or {}).get("notes", "{}"))
+    return notes
 
 
 @contextmanager
@@ -208,4 +234,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
     """Write a safetensors file, whole or not at all."""
     with whole_file(path) as temporary:
         plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        save_file(plain, temporary, metadata=dict(notes))
+        # In one entry: the order of several is another each time, and equal weights should be
+        # equal files.
+        save_file(plain, temporary, metadata={"notes": json.dumps(notes, sort_keys=True)})

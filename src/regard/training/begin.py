@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import torch
 
 from regard.config import Tree, as_tree, differences
+from regard.data.store import Store
 from regard.errors import ConfigError
-from regard.models.folder import WEIGHTS, ModelFolder, put_weights, read_tensors
+from regard.models.folder import ModelFolder, Training, put_weights, shown_weights
 from regard.models.transformer import Transformer
-from regard.training.config import RunConfig
+from regard.training.config import RunConfig, origin_of
 
 
-def begun(config: RunConfig, folder: ModelFolder) -> Transformer:
-    """The model before its first update."""
+def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Transformer]:
+    """The description and the weights of the model before its first update."""
     torch.manual_seed(config.training.seed)
+    folder = ModelFolder.for_store(config.model, store)
+    if config.init_from is None:
+        return folder, folder.model()
+    origin = origin_of(config.init_from, config.out)
+    old = ModelFolder.read(origin)
+    _refuse_another_kind(origin, old, folder)
     model = folder.model()
-    if config.init_from is not None:
-        origin = Path(config.init_from)
-        _refuse_another_kind(origin, ModelFolder.read(origin), folder)
-        put_weights(model, read_tensors(origin / WEIGHTS)[0], origin / WEIGHTS)
-    return model
+    put_weights(model, shown_weights(origin), origin)
+    return _heir(folder, old), model
+
+
+def _heir(folder: ModelFolder, old: ModelFolder) -> ModelFolder:
+    """What the new data does not say of the model is as it was before."""
+    languages = {side: name or old.languages[side] for side, name in folder.languages.items()}
+    seen = Training(
+        longest_source=max(folder.seen.longest_source, old.seen.longest_source),
+        several_sentences=max(folder.seen.several_sentences, old.seen.several_sentences),
+    )
+    return dataclasses.replace(folder, languages=languages, seen=seen)
 
 
 def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> None:

@@ -24,11 +24,18 @@ from torch import Tensor, nn
 from regard.data.sampling import Position
 from regard.errors import ModelError, RunError
 from regard.files import whole_folder
-from regard.models.folder import WEIGHTS, put_weights, read_tensors, weights_of, write_tensors
+from regard.models.folder import (
+    AVERAGE,
+    WEIGHTS,
+    put_weights,
+    read_tensors,
+    weights_of,
+    write_tensors,
+)
 from regard.training.ema import MovingAverage
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
 
-AVERAGE, OPTIMIZER, PROGRESS = "average.safetensors", "optimizer.safetensors", "progress.json"
+OPTIMIZER, PROGRESS = "optimizer.safetensors", "progress.json"
 
 
 @dataclass(frozen=True)
@@ -124,15 +131,14 @@ def last_of(run: Path, count: int) -> list[Path]:
 
 def best_of(run: Path, count: int) -> list[Path]:
     """Up to `count` checkpoints on schedule that validated best, the best first."""
-    figures = {path: read_progress(path).figure for path in last_of(run, sys.maxsize)}
+    return best_first(last_of(run, sys.maxsize))[:count]
+
+
+def best_first(paths: Sequence[Path]) -> list[Path]:
+    """The validated ones of these checkpoints, the best first."""
+    figures = {path: read_progress(path).figure for path in paths}
     known = {path: figure for path, figure in figures.items() if figure is not None}
-    return sorted(known, key=lambda path: known[path])[:count]
-
-
-def shown_weights(path: Path) -> dict[str, Tensor]:
-    """What a checkpoint has to show: the moving average if it has one, else the weights."""
-    average = path / AVERAGE
-    return read_tensors(average if average.is_file() else path / WEIGHTS)[0]
+    return sorted(known, key=lambda path: known[path])
 
 
 def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
-from regard.training.presets import PRESETS
+from regard.training.presets import FINE_TUNING, PRESETS
 
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
@@ -64,7 +64,9 @@ class TrainingConfig(Settings):
         int, Doc("validate and publish the mean of so many last checkpoints"), Ge(1)
     ] = 1
     average_best: Annotated[
-        int, Doc("publish the mean of so many checkpoints that validate best"), Ge(1)
+        int,
+        Doc("publish the mean of so many checkpoints that validate best, each by itself"),
+        Ge(1),
     ] = 1
     validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
     best_by: Annotated[Literal["loss", "bleu"], Doc("which validation figure is to improve")] = (
@@ -101,24 +103,40 @@ class RunConfig(Settings):
     model: TransformerConfig = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
+    def problems(self) -> Iterator[str]:
+        """What does not go together."""
+        model = as_tree(self.model)
+        if self.training.r_drop and not any(model[name] for name in model if "dropout" in name):
+            yield (
+                "training.r_drop compares two passes with unlike dropout, and no dropout of the "
+                "model is above 0; set model.dropout, or training.r_drop=0"
+            )
+
 
 def run_config(
     recipe: Path | None, *, preset: str | None, changes: Tree, assignments: Sequence[str]
 ) -> RunConfig:
     """Settings from a preset, overlaid by a recipe, by options and by --set, in this order.
 
-    Below them all lies the model to begin with, if one is named.
+    A run that begins with a model has that model's form, and a rate that does not spoil it.
     """
     tree = read_toml(recipe) if recipe else {}
     name = preset or tree.pop("preset", None)
     tree.pop("preset", None)
     if name is not None and name not in PRESETS:
         raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
-    tree = merged(PRESETS[name] if name else {}, tree)
     tree = override(merged(tree, changes), assignments)
-    origin = tree.get("init_from")
-    if isinstance(origin, str) and origin != "none":
-        tree = merged({"model": as_tree(ModelFolder.read(Path(origin)).config)}, tree)
     if "out" not in tree:
         raise ConfigError("Nothing says where the run goes. Use --out, or `out` in the recipe.")
-    return build(RunConfig, tree)
+    base: Tree = PRESETS[name] if name else {}
+    init_from = tree.get("init_from")
+    if isinstance(init_from, str) and init_from != "none":
+        old = ModelFolder.read(origin_of(init_from, str(tree["out"])))
+        base = merged(merged({"model": as_tree(old.config)}, base), FINE_TUNING)
+    return build(RunConfig, merged(base, tree))
+
+
+def origin_of(init_from: str, out: str) -> Path:
+    """The model that a run begins with; once it is under way, its own folder will do."""
+    origin, own = Path(init_from), Path(out)
+    return own if not origin.exists() and any(own.glob("checkpoints/*")) else origin

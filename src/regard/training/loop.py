@@ -23,7 +23,7 @@ from regard.data.ragged import Batch
 from regard.data.sampling import Position
 from regard.data.store import Store
 from regard.errors import DivergedError, StoppedError
-from regard.models.folder import WEIGHTS, ModelFolder, put_weights
+from regard.models.folder import WEIGHTS, put_weights
 from regard.models.transformer import Transformer
 from regard.training import checkpoint
 from regard.training.begin import begun
@@ -81,8 +81,8 @@ class Trainer:
         self._store = store
         self._out = Path(config.out)
         self._watcher = watcher
-        self._folder = ModelFolder.for_store(config.model, store)
-        self._model = begun(config, self._folder).to(device)
+        self._folder, model = begun(config, store)
+        self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
@@ -118,7 +118,8 @@ class Trainer:
         saved = checkpoint.folders(self._out)
         if not saved:
             return Progress()
-        return checkpoint.restore(saved[-1], self._model, self._optimizer, self._average)
+        progress = checkpoint.restore(saved[-1], self._model, self._optimizer, self._average)
+        return dataclasses.replace(progress, stopped_early=self._is_patient_no_more(progress))
 
     def _is_finished(self, progress: Progress) -> bool:
         return progress.stopped_early or progress.step >= self._config.max_steps
@@ -205,11 +206,11 @@ class Trainer:
             return progress
         if progress.best is None or figure < progress.best:
             return dataclasses.replace(progress, best=figure, waited=0)
-        waited = progress.waited + 1
-        patience = self._config.patience
-        return dataclasses.replace(
-            progress, waited=waited, stopped_early=bool(patience) and waited >= patience
-        )
+        waited = dataclasses.replace(progress, waited=progress.waited + 1)
+        return dataclasses.replace(waited, stopped_early=self._is_patient_no_more(waited))
+
+    def _is_patient_no_more(self, progress: Progress) -> bool:
+        return 0 < self._config.patience <= progress.waited
 
     def _save(self, progress: Progress, meter: Meter) -> None:
         self._refuse_divergence(progress, meter)

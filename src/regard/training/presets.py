@@ -44,3 +44,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "training": {"max_steps": 300_000, "warmup_steps": 4000},
     },
 }
+
+# What suits a model that knows something already.
+FINE_TUNING: dict[str, Any] = {
+    "training": {
+        "learning_rate": 2e-4,
+        "warmup_steps": 200,
+        "max_steps": 2000,
+        "checkpoint_every": 200,
+    }
+}

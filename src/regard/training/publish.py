@@ -14,7 +14,14 @@ from pathlib import Path
 
 from regard.data.store import Store
 from regard.errors import ConfigError
-from regard.models.folder import WEIGHTS, published_notes, put_weights, weights_of, write_tensors
+from regard.models.folder import (
+    WEIGHTS,
+    published_notes,
+    put_weights,
+    shown_weights,
+    weights_of,
+    write_tensors,
+)
 from regard.models.transformer import Transformer
 from regard.training import checkpoint
 from regard.training.config import RunConfig
@@ -97,7 +104,7 @@ class Publisher:
             return model
         own = {name: tensor.cpu() for name, tensor in weights_of(model).items()}
         mean = copy.deepcopy(model)
-        weights = [*map(checkpoint.shown_weights, others), own]
+        weights = [*map(shown_weights, others), own]
         put_weights(mean, checkpoint.average(weights), self._out)
         return mean
 

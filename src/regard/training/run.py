@@ -22,8 +22,13 @@ from regard.models.folder import published_notes
 from regard.training.config import RunConfig
 
 RUN = "run.json"
-# What may differ when a run goes on: how long, how often, and where things lie.
-_FREE = (("out",), ("data", "folder"), ("training", "max_steps"), ("training", "checkpoint_every"))
+# What may differ when a run goes on: how long, what is told and kept, and where things lie.
+_FREE = (
+    *(("out",), ("init_from",), ("data", "folder")),
+    *(("training", "max_steps"), ("training", "patience")),
+    *(("training", "checkpoint_every"), ("training", "keep_checkpoints")),
+    *(("training", "log_every"), ("training", "tensorboard")),
+)
 
 
 @contextmanager
