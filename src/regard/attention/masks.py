@@ -15,3 +15,11 @@ def padding(lengths: Tensor, longest: int) -> Tensor:
     """Each sentence sees its own tokens and no padding. lengths (B,) -> (B, 1, 1, S)"""
     places = torch.arange(longest, device=lengths.device)
     return (places < lengths[:, None])[:, None, None, :]
+
+
+def blotted(x: Tensor, mask: Tensor) -> Tensor:
+    """Keys or values with zeros where no query may look, since zero times NaN would be NaN.
+
+    x (..., S, d), mask (..., T, S) -> (..., S, d)
+    """
+    return x.masked_fill(~mask.any(-2).unsqueeze(-1), 0.0)
