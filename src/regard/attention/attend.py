@@ -33,9 +33,10 @@ def attend(
     """What each query gathers from the values; zeros where it may look nowhere.
 
     query (..., T, d), key (..., S, d), value (..., S, e), mask and bias (..., T, S) -> (..., T, e)
-    The bias is added to the scores. PyTorch's fused kernel is taken where it computes the same.
-    What no query may see may hold anything, NaN too; `finite` promises that it holds numbers, as
-    padding with zeros does, and saves the copies that blot it out.
+    The bias is added to the scores; it is finite wherever the mask lets a query look. What no query
+    may see may hold anything, NaN too; `finite` promises that it holds numbers, as padding with
+    zeros does, and saves the copies that blot it out. PyTorch's fused kernel is taken where it
+    computes the same.
     """
     if score is not scaled_dot or select is not soft:
         found, _ = attend_with_weights(
