@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.testing import assert_close
 
-from regard.attention import attend, causal, padding, sinusoids
-from regard.attention.attend import attention_weights
+from regard.attention import attend, causal, padding, scaled_dot, sinusoids
+from regard.attention.attend import attend_with_weights, attention_weights
 
 
 def test_attention_is_the_weighted_sum_of_the_definition() -> None:
@@ -19,20 +22,78 @@ def test_attention_is_the_weighted_sum_of_the_definition() -> None:
         scores = [float(query[t] @ key[n]) / math.sqrt(6) for n in range(5)]
         total = sum(math.exp(score) for score in scores)
         expected = sum(math.exp(s) / total * value[n] for n, s in enumerate(scores))
-        torch.testing.assert_close(found[t], expected, atol=1e-5, rtol=0)
+        assert_close(found[t], expected, atol=1e-5, rtol=0)
 
 
 def test_a_score_of_ones_own_takes_the_plain_way() -> None:
     query, key, value = torch.randn(3, 1, 4, 6).unbind(0)
     halved = attend(query, key, value, score=lambda q, k: q @ k.transpose(-2, -1) / 6**0.5)
-    torch.testing.assert_close(halved, attend(query, key, value), atol=1e-5, rtol=0)
+    assert_close(halved, attend(query, key, value), atol=1e-5, rtol=0)
 
 
 def test_a_masked_key_has_weight_zero() -> None:
     mask = padding(torch.tensor([2, 5]), 5)
     weights = attention_weights(torch.randn(2, 3, 4, 8), torch.randn(2, 3, 5, 8), mask=mask)
     assert weights[0, :, :, 2:].abs().max() == 0
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 4))
+    assert_close(weights.sum(-1), torch.ones(2, 3, 4))
+
+
+def plain(query: Tensor, key: Tensor) -> Tensor:
+    """The usual score under another name, for which there is no fused kernel."""
+    return scaled_dot(query, key)
+
+
+def gathered(tensors: list[Tensor], **arguments: Any) -> list[Tensor]:
+    """What is gathered, and the gradients of a loss on it."""
+    tensors = [x.clone().requires_grad_() for x in tensors]
+    found = attend(*tensors, **arguments)
+    return [found, *torch.autograd.grad(found.square().sum(), tensors)]
+
+
+def test_a_bias_is_added_to_the_scores() -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 3, 5, 8).double().unbind(0)
+    bias = torch.randn(3, 5, 5).double()
+    expected = ((query @ key.mT) / 8**0.5 + bias).softmax(-1)
+    assert_close(attention_weights(query, key, bias=bias), expected)
+    found, weights = attend_with_weights(query, key, value, bias=bias)
+    assert_close((found, weights), (expected @ value, expected))
+    assert_close(attend(query, key, value, bias=bias), found)
+    assert_close(attend(query, key, value, bias=bias, score=plain), found)
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("length", [3, 70])  # the kernel works in blocks
+def test_who_may_look_nowhere_gathers_zeros(biased: bool, length: int) -> None:
+    torch.manual_seed(0)
+    tensors = [*torch.randn(3, 2, 1, length, 8).double().unbind(0)]
+    mask = torch.rand(2, 1, length, length) > 0.5
+    mask[0, :, 1] = False
+    mask[1] = False
+    bias = torch.randn(length, length).double() if biased else None
+    fused = gathered(tensors, mask=mask, bias=bias)
+    assert_close(fused, gathered(tensors, mask=mask, bias=bias, score=plain))
+    assert (fused[0][0, :, 1] == 0).all()
+    assert (fused[0][1] == 0).all()
+    assert all(part.isfinite().all() for part in fused)
+
+
+@pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("biased", [True, False])
+def test_what_nobody_may_see_may_hold_anything(junk: float, biased: bool) -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 1, 5, 8).double().unbind(0)
+    mask = padding(torch.tensor([2, 5]), 5) & causal(5, 5)
+    mask[1, :, :, 3] = False
+    bias = torch.randn(5, 5).double() if biased else None
+    expected = gathered([query, key, value], mask=mask, bias=bias)
+    for x in (key, value):
+        x[0, :, 2:], x[1, :, 3] = junk, junk
+    for score in (scaled_dot, plain):
+        found = gathered([query, key, value], mask=mask, bias=bias, score=score)
+        assert_close(found, expected)
+    weights = attention_weights(query, key, mask=mask, bias=bias)
+    assert (weights[0, :, :, 2:] == 0).all()
 
 
 def test_causal_sees_itself_and_the_past() -> None:

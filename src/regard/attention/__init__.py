@@ -1,6 +1,7 @@
 """Attention, usable alone: scores, selection, masks, `attend`, positions, heads, caches."""
 
 from regard.attention.attend import attend, attention_weights
+from regard.attention.drop_in import MultiheadAttention
 from regard.attention.masks import causal, padding, permutation, prefix, segments, window
 from regard.attention.positions import rotate, sinusoids
 from regard.attention.relative import RelativeScore
@@ -12,6 +13,7 @@ __all__ = [
     "Additive",
     "Bilinear",
     "Gate",
+    "MultiheadAttention",
     "ProjectedDot",
     "RelativeScore",
     "attend",

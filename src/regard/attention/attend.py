@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.masks import blotted, padding
 from regard.attention.masks import causal as causal_mask
-from regard.attention.masks import padding
 from regard.attention.scores import Score, scaled_dot
 from regard.attention.select import Select, soft
 from regard.data.ragged import Lengths
@@ -25,19 +25,52 @@ def attend(
     value: Tensor,
     *,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     score: Score = scaled_dot,
     select: Select = soft,
     dropout: float = 0.0,
+    finite: bool = False,
 ) -> Tensor:
-    """What each query gathers from the values.
+    """What each query gathers from the values; zeros where it may look nowhere.
 
-    query (..., T, d), key (..., S, d), value (..., S, e), mask (..., T, S) -> (..., T, e)
-    PyTorch's fused kernel is taken where it computes the same.
+    query (..., T, d), key (..., S, d), value (..., S, e), mask and bias (..., T, S) -> (..., T, e)
+    The bias is added to the scores; it is finite wherever the mask lets a query look. What no query
+    may see may hold anything, NaN too; `finite` promises that it holds numbers, as padding with
+    zeros does, and saves the copies that blot it out. PyTorch's fused kernel is taken where it
+    computes the same.
     """
-    if score is scaled_dot and select is soft:
-        return _fused(query, key, value, mask, dropout)
-    weights = attention_weights(query, key, mask=mask, score=score, select=select)
-    return F.dropout(weights, dropout, training=dropout > 0) @ value
+    if score is not scaled_dot or select is not soft:
+        found, _ = attend_with_weights(
+            query,
+            key,
+            value,
+            mask=mask,
+            bias=bias,
+            score=score,
+            select=select,
+            dropout=dropout,
+        )
+        return found
+    if mask is not None and not finite:
+        key, value = blotted(key, mask), blotted(value, mask)
+    return _fused(query, key, value, mask, bias, dropout)
+
+
+def attend_with_weights(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    score: Score = scaled_dot,
+    select: Select = soft,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """`attend` by its definition: what is gathered (..., T, e), by which weights (..., T, S)."""
+    weights = attention_weights(query, key, mask=mask, bias=bias, score=score, select=select)
+    weights = F.dropout(weights, dropout, training=dropout > 0)
+    return weights @ (value if mask is None else blotted(value, mask)), weights
 
 
 def attention_weights(
@@ -45,19 +78,28 @@ def attention_weights(
     key: Tensor,
     *,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     score: Score = scaled_dot,
     select: Select = soft,
 ) -> Tensor:
     """How much each query looks at each key; every row sums to 1, or to 0 where it may not look.
 
-    query (..., T, d), key (..., S, d), mask (..., T, S) -> (..., T, S)
+    query (..., T, d), key (..., S, d), mask and bias (..., T, S) -> (..., T, S)
     """
-    return select(score(query, key), mask)
+    scores = score(query, key if mask is None else blotted(key, mask))
+    return select(scores if bias is None else scores + bias, mask)
 
 
 def _fused(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    dropout: float,
 ) -> Tensor:
+    if bias is not None:  # the kernel takes one of both
+        mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
 
@@ -115,7 +157,8 @@ def _padded(
         for row, lengths in ((query, queries), (key, keys), (value, keys))
     ]
     mask = ragged_mask(queries, keys, causal=causal)
-    return queries.unpad(attend(*padded, mask=mask, dropout=dropout).transpose(1, 2))
+    found = attend(*padded, mask=mask, dropout=dropout, finite=True)
+    return queries.unpad(found.transpose(1, 2))
 
 
 def _flash(

@@ -49,3 +49,11 @@ def window(queries: int, keys: int, width: int, device: torch.device | None = No
     """A position sees those at most `width` away; the last query stands at the last key. (T, S)"""
     places = torch.arange(queries, device=device)[:, None] + keys - queries
     return (places - torch.arange(keys, device=device)).abs() <= width
+
+
+def blotted(x: Tensor, mask: Tensor) -> Tensor:
+    """Keys or values with zeros where no query may look, since zero times NaN would be NaN.
+
+    x (..., S, d), mask (..., T, S) -> (..., S, d)
+    """
+    return x.masked_fill(~mask.any(-2).unsqueeze(-1), 0.0)

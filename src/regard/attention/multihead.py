@@ -100,7 +100,7 @@ class CrossAttention(nn.Module):
     def step(self, x: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
         """One new token a row: x (B, D), mask (B, 1, 1, S) -> (B, D)"""
         query = self._queries(x).unsqueeze(2)  # (B, H, 1, d)
-        y = attend(query, memory.keys, memory.values, mask=mask).squeeze(2)
+        y = attend(query, memory.keys, memory.values, mask=mask, finite=True).squeeze(2)
         return self.combine(y.flatten(-2))
 
     def _queries(self, x: Tensor) -> Tensor:
