@@ -89,7 +89,7 @@ def compare(
     torch.manual_seed(0)
     query, key, value = parts = list(views(queries, keys, heads, width, same=causal))
     gradient = torch.randn(queries.total, heads, width, device="cuda", dtype=torch.bfloat16)
-    exact = _padded(query.float(), key.float(), value.float(), queries, keys, causal, 0.0).detach()
+    exact = _padded(query.float(), key.float(), value.float(), queries, keys, causal).detach()
     steps: dict[tuple[str, str], Step] = {}
     errors = {}
     for name, form in forms.items():

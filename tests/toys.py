@@ -35,6 +35,17 @@ FORMS: dict[str, dict[str, Any]] = {
     "batch norm": {"norm": "batch"},
     "gated": {"feedforward": "gated", "activation": "silu"},
     "convolutions": {"feedforward": "convolution"},
+    "rotary": {"positions": "rotary"},
+    "relative": {"positions": "relative"},
+    "no positions": {"positions": "none"},
+    "dot": {"attention": {"score": "dot"}},
+    "additive": {"attention": {"score": "additive"}},
+    "bilinear": {"attention": {"score": "bilinear"}},
+    "scaled bilinear": {"attention": {"score": "scaled_bilinear"}, "key_width": 5},
+    "projected dot": {"attention": {"score": "projected_dot"}},
+    "hard": {"attention": {"select": "hard"}},
+    "sampled": {"attention": {"select": "sampled"}},
+    "REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
     "three tables": {"tied_embeddings": "none", "output_bias": True},
 }
 

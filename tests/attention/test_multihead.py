@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.attention.config import AttentionShape
 from regard.attention.multihead import CrossAttention, SelfAttention
 from regard.data.ragged import Lengths
 from regard.models.transformer import Transformer
@@ -27,7 +28,7 @@ def by_definition(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 @pytest.mark.parametrize("key_width", [1, 3, 8, 20])
 def test_each_head_is_attention_by_the_definition(key_width: int) -> None:
     torch.manual_seed(0)
-    module, keys = SelfAttention(WIDTH, HEADS, 0.0, key_width), HEADS * key_width
+    module, keys = SelfAttention(AttentionShape(WIDTH, HEADS, key_width)), HEADS * key_width
     x = torch.randn(5, WIDTH)
     expected = by_definition(*module.project(x).split([keys, keys, WIDTH], dim=1))
     found = module(x, Lengths.of([5]), causal=False)
@@ -37,7 +38,7 @@ def test_each_head_is_attention_by_the_definition(key_width: int) -> None:
 @pytest.mark.parametrize("key_width", [1, 3, 8, 20])
 def test_so_is_attention_to_another_sentence(key_width: int) -> None:
     torch.manual_seed(0)
-    module, keys = CrossAttention(WIDTH, HEADS, 0.0, key_width), HEADS * key_width
+    module, keys = CrossAttention(AttentionShape(WIDTH, HEADS, key_width)), HEADS * key_width
     x, memory = torch.randn(5, WIDTH), torch.randn(7, WIDTH)
     expected = by_definition(module.query(x), *module.memory(memory).split([keys, WIDTH], dim=1))
     found = module(x, Lengths.of([5]), memory, Lengths.of([7]))

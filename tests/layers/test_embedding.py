@@ -25,6 +25,7 @@ def embedding(**dropouts: float) -> Embedding:
 def test_of_a_dropped_word_the_position_is_left(share: float) -> None:
     module = embedding(word_dropout=share).train()
     found = module(TOKENS, POSITIONS, 12)
+    assert module.positions is not None
     places = module.positions(POSITIONS, 12)
     dropped = (found == places).all(1)
     whole = (found == module.table(TOKENS) * 4.0 + places).all(1)
@@ -37,6 +38,7 @@ def test_of_a_dropped_word_the_position_is_left(share: float) -> None:
 
 def test_a_dropped_word_is_not_learned_from() -> None:
     module = embedding(word_dropout=0.5).train()
+    assert module.positions is not None
     found = module(torch.arange(50), POSITIONS[:50], 12)
     dropped = (found == module.positions(POSITIONS[:50], 12)).all(1)
     found.sum().backward()

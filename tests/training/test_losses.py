@@ -13,7 +13,13 @@ from torch import Tensor
 from regard.models.protocol import Predictions
 from regard.models.transformer import Transformer
 from regard.training.config import TrainingConfig
-from regard.training.losses import divergence, r_drop, smoothed_cross_entropy
+from regard.training.losses import (
+    divergence,
+    r_drop,
+    sentence_rewards,
+    smoothed_cross_entropy,
+    with_choices,
+)
 from regard.training.optimizer import make_optimizer
 from regard.training.step import update
 from toys import pairs, small_model
@@ -98,3 +104,28 @@ def test_disagreement_is_punished_by_its_weight() -> None:
     assert none[1] == some[1] == more[1]
     assert some[0] > none[0] + 1
     assert more[0] - some[0] == pytest.approx(some[0] - none[0], rel=1e-3)
+
+
+def test_drawn_choices_are_judged_by_their_sentences() -> None:
+    model = small_model(0, attention={"select": "sampled", "estimator": "reinforce"}).train()
+    torch.manual_seed(3)
+    predictions = model(pairs(5))
+    assert predictions.choices is not None
+    assert predictions.choices.shape == (5,)
+    assert (predictions.choices < 0).all()
+    rewards = sentence_rewards(predictions)
+    plain = smoothed_cross_entropy(predictions, 0.1)
+    found = with_choices(plain, predictions)
+    expected = -sum(
+        float(predictions.choices[b] * (rewards[b] - (rewards.sum() - rewards[b]) / 4))
+        for b in range(5)
+    )
+    assert float(found.total - plain.total) == pytest.approx(expected, rel=1e-4)
+    assert float(rewards.sum()) == pytest.approx(-float(plain.nll), rel=1e-5)
+    assert model.eval()(pairs(5)).choices is None
+
+
+def test_soft_attention_draws_nothing() -> None:
+    predictions = small_model(0).train()(pairs(3))
+    loss = smoothed_cross_entropy(predictions, 0.1)
+    assert with_choices(loss, predictions) is loss

@@ -111,6 +111,8 @@ def attend_ragged(
     keys: Lengths,
     *,
     causal: bool = False,
+    score: Score = scaled_dot,
+    select: Select = soft,
     dropout: float = 0.0,
 ) -> Tensor:
     """`attend` within each sentence of a flat batch.
@@ -118,7 +120,8 @@ def attend_ragged(
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
     A GPU in half precision has faster ways than `_padded`; each computes the same.
     """
-    if query.is_cuda and query.dtype in (torch.float16, torch.bfloat16):
+    half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+    if half and score is scaled_dot and select is soft:
         if has_triton():
             from regard.attention import kernels
 
@@ -128,7 +131,7 @@ def attend_ragged(
                 )
         if dropout == 0.0 and query.shape[-1] == value.shape[-1]:
             return _flash(query, key, value, queries, keys, causal)
-    return _padded(query, key, value, queries, keys, causal, dropout)
+    return _padded(query, key, value, queries, keys, causal, score, select, dropout)
 
 
 def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | None:
@@ -149,7 +152,9 @@ def _padded(
     queries: Lengths,
     keys: Lengths,
     causal: bool,
-    dropout: float,
+    score: Score = scaled_dot,
+    select: Select = soft,
+    dropout: float = 0.0,
 ) -> Tensor:
     """What all ways compute: rectangles, for the length of this call."""
     padded = [
@@ -157,7 +162,10 @@ def _padded(
         for row, lengths in ((query, queries), (key, keys), (value, keys))
     ]
     mask = ragged_mask(queries, keys, causal=causal)
-    found = attend(*padded, mask=mask, dropout=dropout, finite=True)
+    if select is not soft:  # whoever notes what was selected must not note padding
+        real = queries.mask[:, None, :, None]
+        mask = real if mask is None else mask & real
+    found = attend(*padded, mask=mask, score=score, select=select, dropout=dropout, finite=True)
     return queries.unpad(found.transpose(1, 2))
 
 

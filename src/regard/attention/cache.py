@@ -15,6 +15,11 @@ class KeyValues:
     keys: Tensor
     values: Tensor
 
+    @property
+    def length(self) -> int:
+        """How many columns there are."""
+        return self.keys.shape[2]
+
     def extended(self, key: Tensor, value: Tensor) -> KeyValues:
         """With one column more; key and value (B, H, 1, d)."""
         return KeyValues(torch.cat([self.keys, key], 2), torch.cat([self.values, value], 2))

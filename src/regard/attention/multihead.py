@@ -13,68 +13,90 @@ from torch import Tensor, nn
 
 from regard.attention.attend import attend, attend_ragged, attention_weights, ragged_mask
 from regard.attention.cache import KeyValues
+from regard.attention.config import AttentionShape
+from regard.attention.positions import rotate
+from regard.attention.scores import Score
+from regard.attention.select import Select
 from regard.data.ragged import Lengths
 
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """Hand one to a model's forward pass to see where it looks: a (B, H, T, S) for each layer."""
+    """Hand one to a model's forward pass to see where it looks: a (B, H, T, S) for each layer.
+
+    Of drawn selections it also notes how likely each was: `choices`, (B, H, T) for each layer.
+    """
 
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
     cross: list[Tensor] = field(default_factory=list)
+    choices: list[Tensor] = field(default_factory=list)
+    with_weights: bool = True
 
 
 class SelfAttention(nn.Module):
     """Each token looks at the tokens of its own sentence."""
 
-    def __init__(
-        self, width: int, heads: int, dropout: float, key_width: int | None = None
-    ) -> None:
+    def __init__(self, shape: AttentionShape) -> None:
         super().__init__()
-        self.heads = heads
-        self.dropout = dropout
-        keys = heads * key_width if key_width else width
-        self.sizes = [keys, keys, width]  # queries, keys and values in one product
-        self.project = nn.Linear(width, sum(self.sizes))
-        self.combine = nn.Linear(width, width)
+        self.shape = shape
+        keys = shape.heads * shape.head_width
+        self.sizes = [keys, keys, shape.width]  # queries, keys and values in one product
+        self.project = nn.Linear(shape.width, sum(self.sizes))
+        self.combine = nn.Linear(shape.width, shape.width)
+        self.score = shape.score_within()
 
     def forward(
-        self, x: Tensor, lengths: Lengths, *, causal: bool, record: list[Tensor] | None = None
+        self, x: Tensor, lengths: Lengths, *, causal: bool, record: AttentionRecord | None = None
     ) -> Tensor:
         """X (N, D) -> (N, D)"""
-        query, key, value = _heads(self.project(x), self.sizes, self.heads)
-        if record is not None:
-            record.append(_weights(query, key, lengths, lengths, causal=causal))
-        dropout = self.dropout if self.training else 0.0
-        y = attend_ragged(query, key, value, lengths, lengths, causal=causal, dropout=dropout)
-        return self._combined(y)
+        query, key, value = self._parts(x, lengths.positions)
+        select = _selection(self, record)
+        if record is not None and record.with_weights:
+            seen = record.decoder if causal else record.encoder
+            seen.append(_weights(query, key, lengths, lengths, causal, self.score, select))
+        y = attend_ragged(
+            query,
+            key,
+            value,
+            lengths,
+            lengths,
+            causal=causal,
+            score=self.score,
+            select=select,
+            dropout=self.shape.dropout if self.training else 0.0,
+        )
+        return self.combine(y.flatten(-2))
 
     def step(self, x: Tensor, past: KeyValues | None) -> tuple[Tensor, KeyValues]:
         """One new token a row: x (B, D), with what came before it -> (B, D) and the longer past."""
-        parts = _heads(self.project(x), self.sizes, self.heads)
-        query, key, value = (part.unsqueeze(2) for part in parts)  # (B, H, 1, d) each
+        place = torch.full((1,), 0 if past is None else past.length, device=x.device)
+        query, key, value = (part.unsqueeze(2) for part in self._parts(x, place))  # (B, H, 1, d)
         past = KeyValues(key, value) if past is None else past.extended(key, value)
-        return self._combined(attend(query, past.keys, past.values).squeeze(2)), past
+        select = _selection(self)
+        y = attend(query, past.keys, past.values, score=self.score, select=select)
+        return self.combine(y.squeeze(2).flatten(-2)), past
 
-    def _combined(self, y: Tensor) -> Tensor:
-        return self.combine(y.flatten(-2))
+    def _parts(self, x: Tensor, places: Tensor) -> list[Tensor]:
+        """Queries, keys and values, turned by their places if these are rotary. (N, H, d) each"""
+        query, key, value = _heads(self.project(x), self.sizes, self.shape.heads)
+        if self.shape.positions == "rotary":
+            query, key = rotate(query, places), rotate(key, places)
+        return [query, key, value]
 
 
 class CrossAttention(nn.Module):
     """Each token looks at the tokens of another sequence: the encoder's output, the memory."""
 
-    def __init__(
-        self, width: int, heads: int, dropout: float, key_width: int | None = None
-    ) -> None:
+    def __init__(self, shape: AttentionShape) -> None:
         super().__init__()
-        self.heads = heads
-        self.dropout = dropout
-        keys = heads * key_width if key_width else width
-        self.sizes = [keys, width]  # keys and values in one product
-        self.query = nn.Linear(width, keys)
-        self.memory = nn.Linear(width, sum(self.sizes))
-        self.combine = nn.Linear(width, width)
+        self.shape = shape
+        keys = shape.heads * shape.head_width
+        self.sizes = [keys, shape.width]  # keys and values in one product
+        self.query = nn.Linear(shape.width, keys)
+        self.memory = nn.Linear(shape.width, sum(self.sizes))
+        self.combine = nn.Linear(shape.width, shape.width)
+        self.score = shape.score()
 
     def forward(
         self,
@@ -82,14 +104,24 @@ class CrossAttention(nn.Module):
         lengths: Lengths,
         memory: Tensor,
         memory_lengths: Lengths,
-        record: list[Tensor] | None = None,
+        record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D), memory (M, D) -> (N, D)"""
         query, (key, value) = self._queries(x), self._keys_values(memory)
-        if record is not None:
-            record.append(_weights(query, key, lengths, memory_lengths, causal=False))
-        dropout = self.dropout if self.training else 0.0
-        y = attend_ragged(query, key, value, lengths, memory_lengths, dropout=dropout)
+        select = _selection(self, record)
+        if record is not None and record.with_weights:
+            seen = _weights(query, key, lengths, memory_lengths, False, self.score, select)
+            record.cross.append(seen)
+        y = attend_ragged(
+            query,
+            key,
+            value,
+            lengths,
+            memory_lengths,
+            score=self.score,
+            select=select,
+            dropout=self.shape.dropout if self.training else 0.0,
+        )
         return self.combine(y.flatten(-2))
 
     def prepare(self, memory: Tensor, lengths: Lengths) -> KeyValues:
@@ -100,15 +132,23 @@ class CrossAttention(nn.Module):
     def step(self, x: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
         """One new token a row: x (B, D), mask (B, 1, 1, S) -> (B, D)"""
         query = self._queries(x).unsqueeze(2)  # (B, H, 1, d)
-        y = attend(query, memory.keys, memory.values, mask=mask, finite=True).squeeze(2)
-        return self.combine(y.flatten(-2))
+        y = attend(
+            query,
+            memory.keys,
+            memory.values,
+            mask=mask,
+            score=self.score,
+            select=_selection(self),
+            finite=True,
+        )
+        return self.combine(y.squeeze(2).flatten(-2))
 
     def _queries(self, x: Tensor) -> Tensor:
         queries: Tensor = self.query(x)
-        return queries.unflatten(-1, (self.heads, -1))  # (N, H, d)
+        return queries.unflatten(-1, (self.shape.heads, -1))  # (N, H, d)
 
     def _keys_values(self, memory: Tensor) -> list[Tensor]:
-        return _heads(self.memory(memory), self.sizes, self.heads)
+        return _heads(self.memory(memory), self.sizes, self.shape.heads)
 
 
 def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
@@ -116,11 +156,24 @@ def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
     return [part.unflatten(-1, (heads, -1)) for part in product.split(sizes, dim=-1)]
 
 
+def _selection(
+    module: SelfAttention | CrossAttention, record: AttentionRecord | None = None
+) -> Select:
+    choices = record.choices if record else None
+    return module.shape.select(training=module.training, choices=choices)
+
+
 @torch.no_grad()
 def _weights(
-    query: Tensor, key: Tensor, queries: Lengths, keys: Lengths, *, causal: bool
+    query: Tensor,
+    key: Tensor,
+    queries: Lengths,
+    keys: Lengths,
+    causal: bool,
+    score: Score,
+    select: Select,
 ) -> Tensor:
     """The weights of a flat batch for somebody to look at. (B, H, T, S)"""
     padded_query, padded_key = queries.pad(query).transpose(1, 2), keys.pad(key).transpose(1, 2)
     mask = ragged_mask(queries, keys, causal=causal)
-    return attention_weights(padded_query, padded_key, mask=mask)
+    return attention_weights(padded_query, padded_key, mask=mask, score=score, select=select)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.attention.config import AttentionShape
 from regard.attention.multihead import CrossAttention, SelfAttention
 from regard.layers.convolution import ConvolutionalFeedForward
 from regard.layers.feedforward import Activation, FeedForward, FeedForwardKind
@@ -18,11 +19,9 @@ class BlockShape:
     """What an encoder or decoder block is built from."""
 
     width: int
-    heads: int
-    key_width: int | None
+    attention: AttentionShape
     feedforward_width: int
     dropout: float
-    attention_dropout: float
     activation_dropout: float
     activation: Activation
     feedforward_kind: FeedForwardKind
@@ -32,11 +31,11 @@ class BlockShape:
 
     def self_attention(self) -> SelfAttention:
         """Attention of this shape within a sentence."""
-        return SelfAttention(self.width, self.heads, self.attention_dropout, self.key_width)
+        return SelfAttention(self.attention)
 
     def cross_attention(self) -> CrossAttention:
         """Attention of this shape to another sentence."""
-        return CrossAttention(self.width, self.heads, self.attention_dropout, self.key_width)
+        return CrossAttention(self.attention)
 
     def residual(self) -> Residual:
         """A residual connection of this shape."""

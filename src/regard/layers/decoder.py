@@ -49,12 +49,11 @@ class DecoderBlock(nn.Module):
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D), memory (M, D) -> (N, D)"""
-        own, other = (record.decoder, record.cross) if record else (None, None)
         y = self.attention_residual.before(x)
-        y = self.attention(y, lengths, causal=True, record=own)
+        y = self.attention(y, lengths, causal=True, record=record)
         x = self.attention_residual.after(x, y)
         y = self.cross_residual.before(x)
-        y = self.cross(y, lengths, memory, memory_lengths, record=other)
+        y = self.cross(y, lengths, memory, memory_lengths, record=record)
         x = self.cross_residual.after(x, y)
         y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y)

@@ -10,13 +10,15 @@ from torch import Tensor, nn
 class Embedding(nn.Module):
     """`dropout(E[token] * scale + position)`; the table may be shared with other modules.
 
+    Without positions, the order of words must be told elsewhere, or is not told at all.
+
     In training, `word_dropout` leaves only the position of some tokens: a word is missing there.
     """
 
     def __init__(
         self,
         table: nn.Embedding,
-        positions: nn.Module,
+        positions: nn.Module | None,
         *,
         scale: float,
         dropout: float,
@@ -34,7 +36,9 @@ class Embedding(nn.Module):
         words = self.table(tokens) * self.scale
         if self.training and self.word_dropout:
             words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
-        return self.dropout(words + self.positions(positions, longest))
+        if self.positions is not None:
+            words = words + self.positions(positions, longest)
+        return self.dropout(words)
 
 
 class Projection(nn.Module):

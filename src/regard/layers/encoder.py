@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
 
@@ -18,7 +19,7 @@ class EncoderBlock(nn.Module):
         self.feedforward = shape.feedforward(causal=False)
         self.feedforward_residual = shape.residual()
 
-    def forward(self, x: Tensor, lengths: Lengths, record: list[Tensor] | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""
         y = self.attention_residual.before(x)
         y = self.attention(y, lengths, causal=False, record=record)
@@ -35,7 +36,7 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(layers))
         self.norm = shape.last_norm()
 
-    def forward(self, x: Tensor, lengths: Lengths, record: list[Tensor] | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""
         for block in self.blocks:
             x = block(x, lengths, record)

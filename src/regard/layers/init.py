@@ -13,7 +13,8 @@ def initialize(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding | Projection):
             # A projection that shares its table with an embedding begins as that one would.
             nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from regard.data.ragged import Ragged
+from regard.data.ragged import Lengths, Ragged
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Predictions:
     hidden: Tensor  # (N, D)
     targets: Tensor  # (N,)
     project: Callable[[Tensor], Tensor]  # (n, D) -> (n, V)
-    terms: Mapping[str, Tensor] = field(default_factory=dict)  # further losses, by name
+    lengths: Lengths | None = None  # of the sentences among the N tokens
+    choices: Tensor | None = None  # (B,) log-probability of what hard attention drew
 
 
 class State(Protocol):

@@ -9,13 +9,14 @@ Defaults are the paper's base model. The last fields exist because implementatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention.config import AttentionConfig, AttentionShape, PositionName
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout, LearnedPositions, SinusoidalPositions
 from regard.config import Doc, Ge, Le, Settings
@@ -64,9 +65,13 @@ class TransformerConfig(Settings):
         NormKind, Doc("over each token (layer, rms), or over the tokens of a batch (batch)")
     ] = "layer"
     norm_order: Annotated[NormOrder, Doc("the norm after each sub-layer, or before it")] = "post"
-    positions: Annotated[Literal["sinusoidal", "learned"], Doc("how order is put in")] = (
-        "sinusoidal"
-    )
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    positions: Annotated[
+        PositionName,
+        Doc(
+            "added to embeddings (sinusoidal, learned), told in attention (rotary, relative), none"
+        ),
+    ] = "sinusoidal"
     max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
     tied_embeddings: Annotated[
         Literal["all", "decoder", "none"],
@@ -85,7 +90,14 @@ class TransformerConfig(Settings):
     ] = "start"
 
     def problems(self) -> Iterator[str]:
-        """Heads must share the width."""
+        """Heads must share the width; some positions ask something of attention."""
+        if self.positions == "rotary" and (self.key_width or self.width // self.heads) % 2:
+            yield "positions is rotary, which turns pairs of numbers; take an even key_width"
+        if self.positions == "relative" and self.attention.score != "scaled_dot":
+            yield (
+                "positions is relative, which is a score of its own; "
+                f"leave attention.score at scaled_dot, not {self.attention.score}"
+            )
         if self.width % self.heads:
             fitting = [h for h in range(1, min(self.width, 64) + 1) if self.width % h == 0]
             near = min(fitting, key=lambda h: abs(h - self.heads))
@@ -131,17 +143,21 @@ class Transformer(nn.Module):
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
         """Hidden states for every target token, each knowing the source and what came before."""
+        if record is None and self.training and self.config.attention.estimator == "reinforce":
+            record = AttentionRecord(with_weights=False)
         memory = self.encode(batch.source, record)
         inputs = batch.target.shifted_right(self._start)
         x = self.target_embedding(inputs.tokens, inputs.lengths.positions, inputs.lengths.longest)
         hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
-        return Predictions(hidden, batch.target.tokens, self.projection)
+        targets = batch.target
+        choices = sum_of_choices(record.choices) if record and record.choices else None
+        return Predictions(hidden, targets.tokens, self.projection, targets.lengths, choices)
 
     def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
         """The memory: a vector for each source token. (N, D)"""
         lengths = source.lengths
         x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
-        return self.encoder(x, lengths, record.encoder if record else None)
+        return self.encoder(x, lengths, record)
 
     def start(self, source: Ragged) -> TransformerState:
         """A state with one row for each source sentence."""
@@ -193,10 +209,10 @@ class Transformer(nn.Module):
 
     def _embedding(self, table: nn.Embedding) -> Embedding:
         config = self.config
-        positions: nn.Module
+        positions: nn.Module | None = None
         if config.positions == "learned":
             positions = LearnedPositions(config.width, config.max_positions)
-        else:
+        elif config.positions == "sinusoidal":
             positions = SinusoidalPositions(config.width, config.sinusoid_layout)
         dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         return Embedding(
@@ -212,11 +228,16 @@ def _shape(config: TransformerConfig) -> BlockShape:
     final_norm = config.norm_order == "pre" if config.final_norm is None else config.final_norm
     return BlockShape(
         width=config.width,
-        heads=config.heads,
-        key_width=config.key_width,
+        attention=AttentionShape(
+            width=config.width,
+            heads=config.heads,
+            key_width=config.key_width,
+            dropout=config.attention_dropout,
+            config=config.attention,
+            positions=config.positions,
+        ),
         feedforward_width=config.feedforward_width,
         dropout=config.dropout,
-        attention_dropout=config.attention_dropout,
         activation_dropout=config.activation_dropout,
         activation=config.activation,
         feedforward_kind=config.feedforward,
@@ -224,3 +245,8 @@ def _shape(config: TransformerConfig) -> BlockShape:
         norm_order=config.norm_order,
         final_norm=final_norm,
     )
+
+
+def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:
+    """How likely all choices of a sentence were together; (B, H, T) of each layer -> (B,)"""
+    return torch.stack([layer.flatten(1).sum(1) for layer in layers]).sum(0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from regard.attention.select import reinforce
 from regard.devices import has_triton
 from regard.models.protocol import Predictions
 
@@ -36,6 +38,24 @@ def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
     if _has_kernel(logits):
         return _fused(logits, predictions.targets, smoothing, weight)
     return plain_r_drop(logits.float(), predictions.targets, smoothing, weight)
+
+
+@torch.no_grad()
+def sentence_rewards(predictions: Predictions) -> Tensor:
+    """The log-probability of each sentence: what hard attention's choices are judged by. (B,)"""
+    assert predictions.lengths is not None
+    logits = predictions.project(predictions.hidden).float()
+    gains = logits.log_softmax(-1).gather(1, predictions.targets[:, None]).squeeze(1)
+    rewards = torch.zeros(len(predictions.lengths), device=gains.device)
+    return rewards.index_add_(0, predictions.lengths.sentence, gains)
+
+
+def with_choices(loss: Loss, predictions: Predictions) -> Loss:
+    """The loss, and REINFORCE for what was drawn on the way to it, if anything was."""
+    if predictions.choices is None:
+        return loss
+    term = reinforce(predictions.choices, sentence_rewards(predictions))
+    return Loss(loss.total + len(predictions.choices) * term, loss.nll)
 
 
 def plain_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Loss:

@@ -12,7 +12,7 @@ from regard.data.ragged import Batch
 from regard.devices import autocast
 from regard.models.transformer import Transformer
 from regard.training.config import TrainingConfig
-from regard.training.losses import Loss, r_drop, smoothed_cross_entropy
+from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,12 @@ def update(
 
 def _loss(model: Transformer, batch: Batch, config: TrainingConfig) -> Loss:
     if config.r_drop:
-        return r_drop(model(batch.twice()), config.label_smoothing, config.r_drop)
-    return smoothed_cross_entropy(model(batch), config.label_smoothing)
+        predictions = model(batch.twice())
+        loss = r_drop(predictions, config.label_smoothing, config.r_drop)
+    else:
+        predictions = model(batch)
+        loss = smoothed_cross_entropy(predictions, config.label_smoothing)
+    return with_choices(loss, predictions)
 
 
 def dropout_seed(seed: int, step: int, number: int) -> int:
