@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regard.decoding.translator import Translator
 
 # A small Transformer for short, regular sentences: what two cores learn in two minutes.
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "model": {
         "encoder_layers": 2,
         "decoder_layers": 2,
@@ -52,7 +52,7 @@ def demo(
     _prepare(corpus, data)
     say(f"2. Training on {len(corpus.train):,} pairs ...")
     settings = {"out": str(out), "data": {"folder": str(data / "prepared")}}
-    config = build(RunConfig, merged(_SETTINGS, settings))
+    config = build(RunConfig, merged(SETTINGS, settings))
     run_training(config, "cpu")
     say("3. Translating what it has never seen ...")
     translator = Translator.load(out, device="cpu")
