@@ -12,6 +12,7 @@ update. Results are kept one by one, so the same command goes on where it stoppe
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -122,7 +123,7 @@ def _milliseconds(rows: list[Row]) -> float:
     """The median over the rows, so that what else the machine did counts little."""
     updates = [
         1000 * (after["seconds"] - before["seconds"]) / (after["step"] - before["step"])
-        for before, after in zip(rows, rows[1:], strict=False)
+        for before, after in itertools.pairwise(rows)
     ]
     return statistics.median(updates)
 
