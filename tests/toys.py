@@ -38,6 +38,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "rotary": {"positions": "rotary"},
     "relative": {"positions": "relative"},
     "no positions": {"positions": "none"},
+    "T5's beginning": {"attention": {"score": "dot"}, "init": "t5"},
     "dot": {"attention": {"score": "dot"}},
     "additive": {"attention": {"score": "additive"}},
     "bilinear": {"attention": {"score": "bilinear"}},

@@ -46,6 +46,7 @@ def test_a_form_is_trained_stored_and_used(
     [
         ({"positions": "rotary", "key_width": 3}, "even key_width"),
         ({"positions": "relative", "attention": {"score": "dot"}}, "a score of its own"),
+        ({"init": "t5"}, "attention.score=dot"),
         ({"attention": {"estimator": "reinforce"}}, "needs select=sampled"),
         ({"attention": {"score": "scaled dot"}}, "must be dot | scaled_dot"),
     ],

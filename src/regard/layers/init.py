@@ -1,14 +1,23 @@
-"""How weights begin."""
+"""How weights begin, so that the variance of `q . k` is 1 and softmax is not saturated.
+
+paper   linear layers after Glorot; scores are divided by sqrt(d)
+t5      scores are left as they are, and queries begin smaller by sqrt(d) (Raffel et al., 2020)
+"""
 
 from __future__ import annotations
 
+from typing import Literal
+
+import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import CrossAttention, SelfAttention
 from regard.layers.embedding import Projection
 
+Initialization = Literal["paper", "t5"]
 
-def initialize(model: nn.Module) -> None:
+
+def initialize(model: nn.Module, kind: Initialization = "paper") -> None:
     """Linear layers after Glorot, biases zero, tables N(0, 1) once scaled by sqrt(width)."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -24,8 +33,19 @@ def initialize(model: nn.Module) -> None:
             _each(module.project.weight, module.sizes)
         elif isinstance(module, CrossAttention):
             _each(module.memory.weight, module.sizes)
+    if kind == "t5":
+        _shrink_queries(model)
 
 
 def _each(weight: Tensor, sizes: list[int]) -> None:
     for part in weight.split(sizes):
         nn.init.xavier_uniform_(part)
+
+
+@torch.no_grad()
+def _shrink_queries(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, SelfAttention):
+            module.project.weight[: module.sizes[0]] /= module.shape.head_width**0.5
+        elif isinstance(module, CrossAttention):
+            module.query.weight /= module.shape.head_width**0.5

@@ -27,7 +27,7 @@ from regard.layers.decoder import BlockCache, Decoder
 from regard.layers.embedding import Embedding, Projection
 from regard.layers.encoder import Encoder
 from regard.layers.feedforward import Activation, FeedForwardKind
-from regard.layers.init import initialize
+from regard.layers.init import Initialization, initialize
 from regard.layers.norm import NormKind
 from regard.layers.residual import NormOrder
 from regard.models.protocol import Predictions, Vocabulary
@@ -73,6 +73,9 @@ class TransformerConfig(Settings):
         ),
     ] = "sinusoidal"
     max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
+    init: Annotated[
+        Initialization, Doc("scores divided by sqrt(d), or unscaled with smaller queries (t5)")
+    ] = "paper"
     tied_embeddings: Annotated[
         Literal["all", "decoder", "none"],
         Doc("one table for source, target and output; for target and output; or three tables"),
@@ -93,6 +96,11 @@ class TransformerConfig(Settings):
         """Heads must share the width; some positions ask something of attention."""
         if self.positions == "rotary" and (self.key_width or self.width // self.heads) % 2:
             yield "positions is rotary, which turns pairs of numbers; take an even key_width"
+        if self.init == "t5" and self.attention.score != "dot":
+            yield (
+                "init is t5, whose small queries want scores that are not scaled down again; "
+                f"set attention.score=dot, not {self.attention.score}"
+            )
         if self.positions == "relative" and self.attention.score != "scaled_dot":
             yield (
                 "positions is relative, which is a score of its own; "
@@ -139,7 +147,7 @@ class Transformer(nn.Module):
         self.encoder = Encoder(config.encoder_layers, _shape(config))
         self.decoder = Decoder(config.decoder_layers, _shape(config))
         self.projection = Projection(self._output_weight(), bias=config.output_bias)
-        initialize(self)
+        initialize(self, config.init)
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
         """Hidden states for every target token, each knowing the source and what came before."""
