@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
+import math
 import shutil
 import statistics
-import subprocess
-import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from side_by_side import Tree, all_of, bleu, regard, results_in, settings
 
 RECIPE = Path("recipes/multi30k-en-de.toml")
 PAGE = Path("docs/ablations.md")
@@ -94,44 +91,24 @@ SEARCHES: dict[str, list[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Result:
-    """One row with one seed."""
-
-    row: str
-    seed: int
-    bleu: float
-    loss: float
-    parameters: int
-    seconds: float
-    searches: dict[str, float] = field(default_factory=dict)
-
-
 def main() -> None:
     """Train what is missing, or write the table."""
     options = _options()
+    results = results_in(options.results)
     if options.write:
-        _write(_read(options.results))
+        _write(results)
         return
-    done = {(result.row, result.seed) for result in _read(options.results)}
+    done = {(result["row"], result["seed"]) for result in results}
     missing = [
         (row, seed) for seed in options.seeds for row in ROWS if (row.name, seed) not in done
     ]
-    deadline = time.monotonic() + 60 * options.minutes
-    lock = threading.Lock()
-
-    def work(item: tuple[Row, int]) -> None:
-        if time.monotonic() > deadline:
-            return
-        result = _measured(*item, options)
-        if result is None:
-            return
-        with lock:
-            _keep(options.results, result)
-            print(f"{result.row} (seed {result.seed}): {result.bleu:.2f}", flush=True)
-
-    with ThreadPoolExecutor(options.parallel) as pool:
-        list(pool.map(work, missing))
+    all_of(
+        missing,
+        lambda job: _measured(*job, options),
+        options.results,
+        parallel=options.parallel,
+        minutes=options.minutes,
+    )
 
 
 def _options() -> Any:
@@ -151,101 +128,67 @@ def _options() -> Any:
     return parser.parse_args()
 
 
-def _measured(row: Row, seed: int, options: Any) -> Result | None:
-    """Train and evaluate; None, with a word about it, if that failed."""
+def _measured(row: Row, seed: int, options: Any) -> Tree:
+    """Train a row with a seed, and translate the validation set."""
     out = options.runs / f"{row.name}-{seed}".replace(" ", "_").replace(":", "")
-    settings = [f"training.seed={seed}", f"training.max_steps={options.steps}", *row.settings]
-    settings.append("training.tensorboard=false")
-    words = [word for setting in settings for word in ("--set", setting)]
+    fixed = (f"training.seed={seed}", f"training.max_steps={options.steps}")
+    words = settings(*fixed, "training.tensorboard=false", *row.settings)
     begin = time.monotonic()
-    try:
-        _regard("train", str(RECIPE), "--data", options.data, "--out", str(out), *words)
-        seconds = time.monotonic() - begin
-        bleu = _bleu(out, options, [])
-        searches = SEARCHES if row == ROWS[0] else {}
-        tried = {name: _bleu(out, options, words) for name, words in searches.items()}
-    except subprocess.CalledProcessError as error:
-        print(f"{row.name} (seed {seed}) failed: {error.stderr[-500:]}", flush=True)
-        return None
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    loss = min(one["valid_loss"] for one in rows if "valid_loss" in one)
-    result = Result(row.name, seed, bleu, loss, _parameters(out), seconds, tried)
+    regard("train", str(RECIPE), "--data", options.data, "--out", str(out), *words)
+    seconds = time.monotonic() - begin
+    files = options.source, options.reference
+    searches = SEARCHES if row == ROWS[0] else {}
+    result = {
+        "row": row.name,
+        "seed": seed,
+        "bleu": bleu(out, *files, "--lowercase"),
+        "loss": _validation_loss(out),
+        "parameters": _parameters(out),
+        "seconds": seconds,
+        "searches": {
+            name: bleu(out, *files, "--lowercase", *search) for name, search in searches.items()
+        },
+    }
     shutil.rmtree(out / "checkpoints")  # hundreds of models would fill a disk
     return result
 
 
-def _bleu(run: Path, options: Any, search: list[str]) -> float:
-    files = ["--source", options.source, "--reference", options.reference]
-    told = _regard(
-        *["evaluate", str(run), *files, "--lowercase", "--format", "json"],
-        *["--batch-size", "256", *search],
-    )
-    figure: float = json.loads(told)["systems"][0]["results"][0]["value"]
-    return figure
+def _validation_loss(run: Path) -> float:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return min(row["valid_loss"] for row in rows if "valid_loss" in row)
 
 
 def _parameters(run: Path) -> int:
     from safetensors import safe_open
 
     with safe_open(run / "model.safetensors", framework="np") as file:
-        sizes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
-    return sum(_product(size) for size in sizes)
+        names = list(file.keys())
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in names)
 
 
-def _product(sizes: list[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
-def _regard(*words: str) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"}
-    command = [sys.executable, "-m", "regard", *words]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return done.stdout
-
-
-def _read(path: Path) -> list[Result]:
-    if not path.is_file():
-        return []
-    return [Result(**result) for result in json.loads(path.read_text())["results"]]
-
-
-def _keep(path: Path, result: Result) -> None:
-    import torch
-
-    found = [*_read(path), result]
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
-    about = {"date": time.strftime("%Y-%m-%d"), "device": device, "torch": torch.__version__}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tree = {**about, "results": [asdict(one) for one in found]}
-    path.write_text(json.dumps(tree, indent=1) + "\n")
-
-
-def _write(results: list[Result]) -> None:
+def _write(results: list[Tree]) -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, after = page.split(BEGIN)[0], page.split(END)[1]
     PAGE.write_text(f"{before}{BEGIN}\n{_table(results)}\n{END}{after}", encoding="utf-8")
 
 
-def _table(results: list[Result]) -> str:
+def _table(results: list[Tree]) -> str:
     lines = [
         "| part | change | parameters | BLEU | spread | worth | validation loss | seeds |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    base = statistics.mean(one.bleu for one in results if one.row == ROWS[0].name)
+    base = statistics.mean(one["bleu"] for one in results if one["row"] == ROWS[0].name)
     for row in ROWS:
-        own = [one for one in results if one.row == row.name]
+        own = [one for one in results if one["row"] == row.name]
         if own:
-            bleus, losses = [one.bleu for one in own], [one.loss for one in own]
-            size = f"{own[0].parameters / 1e6:.2f}M"
+            bleus, losses = [one["bleu"] for one in own], [one["loss"] for one in own]
+            size = f"{own[0]['parameters'] / 1e6:.2f}M"
             loss = f"{statistics.mean(losses):.3f}"
             lines.append(_line(row.part, row.change, size, bleus, base, loss))
-    recipes = [one for one in results if one.row == ROWS[0].name]
+    recipes = [one for one in results if one["row"] == ROWS[0].name]
     for name in SEARCHES:
         part, change = name.split(": ")
-        bleus = [one.searches[name] for one in recipes if name in one.searches]
+        bleus = [one["searches"][name] for one in recipes if name in one["searches"]]
         if bleus:
             lines.append(_line(part, change, "", bleus, base, ""))
     return "\n".join(lines)

@@ -1,0 +1,83 @@
+"""Runs of the `regard` command side by side, with results that are kept one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+Job = TypeVar("Job")
+Tree = dict[str, Any]
+
+
+def regard(*words: str) -> str:
+    """What a command prints; one that fails raises CalledProcessError."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"}
+    command = [sys.executable, "-m", "regard", *words]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def settings(*assignments: str) -> list[str]:
+    """As options of `regard train`."""
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+def bleu(run: Path, source: str, reference: str, *options: str) -> float:
+    """A model's BLEU on a test set, as `regard evaluate` counts it."""
+    files = ["--source", source, "--reference", reference]
+    told = regard(
+        *["evaluate", str(run), *files, "--format", "json", "--batch-size", "256", *options]
+    )
+    figure: float = json.loads(told)["systems"][0]["results"][0]["value"]
+    return figure
+
+
+def results_in(path: Path) -> list[Tree]:
+    """What was kept before."""
+    results: list[Tree] = json.loads(path.read_text())["results"] if path.is_file() else []
+    return results
+
+
+def all_of(
+    jobs: Sequence[Job],
+    measure: Callable[[Job], Tree],
+    path: Path,
+    *,
+    parallel: int,
+    minutes: float,
+) -> None:
+    """Measure jobs side by side, keep each result at once, and say what failed."""
+    deadline, lock = time.monotonic() + 60 * minutes, threading.Lock()
+
+    def work(job: Job) -> None:
+        if time.monotonic() > deadline:
+            return
+        try:
+            result = measure(job)
+        except subprocess.CalledProcessError as error:
+            print(f"{job} failed: {error.stderr[-500:]}", flush=True)
+            return
+        with lock:
+            _keep(path, [*results_in(path), result])
+            print(json.dumps(result), flush=True)
+
+    with ThreadPoolExecutor(parallel) as pool:
+        list(pool.map(work, jobs))
+
+
+def _keep(path: Path, results: Sequence[Tree]) -> None:
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
+    about = {"date": time.strftime("%Y-%m-%d"), "device": device, "torch": torch.__version__}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")

@@ -1,0 +1,68 @@
+"""The programs in benchmarks/ ask for settings that exist, and write tables from what they keep."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ablations
+import forms
+import recipes
+import side_by_side
+from regard.cli.demo import SETTINGS
+from regard.config import build, merged
+from regard.training.config import RunConfig, run_config
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("row", ablations.ROWS, ids=lambda row: row.name)
+def test_every_row_is_a_run(row: ablations.Row) -> None:
+    recipe = ROOT / ablations.RECIPE
+    plain = run_config(recipe, preset=None, changes={}, assignments=[])
+    changed = run_config(recipe, preset=None, changes={}, assignments=row.settings)
+    assert (changed == plain) == (not row.settings)
+
+
+@pytest.mark.parametrize("form", forms.FORMS)
+def test_every_form_is_a_run(form: str) -> None:
+    build(RunConfig, merged(SETTINGS, {"out": "somewhere", "model": forms.FORMS[form]}))
+
+
+def test_every_measure_has_its_recipe() -> None:
+    for measure in recipes.MEASURES:
+        assert (ROOT / "recipes" / f"{measure.recipe}.toml").is_file()
+
+
+def test_the_table_compares_with_the_recipe() -> None:
+    def result(row: str, seed: int, bleu: float, **more: Any) -> side_by_side.Tree:
+        fixed = {"loss": 1.5, "parameters": 2_000_000, "seconds": 3.0, "searches": {}}
+        return {"row": row, "seed": seed, "bleu": bleu, **fixed, **more}
+
+    lines = ablations._table(
+        [
+            result("recipe: as it is", 1, 40.0, searches={"beam size: 1": 39.0}),
+            result("recipe: as it is", 2, 42.0, searches={"beam size: 1": 40.0}),
+            result("heads: 1", 1, 38.0),
+        ]
+    ).splitlines()
+    assert lines[2] == "| recipe | as it is | 2.00M | 41.00 | 1.41 | +0.00 | 1.500 | 2 |"
+    assert lines[3] == "| heads | 1 | 2.00M | 38.00 |  | -3.00 | 1.500 | 1 |"
+    assert lines[4] == "| beam size | 1 |  | 39.50 | 0.71 | -1.50 |  | 2 |"
+
+
+def test_what_failed_is_told_and_what_did_not_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(job: int) -> side_by_side.Tree:
+        if job == 2:
+            raise subprocess.CalledProcessError(2, "regard", stderr="no such luck")
+        return {"job": job}
+
+    kept = tmp_path / "results.json"
+    side_by_side.all_of([1, 2, 3], measure, kept, parallel=2, minutes=1)
+    assert sorted(result["job"] for result in side_by_side.results_in(kept)) == [1, 3]
+    assert "2 failed: no such luck" in capsys.readouterr().out
