@@ -65,3 +65,14 @@ def test_quality_draws_a_bar_for_each_length_and_system(
     assert len({round(middle, 6) for middle in middles}) == 2 * len(names)  # none hides another
     assert np.mean(middles) == pytest.approx(0.5)
     assert len(right.patches) == len(names)
+
+
+def test_panels_stand_in_lines_of_three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    maps = {name: np.eye(size) for name, size in (("a", 2), ("b", 3), ("c", 4), ("d", 5))}
+    plots.panels(tmp_path / "a.png", maps, rows="query", columns="key")
+    [figure] = drawn
+    assert [axes.get_title() for axes in figure.axes] == ["a", "b", "c", "d"]
+    for axes, values in zip(figure.axes, maps.values(), strict=True):
+        assert np.array_equal(np.asarray(axes.images[0].get_array()), values)

@@ -87,6 +87,21 @@ def attention_heads(
     return _save(figure, path)
 
 
+def panels(path: Path, maps: Mapping[str, ArrayLike], *, rows: str, columns: str) -> bool:
+    """Matrices of numbers from 0 to 1 side by side, each under its name; up to three in a line."""
+    across = min(3, len(maps))
+    down = -(-len(maps) // across)
+    figure = _figure(2.6 * across, 2.8 * down)
+    axes = figure.subplots(down, across, squeeze=False).flatten()
+    for place, (name, values) in zip(axes, maps.items(), strict=False):
+        place.imshow(np.asarray(values, dtype=np.float64), vmin=0, vmax=1, cmap="viridis")
+        place.set_title(name, fontsize=9)
+        place.set(ylabel=rows, xlabel=columns, xticks=[], yticks=[])
+    for place in axes[len(maps) :]:
+        place.remove()
+    return _save(figure, path)
+
+
 def _label(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
     if rows:
         axes.set_yticks(range(len(rows)), rows, fontsize=7)
