@@ -10,6 +10,7 @@ import pytest
 
 import ablations
 import forms
+import lengths
 import recipes
 import side_by_side
 from regard.cli.demo import SETTINGS
@@ -30,6 +31,13 @@ def test_every_row_is_a_run(row: ablations.Row) -> None:
 @pytest.mark.parametrize("form", forms.FORMS)
 def test_every_form_is_a_run(form: str) -> None:
     build(RunConfig, merged(SETTINGS, {"out": "somewhere", "model": forms.FORMS[form]}))
+
+
+def test_pages_show_the_lengths_that_were_measured() -> None:
+    results = lengths._read(ROOT / "benchmarks" / "results" / "lengths.json")
+    assert [result.positions for result in results] == lengths.POSITIONS
+    for page, heading in lengths.PAGES.items():
+        assert lengths._table(results, heading) in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_every_measure_has_its_recipe() -> None:

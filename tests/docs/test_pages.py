@@ -1,0 +1,65 @@
+"""The worked pages: their code runs, and prints what they say that it prints."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from docs.generated import ROOT
+
+PAGES = [ROOT / "docs" / "attention.md", ROOT / "docs" / "zh" / "attention.md"]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def code(page: Path) -> str:
+    """All ```python blocks, one after the other; each line stays where it is."""
+    text = page.read_text(encoding="utf-8")
+    blocks = [match.span(1) for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S)]
+    inside = [any(begin <= at < end for begin, end in blocks) for at in range(len(text))]
+    return "".join(c if here or c == "\n" else "" for c, here in zip(text, inside, strict=True))
+
+
+@pytest.fixture
+def page_state() -> Iterator[None]:
+    """A page says how tensors are printed, and draws random numbers."""
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.set_printoptions(profile="default")
+
+
+@pytest.mark.usefixtures("page_state")
+def test_the_code_prints_what_the_page_says() -> None:
+    page = PAGES[0]
+    test = doctest.DocTestParser().get_doctest(code(page), {}, page.name, str(page), 0)
+    assert len(test.examples) > 50
+    told: list[str] = []
+    results = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=told.append)
+    assert results.failed == 0, "".join(told)
+
+
+def test_all_languages_have_the_same_code() -> None:
+    first, *others = [code(page).split("\n") for page in PAGES]
+    for other in others:
+        assert [line for line in other if line] == [line for line in first if line]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.parent.name)
+def test_programs_find_where_to_write(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in ("forms", "lengths"):
+        begin = f"<!-- {name}: made by benchmarks/{name}.py --write -->"
+        assert text.count(begin) == text.count(f"<!-- /{name} -->") == 1
+        assert text.index(begin) < text.index(f"<!-- /{name} -->")
+
+
+def test_pictures_are_small_and_shown() -> None:
+    pictures = sorted((ROOT / "docs" / "pictures").glob("*.png"))
+    assert 0 < len(pictures) <= 6
+    for picture in pictures:
+        assert picture.stat().st_size < 60_000
+        assert all(f"pictures/{picture.name})" in page.read_text("utf-8") for page in PAGES)
