@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pages import fill
 from side_by_side import Tree, all_of, bleu, regard, results_in, settings
 
 RECIPE = Path("recipes/multi30k-en-de.toml")
 PAGE = Path("docs/ablations.md")
-BEGIN, END = "<!-- table: made by benchmarks/ablations.py --write -->", "<!-- /table -->"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def main() -> None:
     options = _options()
     results = results_in(options.results)
     if options.write:
-        _write(results)
+        fill(PAGE, "table", _table(results))
         return
     done = {(result["row"], result["seed"]) for result in results}
     missing = [
@@ -164,12 +164,6 @@ def _parameters(run: Path) -> int:
     with safe_open(run / "model.safetensors", framework="np") as file:
         names = list(file.keys())
         return sum(math.prod(file.get_slice(name).get_shape()) for name in names)
-
-
-def _write(results: list[Tree]) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{_table(results)}\n{END}{after}", encoding="utf-8")
 
 
 def _table(results: list[Tree]) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 import regard
+from pages import fill
 from regard.cli.demo import SETTINGS
 from regard.config import build, merged
 from regard.data.demo import demo_corpus
@@ -34,7 +35,6 @@ from regard.training.loop import train
 from regard.training.record import Row, read_metrics
 
 PAGES = [Path("docs/attention.md"), Path("docs/zh/attention.md")]
-BEGIN, END = "<!-- forms: made by benchmarks/forms.py --write -->", "<!-- /forms -->"
 FORMS: dict[str, dict[str, Any]] = {
     "as it is (scaled dot, soft, sinusoidal, layer norm)": {},
     "score: dot": {"attention": {"score": "dot"}},
@@ -92,7 +92,7 @@ def main() -> None:
     results = _read(options.results)
     if options.write:
         for page in PAGES:
-            _write(page, results)
+            fill(page, "forms", _table(results))
         return
     torch.set_num_threads(options.threads)
     keep_freed_memory()
@@ -139,12 +139,6 @@ def _keep(path: Path, results: list[Result]) -> None:
     about = {"date": time.strftime("%Y-%m-%d"), "torch": torch.__version__}
     tree = {**about, "threads": torch.get_num_threads(), "results": [asdict(r) for r in results]}
     path.write_text(json.dumps(tree, indent=1) + "\n")
-
-
-def _write(page: Path, results: list[Result]) -> None:
-    text = page.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{_table(results)}\n{END}{after}", encoding="utf-8")
 
 
 def _table(results: list[Result]) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from pages import fill
 from regard import plots
 from regard.attention.config import PositionName
 from regard.data.loader import with_ends
@@ -34,7 +35,6 @@ from regard.training.step import update
 
 PICTURE = Path("docs/pictures/lengths.png")
 PAGES = {Path("docs/attention.md"): "positions", Path("docs/zh/attention.md"): "位置"}
-BEGIN, END = "<!-- lengths: made by benchmarks/lengths.py --write -->", "<!-- /lengths -->"
 POSITIONS: list[PositionName] = ["sinusoidal", "learned", "rotary", "relative", "none"]
 LETTERS = range(4, 30)  # ids below 4 are marks
 LONGEST = 20  # of the lines that are learned from
@@ -66,7 +66,7 @@ def main() -> None:
     if options.write:
         _draw(results)
         for page, heading in PAGES.items():
-            _write(page, _table(results, heading))
+            fill(page, "lengths", _table(results, heading))
         return
     torch.set_num_threads(options.threads)
     keep_freed_memory()
@@ -172,12 +172,6 @@ def _table(results: list[Result], heading: str) -> str:
         cells = " | ".join(f"{100 * a:.1f} / {100 * b:.1f}" for a, b in shares)
         lines.append(f"| {result.positions} | {cells} |")
     return "\n".join(lines)
-
-
-def _write(page: Path, table: str) -> None:
-    text = page.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
