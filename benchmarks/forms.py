@@ -38,6 +38,7 @@ PAGES = [Path("docs/attention.md"), Path("docs/zh/attention.md")]
 FORMS: dict[str, dict[str, Any]] = {
     "as it is (scaled dot, soft, sinusoidal, layer norm)": {},
     "score: dot": {"attention": {"score": "dot"}},
+    "score: dot, T5's beginning": {"attention": {"score": "dot"}, "init": "t5"},
     "score: additive": {"attention": {"score": "additive"}},
     "score: bilinear": {"attention": {"score": "bilinear"}},
     "score: scaled bilinear": {"attention": {"score": "scaled_bilinear"}},
@@ -146,6 +147,7 @@ def _table(results: list[Result]) -> str:
         "| form | exactly right | validation loss | ms an update | times the first |",
         "|---|---|---|---|---|",
     ]
+    results = sorted(results, key=lambda result: list(FORMS).index(result.form))
     first = results[0].milliseconds
     for result in results:
         time_ = f"{result.milliseconds:.0f} | {result.milliseconds / first:.2f}"

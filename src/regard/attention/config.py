@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.relative import RelativeScore
 from regard.attention.scores import Additive, Bilinear, ProjectedDot, Score, dot, scaled_dot
 from regard.attention.select import Select, hard, recorded, sampled, soft, straight_through
-from regard.config import Doc, Settings
+from regard.config import Doc, Ge, Settings
 
 ScoreName = Literal["dot", "scaled_dot", "additive", "bilinear", "scaled_bilinear", "projected_dot"]
 PositionName = Literal["sinusoidal", "learned", "rotary", "relative", "none"]
@@ -31,6 +31,11 @@ class AttentionConfig(Settings):
     estimator: Annotated[
         Literal["straight_through", "reinforce"], Doc("how drawn selections are learned")
     ] = "straight_through"
+    reinforce_weight: Annotated[
+        float,
+        Doc("weight of REINFORCE beside the loss; more of it drowns the rest in noise"),
+        Ge(0),
+    ] = 0.01
 
     def problems(self) -> Iterator[str]:
         """REINFORCE learns from what chance tries."""

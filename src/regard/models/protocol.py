@@ -28,7 +28,7 @@ class Predictions:
     targets: Tensor  # (N,)
     project: Callable[[Tensor], Tensor]  # (n, D) -> (n, V)
     lengths: Lengths | None = None  # of the sentences among the N tokens
-    choices: Tensor | None = None  # (B,) log-probability of what hard attention drew
+    choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
 
 
 class State(Protocol):

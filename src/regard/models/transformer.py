@@ -158,8 +158,9 @@ class Transformer(nn.Module):
         x = self.target_embedding(inputs.tokens, inputs.lengths.positions, inputs.lengths.longest)
         hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
         targets = batch.target
-        choices = sum_of_choices(record.choices) if record and record.choices else None
-        return Predictions(hidden, targets.tokens, self.projection, targets.lengths, choices)
+        return Predictions(
+            hidden, targets.tokens, self.projection, targets.lengths, self._choices(record)
+        )
 
     def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
         """The memory: a vector for each source token. (N, D)"""
@@ -191,6 +192,12 @@ class Transformer(nn.Module):
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow; None: any."""
         return self.config.max_positions if self.config.positions == "learned" else None
+
+    def _choices(self, record: AttentionRecord | None) -> Tensor | None:
+        """How likely what was drawn for each sentence was, as much as that shall count. (B,)"""
+        if record is None or not record.choices:
+            return None
+        return self.config.attention.reinforce_weight * sum_of_choices(record.choices)
 
     @property
     def _start(self) -> int:
