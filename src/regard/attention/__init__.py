@@ -1,6 +1,6 @@
 """Attention, usable alone: scores, selection, masks, `attend`, positions, heads, caches."""
 
-from regard.attention.attend import attend, attention_weights
+from regard.attention.attend import attend, attend_with_weights, attention_weights
 from regard.attention.drop_in import MultiheadAttention
 from regard.attention.masks import causal, padding, permutation, prefix, segments, window
 from regard.attention.positions import rotate, sinusoids
@@ -17,6 +17,7 @@ __all__ = [
     "ProjectedDot",
     "RelativeScore",
     "attend",
+    "attend_with_weights",
     "attention_weights",
     "causal",
     "dot",
