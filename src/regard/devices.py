@@ -35,7 +35,8 @@ def autocast(device: torch.device, precision: Precision) -> torch.autocast:
 def has_triton() -> bool:
     """Whether our GPU kernels can run: Triton builds their launcher with the system's C compiler.
 
-    PyTorch for a GPU brings Triton along, but not on every system.
+    PyTorch for a GPU brings Triton along, but not on every system. GPUs older than Ampere have no
+    bfloat16, for which the kernels are written.
     """
     if find_spec("triton") is None:
         return False
@@ -45,7 +46,7 @@ def has_triton() -> bool:
         triton.runtime.driver.active.get_current_device()
     except Exception:  # no compiler, no header of Python, no driver: each fails in its own way
         return False
-    return True
+    return torch.cuda.get_device_capability() >= (8, 0)
 
 
 def keep_freed_memory() -> None:
