@@ -56,9 +56,8 @@ class Recutter:
         found = self._tokenizer.best_cuts(self._tokenizer.decode(word), self._candidates)
         if not found:  # a space alone
             return [word], []
-        scores = [score / self._temperature for _, score in found]
-        shares = [math.exp(score - max(scores)) for score in scores]
+        best = found[0][1]
+        shares = [math.exp((score - best) / self._temperature) for _, score in found]
         bounds = [bound / sum(shares) for bound in accumulate(shares)]
-        return [tuple(cut) for cut, _ in found], bounds[
-            :-1
-        ]  # the last ends at 1, by rounding or not
+        bounds.pop()  # the last cut's share ends at 1, whatever rounding says
+        return [tuple(cut) for cut, _ in found], bounds
