@@ -30,7 +30,11 @@ def test_every_row_is_a_run(row: ablations.Row) -> None:
 
 @pytest.mark.parametrize("form", forms.FORMS)
 def test_every_form_is_a_run(form: str) -> None:
-    build(RunConfig, merged(SETTINGS, {"out": "somewhere", "model": forms.FORMS[form]}))
+    plain, changed = (
+        build(RunConfig, merged(SETTINGS, {"out": "somewhere", "model": model}))
+        for model in ({}, forms.FORMS[form])
+    )
+    assert (changed == plain) == (not forms.FORMS[form])
 
 
 def test_pages_show_the_lengths_that_were_measured() -> None:

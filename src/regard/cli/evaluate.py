@@ -84,22 +84,23 @@ def evaluate(
     if not references:
         raise DataError(f"{reference} is empty: there is nothing to evaluate. Check the path.")
     sources = read_parallel(source, reference)[0] if source else None
-    rivals = [against] if against else []
-    all_teams = [*teams, *([path] for path in rivals if path.is_dir())]
-    files = [*hypotheses, *(path for path in rivals if not path.is_dir())]
-    given = [System(str(path), read_parallel(path, reference)[0]) for path in files]
-    found = _translations(
-        all_teams,
+    rivals = [[against] if against.is_dir() else against] if against else []
+    everyone: list[Path | list[Path]] = [*hypotheses, *teams, *rivals]
+    # Files first: what cannot be read is told before anything is translated.
+    given = {path: read_parallel(path, reference)[0] for path in everyone if isinstance(path, Path)}
+    made = _translations(
+        [team for team in everyone if isinstance(team, list)],
         sources or [],
         beam_size=beam_size,
         length_penalty=length_penalty,
         batch_size=batch_size,
         device=device,
     )
-    names = [" + ".join(map(str, team)) for team in all_teams]
-    made = [System(name, texts) for name, texts in zip(names, found, strict=True)]
-    systems = [*given[: len(hypotheses)], *made[: len(teams)]]
-    rival = next(iter([*given[len(hypotheses) :], *made[len(teams) :]]), None)
+    systems = [
+        System(str(one), given[one]) if isinstance(one, Path) else System(_name(one), next(made))
+        for one in everyone
+    ]
+    rival = systems.pop() if against else None
     if output:
         write_text(output, "".join(text + "\n" for text in systems[0].translations))
 
@@ -169,12 +170,15 @@ def _translations(
     """What each model, or ensemble, makes of the sources; one is in memory at a time."""
     from regard.cli.screen import say
     from regard.decoding.translator import Translator, shared_folder
+    from regard.models.folder import ModelFolder
 
     for team in teams:
-        shared_folder(team)  # a bad third folder is told before two have been translated
+        shared_folder(
+            team, [*map(ModelFolder.read, team)]
+        )  # a bad third folder is told before two have been translated
     for team in teams:
         if len(teams) > 1:
-            say(f"Translating with {' + '.join(map(str, team))} ...")
+            say(f"Translating with {_name(team)} ...")
         found = Translator.load(*team, device=device).translate(
             sources,
             beam_size=beam_size,
@@ -183,3 +187,7 @@ def _translations(
             notice=say,
         )
         yield [translation.text for translation in found]
+
+
+def _name(team: Sequence[Path]) -> str:
+    return " + ".join(map(str, team))

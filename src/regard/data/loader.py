@@ -66,6 +66,7 @@ class Loader:
                 temperature=config.sampling_temperature,
             )
             for tokenizer in (store.tokenizers.source, store.tokenizers.target)
+            if config.sampling_candidates > 1
         ]
 
     def batches(self, position: Position) -> Iterator[tuple[Position, Batch]]:
@@ -83,7 +84,7 @@ class Loader:
             epoch = after.epoch
 
     def _batch(self, indices: Sequence[int], epoch: int) -> Batch:
-        if self._config.sampling_candidates == 1:
+        if not self._recutters:
             return collate(self._part, indices)
         draws = [Random(f"{self._seed} {epoch} {index}") for index in indices]
         rows = []

@@ -70,8 +70,10 @@ class Translator:
             )
         paths = [Path(folder) for folder in folders]
         where = device_named(device)
-        common = shared_folder(paths)  # before any weights are read
-        return Translator(common, [load_model(path, where)[1] for path in paths], where)
+        found = [ModelFolder.read(path) for path in paths]
+        common = shared_folder(paths, found)  # before any weights are read
+        models = [load_model(path, where, own)[1] for path, own in zip(paths, found, strict=True)]
+        return Translator(common, models, where)
 
     def translate(
         self,
@@ -223,9 +225,9 @@ class Translator:
         return Alternative(joined(taken.parts, texts), score)
 
 
-def shared_folder(paths: Sequence[Path]) -> ModelFolder:
-    """What several model folders have in common, which must be the way they cut text."""
-    first, *others = [ModelFolder.read(path) for path in paths]
+def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelFolder:
+    """What the models of several folders have in common, which must be the way they cut text."""
+    first, *others = found
     for path, other in zip(paths[1:], others, strict=True):
         if first.translates_otherwise(other):
             raise ModelError(

@@ -135,9 +135,11 @@ class ModelFolder:
         return model_class(self.config, self.vocabulary)
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[ModelFolder, Transformer]:
-    """The model in a folder, ready to run."""
-    description = ModelFolder.read(folder)
+def load_model(
+    folder: Path, device: torch.device, description: ModelFolder | None = None
+) -> tuple[ModelFolder, Transformer]:
+    """The model in a folder, ready to run; its description, if that is read already, is taken."""
+    description = description or ModelFolder.read(folder)
     model = description.model()
     put_weights(model, shown_weights(folder), folder / WEIGHTS)
     return description, model.to(device).eval()
