@@ -132,7 +132,8 @@ def _measured(row: Row, seed: int, options: Any) -> Tree:
     """Train a row with a seed, and translate the validation set."""
     out = options.runs / f"{row.name}-{seed}".replace(" ", "_").replace(":", "")
     fixed = (f"training.seed={seed}", f"training.max_steps={options.steps}")
-    words = settings(*fixed, "training.tensorboard=false", *row.settings)
+    quiet = ("training.tensorboard=false", "training.validate_bleu=false")
+    words = settings(*fixed, *quiet, *row.settings)
     begin = time.monotonic()
     regard("train", str(RECIPE), "--data", options.data, "--out", str(out), *words)
     seconds = time.monotonic() - begin
