@@ -26,8 +26,16 @@ def device_named(name: str) -> torch.device:
 
 
 def is_half(device: torch.device, precision: Precision) -> bool:
-    """Whether products are made of bfloat16; "auto": on a GPU they are, on a CPU they are not."""
-    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+    """Whether products are made of bfloat16; "auto": wherever that is faster."""
+    if precision != "auto":
+        return precision == "bfloat16"
+    return device.type == "cuda" or _multiplies_half()
+
+
+def _multiplies_half() -> bool:
+    """Whether the processor has instructions for products of bfloat16; without, they are slow."""
+    known = torch.cpu.get_capabilities()
+    return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:

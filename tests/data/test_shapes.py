@@ -78,7 +78,8 @@ def test_batches_of_a_size_share_their_shape() -> None:
 
 def learned(batch: Batch, form: str, weight: float) -> tuple[Tensor, list[Tensor]]:
     """The sums of an update, and its gradients."""
-    model, config = small_model(**FORMS[form]), TrainingConfig(r_drop=weight, clip_norm=0.0)
+    model = small_model(**FORMS[form])
+    config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
     done = Updater(model.train(), make_optimizer(model, config), config)([batch], step=1, rate=0.0)
     return done.sums / done.tokens, [p.grad for p in model.parameters() if p.grad is not None]
 

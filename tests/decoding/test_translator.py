@@ -93,6 +93,14 @@ def test_lines_of_a_text_are_translated_each(translator: Translator) -> None:
     assert whole.text == f"{lines[0]}\n\n{lines[1]}\u2028{lines[2]}"
 
 
+def test_bytes_that_no_line_may_hold_do_not_come_out(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = translator.folder.tokenizers.target
+    monkeypatch.setattr(type(target), "decode", lambda self, ids: "a\0b\nc")
+    assert translator.translate(["a b"])[0].text == "ab c"
+
+
 def test_a_line_over_the_limit_gives_a_notice(translator: Translator) -> None:
     notices: list[str] = []
     translator.translate(["a b", " ".join("abcdefghij" * 3)], notice=notices.append)

@@ -84,7 +84,7 @@ def test_accumulated_batches_are_one_batch() -> None:
 
     def gradients(cuts: list[slice]) -> list[Tensor]:
         # Gradients, not weights: Adam's first step makes rounding errors as large as the rate.
-        model, config = small_model(), TrainingConfig(clip_norm=0.0)
+        model, config = small_model(), TrainingConfig(clip_norm=0.0, precision="float32")
         batches = [Batch(with_ends(source[cut]), with_ends(target[cut])) for cut in cuts]
         optimizer = make_optimizer(model, config)
         update(model.train(), optimizer, batches, config, step=1, rate=1e-3)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.attention.positions import SinusoidalPositions
+from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from toys import small_model
 
@@ -57,6 +58,6 @@ def test_embeddings_have_the_dropout_of_all_unless_told_otherwise(
 ) -> None:
     model = small_model(dropout=0.3, embedding_dropout=given, word_dropout=0.2)
     for module in (model.source_embedding, model.target_embedding):
-        assert (module.dropout.p, module.word_dropout) == (used, 0.2)
-    kinds = {m.p for m in model.encoder.modules() if isinstance(m, nn.Dropout)}
+        assert (module.dropout.share, module.word_dropout) == (used, 0.2)
+    kinds = {m.share for m in model.encoder.modules() if isinstance(m, Dropout)}
     assert kinds == {0.3, 0.0}  # of sub-layers, and inside feed-forward

@@ -173,7 +173,7 @@ def test_a_target_outside_the_vocabulary_is_not_a_number(target: int) -> None:
 
 def updated(model: Transformer, weight: float) -> tuple[list[float], list[Tensor]]:
     """Loss, likelihood and gradients of an update."""
-    config = TrainingConfig(r_drop=weight, clip_norm=0.0)
+    config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
     optimizer = make_optimizer(model, config)
     done = update(model.train(), optimizer, [pairs(4)], config, step=1, rate=0.0)
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]

@@ -144,7 +144,8 @@ class Translator:
 
     def _decode(self, ids: Sequence[int]) -> str:
         """One line of text, even if a byte of the model's is a line break."""
-        return " ".join(self.folder.tokenizers.target.decode(ids).splitlines())
+        text = self.folder.tokenizers.target.decode(ids).replace("\0", "")  # no file may hold it
+        return " ".join(text.splitlines())
 
     def _segments(self, text: str, number: int, notice: Notice) -> Segments:
         limit = self.folder.seen.longest_source

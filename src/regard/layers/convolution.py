@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.ragged import Lengths
+from regard.layers.dropout import Dropout
 from regard.layers.feedforward import ACTIVATIONS, Activation, Past
 
 
@@ -52,7 +53,7 @@ class ConvolutionalFeedForward(nn.Module):
         self.expand = Convolution(width, inner, causal=causal)
         self.contract = Convolution(inner, width, causal=causal)
         self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, lengths: Lengths) -> Tensor:
         """X (N, D) -> (N, D)"""

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 
 class Embedding(nn.Module):
     """`dropout(E[token] * scale + position)`; the table may be shared with other modules.
@@ -28,7 +30,7 @@ class Embedding(nn.Module):
         self.table = table
         self.positions = positions
         self.scale = scale
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.word_dropout = word_dropout
 
     def forward(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.ragged import Lengths
+from regard.layers.dropout import Dropout
 
 FeedForwardKind = Literal["linear", "gated", "convolution"]
 Activation = Literal["relu", "gelu", "silu"]
@@ -37,7 +38,7 @@ class FeedForward(nn.Module):
         self.gate = nn.Linear(width, inner) if gated else None
         self.contract = nn.Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""

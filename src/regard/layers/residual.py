@@ -10,6 +10,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 NormOrder = Literal["post", "pre"]
 
 
@@ -19,7 +21,7 @@ class Residual(nn.Module):
     def __init__(self, norm: nn.Module, dropout: float, order: NormOrder) -> None:
         super().__init__()
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm_first = order == "pre"
 
     def before(self, x: Tensor) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from regard.data.ragged import Lengths, Ragged
+from regard.layers.embedding import Projection
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Predictions:
 
     hidden: Tensor  # (N, D)
     targets: Tensor  # (N,)
-    project: Callable[[Tensor], Tensor]  # (n, D) -> (n, V)
+    project: Projection  # (n, D) -> (n, V)
     lengths: Lengths | None = None  # of the sentences among the N tokens
     choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
 

@@ -14,6 +14,7 @@ from regard.attention.select import reinforce
 from regard.devices import has_triton
 from regard.models.protocol import Predictions
 from regard.text.special import SPECIAL
+from regard.training.loss_chunks import chunked_loss
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,7 @@ class Loss:
 
 def smoothed_cross_entropy(predictions: Predictions, smoothing: float) -> Loss:
     """Cross-entropy with targets that keep `1 - smoothing` and spread the rest over all words."""
-    logits = predictions.project(predictions.hidden)  # (N, V)
-    if _has_kernel(logits):
-        return _fused(logits, predictions.targets, smoothing, None)
-    return plain_cross_entropy(logits.float(), predictions.targets, smoothing)
+    return _loss(predictions, smoothing, None)
 
 
 def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
@@ -38,10 +36,7 @@ def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
     R-Drop (Liang et al., 2021, arXiv:2106.14448) adds `weight / 2 * (KL(p || q) + KL(q || p))` to
     the sum of both losses; this is half of that, so that it compares with a single pass.
     """
-    logits = predictions.project(predictions.hidden)  # (N, V)
-    if _has_kernel(logits):
-        return _fused(logits, predictions.targets, smoothing, weight)
-    return plain_r_drop(logits.float(), predictions.targets, smoothing, weight)
+    return _loss(predictions, smoothing, weight)
 
 
 @torch.no_grad()
@@ -87,12 +82,15 @@ def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
 
 
-def _fused(logits: Tensor, targets: Tensor, smoothing: float, weight: float | None) -> Loss:
-    """The same in one pass over the logits, which stay in half precision."""
-    from regard.training.loss_kernel import fused_loss
+def _loss(predictions: Predictions, smoothing: float, weight: float | None) -> Loss:
+    """Either of them, in the way that suits the device; none keeps logits in float32."""
+    hidden, targets, project = predictions.hidden, predictions.targets, predictions.project
+    if _has_kernel(hidden):
+        from regard.training.loss_kernel import fused_loss
 
-    return Loss(*fused_loss(logits, targets, smoothing, weight))
+        return Loss(*fused_loss(project(hidden), targets, smoothing, weight))
+    return Loss(*chunked_loss(hidden, targets, project.weight, project.bias, smoothing, weight))
 
 
-def _has_kernel(logits: Tensor) -> bool:
-    return logits.is_cuda and has_triton()
+def _has_kernel(hidden: Tensor) -> bool:
+    return hidden.is_cuda and has_triton()
