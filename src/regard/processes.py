@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, LostError, RegardError
 
-# The others wait while the first validates; who dies meanwhile is noticed without a clock.
-_PATIENCE = timedelta(days=1)
+# The others wait so long while the first validates; who dies is noticed without a clock.
+_PATIENCE = timedelta(hours=2)
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,9 @@ def joined() -> Iterator[Team]:
     from torch.distributed.rendezvous import rendezvous  # which is not there without gloo
 
     store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
+    # What processes noted there before torchrun restarted them is about the dead.
+    attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    store = dist.PrefixStore(attempt, store)  # type: ignore[attr-defined]
     has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
     backend = "cpu:gloo,cuda:nccl" if has_nccl else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_PATIENCE)
