@@ -32,7 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "subword sampling": {"data": {"sampling_candidates": 8, "batch_tokens": 200}},
     "shares of nothing": {"data": {"batch_tokens": 12}, "training": {"accumulate": 2}},
     "early stopping": {
-        "training": {"patience": 2, "checkpoint_every": 2, "learning_rate": 0.3, "max_steps": 60}
+        "training": {"patience": 1, "checkpoint_every": 2, "learning_rate": 0.03, "max_steps": 60}
     },
     "averages": {"training": {"ema_decay": 0.8, "average_best": 2, "optimizer": "adamw"}},
     "bias and three tables": {"model": {"tied_embeddings": "none", "output_bias": True}},
