@@ -9,7 +9,7 @@ from regard.data.loader import nothing
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.step import dropout_seed, update
-from toys import pairs, small_model
+from toys import FORMS, pairs, small_model
 
 
 def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
@@ -53,11 +53,12 @@ def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
-def test_a_share_of_nothing_adds_nothing(r_drop: float) -> None:
+@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"batch norm"}))
+def test_a_share_of_nothing_adds_nothing(form: str, r_drop: float) -> None:
     config = TrainingConfig(clip_norm=0.0, r_drop=r_drop)
     found = []
-    for batches in ([pairs(4)], [nothing(), pairs(4), nothing()]):
-        model = small_model()
+    for batches in ([pairs(4)], [pairs(4), nothing()]):
+        model = small_model(**FORMS[form]).train()
         done = update(model, make_optimizer(model, config), batches, config, step=1, rate=0.0)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         found.append((done.tokens, done.sums.tolist(), gradients))

@@ -136,8 +136,7 @@ class Ragged:
 
     def shifted_right(self, start: int) -> Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""
-        tokens = self.tokens.roll(1)
-        tokens[self.lengths.offsets[:-1].long()] = start
+        tokens = self.tokens.roll(1).masked_fill(self.lengths.positions == 0, start)
         return Ragged(tokens, self.lengths)
 
 

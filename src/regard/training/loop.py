@@ -35,12 +35,14 @@ from regard.training.begin import begun
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
 from regard.training.ema import MovingAverage
+from regard.training.engine import Engine
 from regard.training.meter import Meter, perplexity
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.publish import Publisher
 from regard.training.record import Record, Row
+from regard.training.replay import recordable
 from regard.training.run import held
-from regard.training.step import update
+from regard.training.step import Updater
 from regard.training.validation import Bleu
 
 
@@ -94,12 +96,14 @@ class Trainer:
         self._folder, model = begun(config, store)
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
+        self._engine = Engine.chosen(config, device, team)
+        self._updater = Updater(self._model, self._optimizer, self._config, team)
+        self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
         self._publisher = Publisher(config, store, bleu)
         share = Share(team.rank, team.size)
         self._loader = Loader(store, config.data, seed=self._config.seed, share=share)
-        self._learner = team.wrapped(self._model)
 
     def run(self) -> Progress:
         """From the last checkpoint, or from the start, to the end."""
@@ -111,7 +115,7 @@ class Trainer:
             return progress
         batches = self._loader.batches(progress.position)
         meter = Meter(progress.unreported, progress.seconds)
-        with self._record(progress) as record, noticed_signals() as signals:
+        with self._fast(), self._record(progress) as record, noticed_signals() as signals:
             while not self._is_finished(progress):
                 progress = self._advanced(progress, batches, meter)
                 last = progress.step == self._config.max_steps
@@ -130,6 +134,16 @@ class Trainer:
             return nullcontext()
         return Record(self._out, progress.step, tensorboard=self._config.tensorboard)
 
+    @contextmanager
+    def _fast(self) -> Iterator[None]:
+        """Replay what the GPU does, where that is chosen."""
+        if not self._engine.replay:
+            yield
+            return
+        with recordable(self._engine.device):
+            self._updater.replay(self._batch_tokens)
+            yield
+
     def _resumed(self) -> Progress:
         saved = checkpoint.folders(self._out)
         if not saved:
@@ -147,15 +161,8 @@ class Trainer:
         taken = list(islice(batches, self._config.accumulate))
         step = progress.step + 1
         self._model.train()
-        done = update(
-            self._learner,
-            self._optimizer,
-            [batch for _, batch in taken],
-            self._config,
-            step=step,
-            rate=self._rate(step),
-            team=self._team,
-        )
+        batches_taken = [batch for _, batch in taken]
+        done = self._updater(batches_taken, step=step, rate=self._rate(step))
         if self._average:
             self._average.update(self._model, step)
         meter.add(done)

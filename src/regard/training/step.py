@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from regard.data.ragged import Batch
 from regard.devices import autocast
+from regard.models.transformer import Transformer
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
+from regard.training.optimizer import set_rate
+from regard.training.replay import Recording, Replayed
 
 
 @dataclass(frozen=True)
@@ -23,45 +26,84 @@ class Update:
     tokens: int
 
 
+class Updater:
+    """Whatever changes the weights of a model, again and again.
+
+    In a team, each process has its share of all batches, and all make the same change.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        optimizer: torch.optim.Optimizer,
+        config: TrainingConfig,
+        team: Team = ALONE,
+    ) -> None:
+        self._model = model
+        self._team = team
+        self._learner = team.wrapped(model)
+        self._optimizer = optimizer
+        self._config = config
+        self._device = model.projection.weight.device
+        self._tokens = torch.zeros((), device=self._device)
+        self._keeps_gradients = False
+        self._gradients_of: Callable[[Batch], Tensor] = self._gradients
+        self._change: Callable[[], Tensor | None] = self._change_weights
+
+    def replay(self, batch_tokens: int) -> None:
+        """From now on, record what the GPU does and replay it; gradients keep their place."""
+        for weights in self._model.parameters():
+            weights.grad = torch.zeros_like(weights)
+        self._keeps_gradients = True
+        self._gradients_of = Replayed(
+            self._gradients,
+            self._device,
+            batch_tokens=batch_tokens,
+            max_length=self._model.max_length,
+        )
+        self._change = Recording(self._change_weights, torch.cuda.graph_pool_handle())
+
+    def __call__(self, batches: Sequence[Batch], *, step: int, rate: float) -> Update:
+        """Learn from some batches as if they were one."""
+        own = sum(batch.target_tokens for batch in batches)
+        tokens = int(sum(self._team.gathered(own)))  # of all, before any of them
+        self._tokens.fill_(tokens)
+        set_rate(self._optimizer, rate)
+        self._optimizer.zero_grad(set_to_none=not self._keeps_gradients)
+        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
+        for number, batch in enumerate(batches):
+            torch.manual_seed(dropout_seed(self._config.seed, step, number, self._team.rank))
+            with keeping_gradients(self._learner, number + 1 < len(batches)):
+                sums += self._gradients_of(batch)
+        self._team.add_up(sums)
+        self._change()
+        return Update(sums, tokens)
+
+    def _gradients(self, batch: Batch) -> Tensor:
+        """Add a batch's gradients to those that are there; its sums."""
+        with autocast(self._device, self._config.precision):
+            loss = _loss(self._learner, batch.to(self._device), self._config)
+        # Gradients become the mean over the team, and should be the sum.
+        (loss.total / self._tokens * self._team.size).backward()
+        return torch.stack([loss.total.detach(), loss.nll])
+
+    def _change_weights(self) -> None:
+        if self._config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.clip_norm)
+        self._optimizer.step()
+
+
 def update(
-    model: nn.Module,
+    model: Transformer,
     optimizer: torch.optim.Optimizer,
     batches: Sequence[Batch],
     config: TrainingConfig,
     *,
     step: int,
     rate: float,
-    team: Team = ALONE,
 ) -> Update:
-    """Learn from some batches, and from what the rest of the team has of them, as if all were one.
-
-    The model is that of `team.wrapped`.
-    """
-    own = sum(batch.target_tokens for batch in batches)
-    tokens = int(sum(team.gathered(own)))  # of the whole update, before any part
-    device = next(model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
-    optimizer.zero_grad(set_to_none=True)
-    for number, batch in enumerate(batches):
-        torch.manual_seed(dropout_seed(config.seed, step, number, team.rank))
-        with keeping_gradients(model, number + 1 < len(batches)):
-            with autocast(device, config.precision):
-                loss = _loss(model, batch.to(device), config)
-            # Gradients become the mean over the team, and should be the sum.
-            (loss.total * _weight(batch) / tokens * team.size).backward()
-        sums += torch.stack([loss.total.detach(), loss.nll]) * _weight(batch)
-    team.add_up(sums)
-    if config.clip_norm:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    return Update(sums, tokens)
-
-
-def _weight(batch: Batch) -> float:
-    """A batch of nothing but filler counts nothing, whatever is said of it."""
-    return 1.0 if batch.target_tokens else 0.0
+    """A single update."""
+    return Updater(model, optimizer, config)(batches, step=step, rate=rate)
 
 
 def _loss(model: nn.Module, batch: Batch, config: TrainingConfig) -> Loss:
