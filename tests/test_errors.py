@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from regard import errors
-from regard.errors import DivergedError, RegardError, StoppedError, one_message
+from regard.errors import DivergedError, LostError, RegardError, StoppedError, one_message
 
 
 def test_the_drawn_tree_shows_every_error_and_no_other() -> None:
@@ -17,11 +17,12 @@ def test_the_drawn_tree_shows_every_error_and_no_other() -> None:
 
 def test_what_a_user_caused_exits_with_2() -> None:
     causes = {cls for cls in RegardError.__subclasses__() if cls is not StoppedError}
-    assert {cls.exit_status for cls in causes - {DivergedError}} == {2}
+    assert {cls.exit_status for cls in causes - {DivergedError, LostError}} == {2}
 
 
 def test_a_run_that_fails_by_itself_exits_with_1() -> None:
     assert DivergedError("the loss is nan").exit_status == 1
+    assert LostError("another process is gone").exit_status == 1
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

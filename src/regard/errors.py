@@ -7,6 +7,7 @@ RegardError              what, where, and what to do about it: one sentence for 
 ├── RunError             a run folder that is in use or belongs to another run
 ├── StorageError         the disk is full, or a file may not be read or written
 ├── DivergedError        training failed by itself: the loss is no longer a number (exit 1)
+├── LostError            another process of the same run has ended (exit 1)
 └── StoppedError         a person or the system stopped the run; everything is saved (130, 143)
 
 The command prints the sentence, without a traceback, and exits with `exit_status`. What only a bug
@@ -22,6 +23,7 @@ class RegardError(Exception):
     """A failure with a sentence for the person who can mend it."""
 
     exit_status = 2
+    is_said = False  # by another process of the same run
 
 
 class ConfigError(RegardError):
@@ -46,6 +48,12 @@ class StorageError(RegardError):
 
 class DivergedError(RegardError):
     """The loss stopped being a finite number."""
+
+    exit_status = 1
+
+
+class LostError(RegardError):
+    """Another process of the same run has ended, so this one cannot go on."""
 
     exit_status = 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from regard.config import build
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import DataConfig, Loader, collate, in_order, with_ends
 from regard.data.ragged import Batch, Ragged
-from regard.data.sampling import Position
-from regard.data.store import Store
+from regard.data.sampling import Position, Share
+from regard.data.store import Sentences, Store
 from regard.errors import ConfigError
 from regard.text.special import SPECIAL
 
@@ -179,6 +180,56 @@ def test_sampling_needs_a_unigram_tokenizer(tmp_path: Path, kind: str) -> None:
     prepared(tmp_path / "store", some_pairs(), kind=kind)
     with pytest.raises(ConfigError, match=f"data.sampling_candidates .* this store's is {kind}"):
         Loader(Store(tmp_path / "store"), SAMPLED, seed=1)
+
+
+# Shares.
+
+
+@pytest.mark.parametrize("config", [PLAIN, SAMPLED])
+@pytest.mark.parametrize("processes", [2, 3, 40])
+def test_shares_together_are_the_batches_of_one_process(
+    store: Store, config: DataConfig, processes: int
+) -> None:
+    whole = islice(Loader(store, config, seed=5).batches(Position(0, 3)), 12)
+    shares = [
+        Loader(store, config, seed=5, share=Share(number, processes)).batches(Position(0, 3))
+        for number in range(processes)
+    ]
+    for (after, batch), *parts in zip(whole, *shares, strict=False):
+        assert all(position == after for position, _ in parts)
+        assert sum(part.target_tokens for _, part in parts) == batch.target_tokens
+        found = [
+            pair
+            for _, part in parts
+            if part.target_tokens
+            for pair in zip(split(part.source), split(part.target), strict=True)
+        ]
+        wanted = zip(split(batch.source), split(batch.target), strict=True)
+        assert sorted(found) == sorted(wanted)
+
+
+@pytest.mark.parametrize("config", [PLAIN, SAMPLED])
+def test_a_process_reads_its_own_sentences_only(
+    store: Store, config: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    get = Sentences.__getitem__
+
+    def noted(sentences: Sentences, index: int) -> Any:
+        read.append(index)
+        return get(sentences, index)
+
+    monkeypatch.setattr(Sentences, "__getitem__", noted)
+    seen = []
+    for number in range(2):
+        for after, _ in Loader(store, config, seed=1, share=Share(number, 2)).batches(Position()):
+            if after.epoch:
+                break
+        seen.append(sorted(read))
+        read.clear()
+    # Twice, since there are two sides.
+    assert sorted(seen[0] + seen[1]) == sorted([*range(len(store.part("train")))] * 2)
+    assert not set(seen[0]) & set(seen[1])
 
 
 # Weights.

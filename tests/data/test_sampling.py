@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regard.data.sampling import Position, batches_from, epoch_batches, fill
+from regard.data.sampling import Position, Share, batches_from, epoch_batches, fill
 
 Array = NDArray[np.int64]
 pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=50)
@@ -233,6 +233,36 @@ def test_epochs_without_a_sentence_are_passed_over() -> None:
     assert whole[-1][0].epoch > 20  # most epochs are empty
     for stop in range(1, 20):
         assert some(whole[stop - 1][0], 20 - stop) == whole[stop:]
+
+
+# Shares.
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 60), max_size=50), st.integers(1, 9))
+def test_shares_are_a_partition_and_differ_by_one_sentence_at_most(
+    lengths: list[int], processes: int
+) -> None:
+    array = np.array(lengths, dtype=np.int64)
+    shares = [Share(number, processes).places(array) for number in range(processes)]
+    assert sorted(place for share in shares for place in share.tolist()) == [*range(len(lengths))]
+    assert all(share.tolist() == sorted(share) for share in shares)
+    counts = [len(share) for share in shares]
+    assert max(counts) - min(counts) <= 1
+    tokens = [int(array[share].sum()) for share in shares]
+    assert max(tokens) - min(tokens) <= max(lengths, default=0)
+
+
+def test_sentences_are_dealt_out_to_and_fro() -> None:
+    lengths = np.array([5, 9, 9, 1, 7, 3])
+    assert [Share(number, 2).places(lengths).tolist() for number in (0, 1)] == [
+        [0, 1, 5],
+        [2, 3, 4],
+    ]
+
+
+def test_one_process_has_everything() -> None:
+    assert Share().places(np.array([3, 1, 2])).tolist() == [0, 1, 2]
 
 
 # A position.

@@ -13,6 +13,7 @@ from regard.data.ragged import Batch
 from regard.data.shapes import Shape
 from regard.errors import ConfigError
 from regard.models.folder import read_tensors
+from regard.processes import Team
 from regard.training.checkpoint import OPTIMIZER, folders
 from regard.training.config import TrainingConfig
 from regard.training.engine import Engine
@@ -36,6 +37,15 @@ def test_a_cpu_replays_nothing(tmp_path: Path) -> None:
     assert str(Engine.chosen(half, CPU)) == "CPU, bfloat16"
     with pytest.raises(ConfigError, match="needs a GPU"):
         Engine.chosen(altered(config, training={"replay": True}), CPU)
+
+
+def test_several_processes_replay_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.training.engine.has_triton", lambda: True)
+    config = small_run(tmp_path / "run", write_reversal_store(tmp_path, valid=False))
+    assert Engine.chosen(config, GPU).replay
+    assert not Engine.chosen(config, GPU, Team(1, 2)).replay
+    with pytest.raises(ConfigError, match="several processes exchange gradients"):
+        Engine.chosen(altered(config, training={"replay": True}), GPU, Team(1, 2))
 
 
 @needs_gpu

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard.data.loader import nothing
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.step import dropout_seed, update
-from toys import pairs, small_model
+from toys import FORMS, pairs, small_model
 
 
 def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
@@ -51,6 +52,30 @@ def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
             assert torch.equal(other.state[parameter][entry], value)
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"batch norm"}))
+def test_a_share_of_nothing_adds_nothing(form: str, r_drop: float) -> None:
+    config = TrainingConfig(clip_norm=0.0, r_drop=r_drop)
+    found = []
+    for batches in ([pairs(4)], [pairs(4), nothing()]):
+        model = small_model(**FORMS[form]).train()
+        done = update(model, make_optimizer(model, config), batches, config, step=1, rate=0.0)
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        found.append((done.tokens, done.sums.tolist(), gradients))
+    (tokens, sums, whole), (also_tokens, also_sums, parts) = found
+    assert (tokens, sums) == (also_tokens, also_sums)
+    for one, other in zip(whole, parts, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_every_step_and_part_drops_something_else() -> None:
     seeds = {dropout_seed(s, t, n) for s in range(3) for t in range(1, 200) for n in range(4)}
     assert len(seeds) == 3 * 199 * 4
+
+
+def test_every_process_drops_something_else() -> None:
+    seeds = {
+        dropout_seed(1, t, n, rank) for t in range(1, 100) for n in range(4) for rank in (0, 7)
+    }
+    assert len(seeds) == 99 * 4 * 2
+    assert dropout_seed(1, 2, 3, rank=0) == dropout_seed(1, 2, 3)  # of runs by one process

@@ -65,7 +65,8 @@ def main() -> None:
         app()
     except RegardError as error:
         sys.stdout.flush()
-        print(f"regard: {error}", file=sys.stderr)
+        if not error.is_said:
+            print(f"regard: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
     except BrokenPipeError:
         # Whoever read our output has gone; leave without another word.

@@ -11,6 +11,7 @@ from regard.cli.options import Device
 
 if TYPE_CHECKING:
     from regard.data.store import Store
+    from regard.processes import Team
     from regard.training.config import RunConfig
     from regard.training.validation import Bleu
 
@@ -29,8 +30,12 @@ def train(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train a model; the same command again goes on where it stopped."""
-    from regard.cli.screen import say
+    """Train a model; the same command again goes on where it stopped.
+
+    Under torchrun, several processes train it together.
+    """
+    from regard.cli.screen import console, say
+    from regard.processes import joined
     from regard.training.config import run_config
 
     changes: dict[str, object] = {}
@@ -40,23 +45,27 @@ def train(
         changes["out"] = out
     if init_from is not None:
         changes["init_from"] = init_from
-    config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
-    finished_before = run_training(config, device)
+    with joined() as team:
+        console.quiet = not team.is_first
+        config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
+        finished_before = run_training(config, device, team)
     if finished_before:
         say(f"This run is finished; there is nothing left to do. Its model is in {config.out}.")
     else:
         say(f"Finished. Try: regard translate {config.out} < your.txt")
 
 
-def run_training(config: RunConfig, device: str) -> bool:
+def run_training(config: RunConfig, device: str, team: Team | None = None) -> bool:
     """Train with a progress bar; True if there was nothing left to do."""
     from regard.cli.screen import TrainingBar, say
     from regard.data.store import Store
     from regard.devices import device_named, keep_freed_memory
+    from regard.processes import ALONE
     from regard.training.loop import train as train_model
 
     store = Store(Path(config.data.folder))
-    where = device_named(device)
+    team = team or ALONE
+    where = team.own(device_named(device))
     if where.type == "cpu":
         keep_freed_memory()
     if config.init_from is not None:
@@ -64,9 +73,8 @@ def run_training(config: RunConfig, device: str) -> bool:
     if not store.has("valid"):
         say("There is no validation text: nothing is validated, and the last weights count.")
     with TrainingBar() as bar:
-        progress = train_model(
-            config, store, where, watcher=bar, bleu=validation_bleu(store, config)
-        )
+        bleu = validation_bleu(store, config) if team.is_first else None
+        progress = train_model(config, store, where, watcher=bar, bleu=bleu, team=team)
     if progress.stopped_early and bar.advanced:
         say(f"Stopped early: {progress.waited} validations brought no improvement.")
     return not bar.advanced

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard.config import Doc, Ge, Le, Settings
 from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.sampling import Position, Weights, batches_from, fill
+from regard.data.sampling import Position, Share, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
 from regard.errors import ConfigError
 from regard.text.recut import Recutter
@@ -47,9 +47,14 @@ class DataConfig(Settings):
 
 
 class Loader:
-    """The training part of a store as an endless row of batches."""
+    """The training part of a store as an endless row of batches, or of a share of each.
 
-    def __init__(self, store: Store, config: DataConfig, *, seed: int) -> None:
+    A batch is divided before anything of it is read, so a process reads only what is its own.
+    """
+
+    def __init__(
+        self, store: Store, config: DataConfig, *, seed: int, share: Share | None = None
+    ) -> None:
         if config.sampling_candidates > 1 and store.tokenizers.config.kind != "unigram":
             raise ConfigError(
                 "data.sampling_candidates needs a unigram tokenizer, and this store's is "
@@ -59,6 +64,7 @@ class Loader:
         self._weights = pair_weights(self._part.corpora, config.weights)
         self._config = config
         self._seed = seed
+        self._share = share or Share()
         self._recutters = [
             Recutter(
                 tokenizer,
@@ -72,18 +78,23 @@ class Loader:
     def batches(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Batches from a position on, each with the position after it."""
         epoch = position.epoch
+        source = self._part.source.lengths() + 1  # each sentence gets its end mark
+        target = self._part.target.lengths() + 1
         for after, indices in batches_from(
             position,
-            self._part.source.lengths() + 1,  # each sentence gets its end mark
-            self._part.target.lengths() + 1,
+            source,
+            target,
             budget=self._config.batch_tokens,
             seed=self._seed,
             weights=self._weights,
         ):
-            yield after, self._batch([int(index) for index in indices], epoch)
+            own = indices[self._share.places(source[indices] + target[indices])]
+            yield after, self._batch([int(index) for index in own], epoch)
             epoch = after.epoch
 
     def _batch(self, indices: Sequence[int], epoch: int) -> Batch:
+        if not indices:
+            return nothing()
         if not self._recutters:
             return collate(self._part, indices)
         draws = [Random(f"{self._seed} {epoch} {index}") for index in indices]
@@ -120,6 +131,11 @@ def collate(part: Part, indices: Sequence[int]) -> Batch:
         with_ends([part.source[index] for index in indices]),
         with_ends([part.target[index] for index in indices]),
     )
+
+
+def nothing() -> Batch:
+    """A batch without a pair, in the shape of one: every process must go through its model."""
+    return Batch(Ragged.of([[SPECIAL.end]]), Ragged.of([[SPECIAL.pad]]), filler=1)
 
 
 def with_ends(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:

@@ -25,6 +25,25 @@ class Position:
     batch: int = 0
 
 
+@dataclass(frozen=True)
+class Share:
+    """What one process takes of each batch: the part `number` of `of`."""
+
+    number: int = 0
+    of: int = 1
+
+    def places(self, lengths: NDArray[np.int64]) -> Indices:
+        """Which sentences of a batch these are, in their order.
+
+        From the longest to the shortest, they are dealt out to and fro: 0 1 2, 2 1 0, 0 1 2. So
+        the shares of a batch differ by no more tokens than its longest sentence has.
+        """
+        turn = np.arange(len(lengths)) % (2 * self.of)
+        owner = np.minimum(turn, 2 * self.of - 1 - turn)
+        order = np.argsort(-lengths, kind="stable")
+        return np.sort(order[owner == self.number])
+
+
 def epoch_batches(
     source: NDArray[np.int64],
     target: NDArray[np.int64],

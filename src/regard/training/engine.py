@@ -9,6 +9,7 @@ import torch
 from regard.devices import has_triton, is_half
 from regard.errors import ConfigError
 from regard.models.transformer import TransformerConfig
+from regard.processes import ALONE, Team
 from regard.training.config import RunConfig
 
 
@@ -22,11 +23,11 @@ class Engine:
     replay: bool
 
     @staticmethod
-    def chosen(config: RunConfig, device: torch.device) -> Engine:
+    def chosen(config: RunConfig, device: torch.device, team: Team = ALONE) -> Engine:
         """The fastest way that there is, but for what the settings say."""
         half = is_half(device, config.training.precision)
         kernels = half and device.type == "cuda" and has_triton()
-        obstacle = _obstacle_to_replay(config.model, kernels)
+        obstacle = _obstacle_to_replay(config.model, kernels, team)
         if config.training.replay and obstacle:
             raise ConfigError(f"training.replay=true cannot be: {obstacle}. Leave it unset.")
         replay = obstacle is None and config.training.replay is not False
@@ -39,10 +40,12 @@ class Engine:
         return ", ".join(parts)
 
 
-def _obstacle_to_replay(model: TransformerConfig, kernels: bool) -> str | None:
+def _obstacle_to_replay(model: TransformerConfig, kernels: bool, team: Team) -> str | None:
     """Why work cannot be recorded: a shape is filled with tokens that nothing may notice."""
     if not kernels:
         return "it needs a GPU with bfloat16, and Triton"
+    if team.size > 1:
+        return "several processes exchange gradients while they are made"
     if model.norm == "batch":
         return "batch norm would count tokens that only fill a shape"
     attention = model.attention

@@ -2,15 +2,19 @@
 
 Everything that decides the next update is in the weights, the optimizer and `Progress`, and all
 three are in every checkpoint; so a run that stopped goes on as if it had not.
+
+Several processes do the same work on the same numbers, each with its share of every batch. What
+they may see differently (signals, validation) they agree on, and only the first of them writes.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -20,11 +24,12 @@ import torch
 
 from regard.data.loader import Loader
 from regard.data.ragged import Batch
-from regard.data.sampling import Position
+from regard.data.sampling import Position, Share
 from regard.data.store import Store
-from regard.errors import DivergedError, StoppedError
+from regard.errors import ConfigError, DivergedError, StoppedError
 from regard.models.folder import WEIGHTS, put_weights
 from regard.models.transformer import Transformer
+from regard.processes import ALONE, Team
 from regard.training import checkpoint
 from regard.training.begin import begun
 from regard.training.checkpoint import Progress
@@ -61,10 +66,12 @@ def train(
     *,
     watcher: Watcher,
     bleu: Bleu | None = None,
+    team: Team = ALONE,
 ) -> Progress:
     """Train until `max_steps`, early stopping or a signal; the same call goes on after any stop."""
-    trainer = Trainer(config, store, device, watcher, bleu)  # before anything is written
-    with held(config, store):
+    trainer = Trainer(config, store, device, watcher, bleu, team)  # before anything is written
+    with held(config, store) if team.is_first else nullcontext():
+        team.wait()  # until the first holds the folder
         return trainer.run()
 
 
@@ -78,7 +85,10 @@ class Trainer:
         device: torch.device,
         watcher: Watcher,
         bleu: Bleu | None,
+        team: Team,
     ) -> None:
+        _refuse_what_cannot_be_shared(config, team)
+        self._team = team
         self._config = config.training
         self._store = store
         self._out = Path(config.out)
@@ -86,28 +96,26 @@ class Trainer:
         self._folder, model = begun(config, store)
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
-        self._engine = Engine.chosen(config, device)
-        self._updater = Updater(self._model, self._optimizer, self._config)
+        self._engine = Engine.chosen(config, device, team)
+        self._updater = Updater(self._model, self._optimizer, self._config, team)
         self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
         self._publisher = Publisher(config, store, bleu)
-        self._loader = Loader(store, config.data, seed=self._config.seed)
+        share = Share(team.rank, team.size)
+        self._loader = Loader(store, config.data, seed=self._config.seed, share=share)
 
     def run(self) -> Progress:
         """From the last checkpoint, or from the start, to the end."""
-        self._folder.write(self._out)
+        if self._team.is_first:
+            self._folder.write(self._out)
         progress = self._resumed()
         self._watcher.begin(progress.step, self._config.max_steps)
         if self._is_finished(progress):
             return progress
         batches = self._loader.batches(progress.position)
         meter = Meter(progress.unreported, progress.seconds)
-        with (
-            self._fast(),
-            Record(self._out, progress.step, tensorboard=self._config.tensorboard) as record,
-            noticed_signals() as signals,
-        ):
+        with self._fast(), self._record(progress) as record, noticed_signals() as signals:
             while not self._is_finished(progress):
                 progress = self._advanced(progress, batches, meter)
                 last = progress.step == self._config.max_steps
@@ -116,9 +124,15 @@ class Trainer:
                 if last or progress.step % self._config.checkpoint_every == 0:
                     progress = self._validated(progress, record, meter)
                     self._save(progress, meter)
-                if signals and not self._is_finished(progress):
-                    self._stop(progress, meter, signals[0])
+                number = max(self._team.gathered(signals[0] if signals else 0))
+                if number and not self._is_finished(progress):
+                    self._stop(progress, meter, int(number))
         return progress
+
+    def _record(self, progress: Progress) -> AbstractContextManager[Record | None]:
+        if not self._team.is_first:
+            return nullcontext()
+        return Record(self._out, progress.step, tensorboard=self._config.tensorboard)
 
     @contextmanager
     def _fast(self) -> Iterator[None]:
@@ -164,7 +178,7 @@ class Trainer:
     def _rate(self, step: int) -> float:
         return learning_rate(step, self._config, self._model.config.width)
 
-    def _report(self, progress: Progress, record: Record, meter: Meter) -> None:
+    def _report(self, progress: Progress, record: Record | None, meter: Meter) -> None:
         """A row of metrics for the updates since the last one."""
         self._refuse_divergence(progress, meter)
         loss, nll, tokens = meter.unreported
@@ -178,9 +192,13 @@ class Trainer:
             "tokens_per_second": meter.tokens_per_second,
             "seconds": meter.seconds,
         }
-        record.add(row)
-        self._watcher.row(row)
+        self._tell(row, record)
         meter.reset()
+
+    def _tell(self, row: Row, record: Record | None) -> None:
+        if record is not None:
+            record.add(row)
+        self._watcher.row(row)
 
     def _refuse_divergence(self, progress: Progress, meter: Meter) -> None:
         if meter.is_finite:
@@ -192,16 +210,22 @@ class Trainer:
             "Start a new run with a lower training.learning_rate or more training.warmup_steps."
         )
 
-    def _validated(self, progress: Progress, record: Record, meter: Meter) -> Progress:
-        """Let the publisher judge the weights, and note what it says."""
+    def _validated(self, progress: Progress, record: Record | None, meter: Meter) -> Progress:
+        """Let the first process judge the weights, and all of them hear what it says."""
         self._refuse_divergence(progress, meter)
+        judged = self._judged(progress, record, meter) if self._team.is_first else math.nan
+        if not self._store.has("valid"):
+            return progress
+        figure = self._team.gathered(judged)[0]
+        return self._waited(dataclasses.replace(progress, figure=figure), figure)
+
+    def _judged(self, progress: Progress, record: Record | None, meter: Meter) -> float:
+        """Let the publisher judge the weights, and note what it says."""
         verdict = self._publisher.consider(self._shown().eval(), progress.step)
         if verdict is None:
-            return progress
-        row = {"step": progress.step, **verdict.row, "seconds": meter.seconds}
-        record.add(row)
-        self._watcher.row(row)
-        return self._waited(dataclasses.replace(progress, figure=verdict.figure), verdict.figure)
+            return math.nan
+        self._tell({"step": progress.step, **verdict.row, "seconds": meter.seconds}, record)
+        return verdict.figure
 
     def _shown(self) -> Transformer:
         """The model that counts: this one, or one with the moving average of its weights."""
@@ -225,6 +249,8 @@ class Trainer:
 
     def _save(self, progress: Progress, meter: Meter) -> None:
         self._refuse_divergence(progress, meter)
+        if not self._team.is_first:
+            return
         progress = dataclasses.replace(
             progress,
             seconds=meter.seconds,
@@ -239,12 +265,26 @@ class Trainer:
         """Save, unless that just happened, and leave."""
         if progress.step % self._config.checkpoint_every:
             self._save(progress, meter)
-            if not self._store.has("valid") or not (self._out / WEIGHTS).is_file():
-                self._publisher.publish(self._shown(), progress.step)
+            self._publish_if_nothing_better(progress)
+        self._team.wait()  # whoever leaves too soon takes the others along, in the midst of saving
         raise StoppedError(
             f"Stopped at step {progress.step}; everything is saved in {self._out}. "
             "The same command goes on from there.",
             signal_number=number,
+        )
+
+    def _publish_if_nothing_better(self, progress: Progress) -> None:
+        """Weights that were not validated count where none are, or where none ever will be."""
+        unrivalled = not self._store.has("valid") or not (self._out / WEIGHTS).is_file()
+        if self._team.is_first and unrivalled:
+            self._publisher.publish(self._shown(), progress.step)
+
+
+def _refuse_what_cannot_be_shared(config: RunConfig, team: Team) -> None:
+    if team.size > 1 and config.model.norm == "batch":
+        raise ConfigError(
+            "model.norm=batch takes its statistics from whole batches, and several processes have "
+            "a share of each. Train with one process, or set model.norm=layer."
         )
 
 

@@ -45,6 +45,7 @@ def sentence_rewards(predictions: Predictions) -> Tensor:
     assert predictions.lengths is not None
     logits = predictions.project(predictions.hidden).float()
     gains = logits.log_softmax(-1).gather(1, predictions.targets[:, None]).squeeze(1)
+    gains = gains * (predictions.targets != SPECIAL.pad)
     rewards = torch.zeros(len(predictions.lengths), device=gains.device)
     return rewards.index_add_(0, predictions.lengths.sentence, gains)
 

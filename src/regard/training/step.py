@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.ragged import Batch
 from regard.devices import autocast
 from regard.models.transformer import Transformer
+from regard.processes import ALONE, Team, keeping_gradients
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
 from regard.training.optimizer import set_rate
@@ -26,12 +27,21 @@ class Update:
 
 
 class Updater:
-    """Whatever changes the weights of a model, again and again."""
+    """Whatever changes the weights of a model, again and again.
+
+    In a team, each process has its share of all batches, and all make the same change.
+    """
 
     def __init__(
-        self, model: Transformer, optimizer: torch.optim.Optimizer, config: TrainingConfig
+        self,
+        model: Transformer,
+        optimizer: torch.optim.Optimizer,
+        config: TrainingConfig,
+        team: Team = ALONE,
     ) -> None:
         self._model = model
+        self._team = team
+        self._learner = team.wrapped(model)
         self._optimizer = optimizer
         self._config = config
         self._device = model.projection.weight.device
@@ -55,22 +65,26 @@ class Updater:
 
     def __call__(self, batches: Sequence[Batch], *, step: int, rate: float) -> Update:
         """Learn from some batches as if they were one."""
-        tokens = sum(batch.target_tokens for batch in batches)  # of all, before any of them
+        own = sum(batch.target_tokens for batch in batches)
+        tokens = int(sum(self._team.gathered(own)))  # of all, before any of them
         self._tokens.fill_(tokens)
         set_rate(self._optimizer, rate)
         self._optimizer.zero_grad(set_to_none=not self._keeps_gradients)
-        sums = torch.zeros(2, device=self._device)
+        sums = torch.zeros(2, dtype=torch.float64, device=self._device)
         for number, batch in enumerate(batches):
-            torch.manual_seed(dropout_seed(self._config.seed, step, number))
-            sums += self._gradients_of(batch)
+            torch.manual_seed(dropout_seed(self._config.seed, step, number, self._team.rank))
+            with keeping_gradients(self._learner, number + 1 < len(batches)):
+                sums += self._gradients_of(batch)
+        self._team.add_up(sums)
         self._change()
         return Update(sums, tokens)
 
     def _gradients(self, batch: Batch) -> Tensor:
         """Add a batch's gradients to those that are there; its sums."""
         with autocast(self._device, self._config.precision):
-            loss = _loss(self._model, batch.to(self._device), self._config)
-        (loss.total / self._tokens).backward()
+            loss = _loss(self._learner, batch.to(self._device), self._config)
+        # Gradients become the mean over the team, and should be the sum.
+        (loss.total / self._tokens * self._team.size).backward()
         return torch.stack([loss.total.detach(), loss.nll])
 
     def _change_weights(self) -> None:
@@ -92,7 +106,7 @@ def update(
     return Updater(model, optimizer, config)(batches, step=step, rate=rate)
 
 
-def _loss(model: Transformer, batch: Batch, config: TrainingConfig) -> Loss:
+def _loss(model: nn.Module, batch: Batch, config: TrainingConfig) -> Loss:
     if config.r_drop:
         predictions = model(batch.twice())
         loss = r_drop(predictions, config.label_smoothing, config.r_drop)
@@ -102,6 +116,6 @@ def _loss(model: Transformer, batch: Batch, config: TrainingConfig) -> Loss:
     return with_choices(loss, predictions)
 
 
-def dropout_seed(seed: int, step: int, number: int) -> int:
+def dropout_seed(seed: int, step: int, number: int, rank: int = 0) -> int:
     """Keyed by the place in the run, so that a resumed run drops what it would have dropped."""
-    return ((seed * 1_000_003 + step) * 1009 + number) % 2**63
+    return ((seed * 1_000_003 + step) * 1009 + number + rank * 2**48) % 2**63
