@@ -12,6 +12,7 @@ import torch
 from regard.errors import ConfigError
 
 Precision = Literal["auto", "float32", "bfloat16"]
+_WIDE = 128
 
 
 def device_named(name: str) -> torch.device:
@@ -25,22 +26,24 @@ def device_named(name: str) -> torch.device:
     return torch.device(name)
 
 
-def is_half(device: torch.device, precision: Precision) -> bool:
-    """Whether products are made of bfloat16; "auto": wherever that is faster."""
+def is_half(device: torch.device, precision: Precision, width: int) -> bool:
+    """Whether products are made of bfloat16; "auto": wherever that is faster.
+
+    On a CPU that takes instructions for it, and a model whose products outweigh the casts.
+    """
     if precision != "auto":
         return precision == "bfloat16"
-    return device.type == "cuda" or _multiplies_half()
+    return device.type == "cuda" or (width >= _WIDE and _multiplies_half())
 
 
 def _multiplies_half() -> bool:
-    """Whether the processor has instructions for products of bfloat16; without, they are slow."""
     known = torch.cpu.get_capabilities()
     return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
-def autocast(device: torch.device, precision: Precision) -> torch.autocast:
+def autocast(device: torch.device, *, half: bool) -> torch.autocast:
     """The context in which a forward pass runs."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=is_half(device, precision))
+    return torch.autocast(device.type, torch.bfloat16, enabled=half)
 
 
 @functools.cache

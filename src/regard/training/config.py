@@ -54,7 +54,8 @@ class TrainingConfig(Settings):
         Le(0.999999),
     ] = 0.0
     precision: Annotated[
-        Precision, Doc("of the products; auto: bfloat16 on a GPU, float32 on CPU")
+        Precision,
+        Doc("of the products; auto: bfloat16 where it is faster, on a GPU and on newer CPUs"),
     ] = "auto"
     replay: Annotated[
         bool | None,

@@ -25,7 +25,7 @@ class Engine:
     @staticmethod
     def chosen(config: RunConfig, device: torch.device, team: Team = ALONE) -> Engine:
         """The fastest way that there is, but for what the settings say."""
-        half = is_half(device, config.training.precision)
+        half = is_half(device, config.training.precision, config.model.width)
         kernels = half and device.type == "cuda" and has_triton()
         obstacle = _obstacle_to_replay(config.model, kernels, team)
         if config.training.replay and obstacle:

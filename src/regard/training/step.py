@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.ragged import Batch
-from regard.devices import autocast
+from regard.devices import autocast, is_half
 from regard.models.transformer import Transformer
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.training.config import TrainingConfig
@@ -45,6 +45,7 @@ class Updater:
         self._optimizer = optimizer
         self._config = config
         self._device = model.projection.weight.device
+        self._half = is_half(self._device, config.precision, model.config.width)
         self._tokens = torch.zeros((), device=self._device)
         self._keeps_gradients = False
         self._gradients_of: Callable[[Batch], Tensor] = self._gradients
@@ -81,7 +82,7 @@ class Updater:
 
     def _gradients(self, batch: Batch) -> Tensor:
         """Add a batch's gradients to those that are there; its sums."""
-        with autocast(self._device, self._config.precision):
+        with autocast(self._device, half=self._half):
             loss = _loss(self._learner, batch.to(self._device), self._config)
         # Gradients become the mean over the team, and should be the sum.
         (loss.total / self._tokens * self._team.size).backward()

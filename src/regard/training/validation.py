@@ -9,7 +9,7 @@ import torch
 
 from regard.data.loader import in_order
 from regard.data.store import Part
-from regard.devices import Precision, autocast
+from regard.devices import Precision, autocast, is_half
 from regard.models.transformer import Transformer
 from regard.training.losses import smoothed_cross_entropy
 from regard.training.record import Row
@@ -37,9 +37,10 @@ class Validation:
 def validation_loss(model: Transformer, part: Part, *, budget: int, precision: Precision) -> float:
     """The mean negative log-probability of a token."""
     device = model.projection.weight.device
+    half = is_half(device, precision, model.config.width)
     total, tokens = torch.zeros((), device=device), 0
     for batch in in_order(part, budget):
-        with autocast(device, precision):
+        with autocast(device, half=half):
             total += smoothed_cross_entropy(model(batch.to(device)), 0.0).nll
         tokens += batch.target_tokens
     return float(total) / tokens
