@@ -71,7 +71,7 @@ class Result:
 class Quiet:
     """A watcher that only keeps the rows."""
 
-    def begin(self, step: int, max_steps: int) -> None:
+    def begin(self, step: int, max_steps: int, about: str) -> None:
         """The run starts."""
 
     def step(self, step: int) -> None:

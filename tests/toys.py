@@ -177,7 +177,7 @@ class Silent:
         self.rows: list[dict[str, Any]] = []
         self.began_at: int | None = None
 
-    def begin(self, step: int, max_steps: int) -> None:
+    def begin(self, step: int, max_steps: int, about: str) -> None:
         self.began_at = step
 
     def step(self, step: int) -> None:

@@ -22,7 +22,7 @@ from regard.training.loop import train
 class Nobody:
     """A watcher that does not look."""
 
-    def begin(self, step: int, max_steps: int) -> None:
+    def begin(self, step: int, max_steps: int, about: str) -> None:
         pass
 
     def step(self, step: int) -> None:

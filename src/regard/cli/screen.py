@@ -104,8 +104,10 @@ class TrainingBar:
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
-    def begin(self, step: int, max_steps: int) -> None:
+    def begin(self, step: int, max_steps: int, about: str) -> None:
         """The run starts, or goes on, at this step."""
+        if step < max_steps:
+            say(about)
         if step:
             say(f"Going on from step {step:,}.")
         self._task = self._progress.add_task(

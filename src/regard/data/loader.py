@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard.config import Doc, Ge, Le, Settings
 from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.sampling import Position, Share, Weights, batches_from, fill
+from regard.data.sampling import Position, Share, Turn, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
 from regard.errors import ConfigError
 from regard.text.recut import Recutter
@@ -44,6 +44,9 @@ class DataConfig(Settings):
     sampling_temperature: Annotated[
         float, Doc("how evenly the ways to cut are drawn; small: mostly the best"), Ge(0.01)
     ] = 5.0
+    workers: Annotated[
+        int | None, Doc("processes that make batches ahead; unset: as many as pay"), Ge(0)
+    ] = None
 
 
 class Loader:
@@ -75,21 +78,26 @@ class Loader:
             if config.sampling_candidates > 1
         ]
 
-    def batches(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Batches from a position on, each with the position after it."""
+    def batches(
+        self, position: Position, turn: Turn | None = None
+    ) -> Iterator[tuple[Position, Batch]]:
+        """Batches from a position on, or those of a turn, each with the position after it."""
+        turn = turn or Turn()
         epoch = position.epoch
         source = self._part.source.lengths() + 1  # each sentence gets its end mark
         target = self._part.target.lengths() + 1
-        for after, indices in batches_from(
+        planned = batches_from(
             position,
             source,
             target,
             budget=self._config.batch_tokens,
             seed=self._seed,
             weights=self._weights,
-        ):
-            own = indices[self._share.places(source[indices] + target[indices])]
-            yield after, self._batch([int(index) for index in own], epoch)
+        )
+        for count, (after, indices) in enumerate(planned):
+            if turn.is_at(count):
+                own = indices[self._share.places(source[indices] + target[indices])]
+                yield after, self._batch([int(index) for index in own], epoch)
             epoch = after.epoch
 
     def _batch(self, indices: Sequence[int], epoch: int) -> Batch:

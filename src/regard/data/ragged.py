@@ -149,6 +149,11 @@ class Batch:
     filler: int = 0  # target tokens that only fill a shape, all of them `SPECIAL.pad`
 
     @property
+    def sides(self) -> tuple[Ragged, Ragged]:
+        """Source and target."""
+        return self.source, self.target
+
+    @property
     def target_tokens(self) -> int:
         """How many tokens the loss counts."""
         return self.target.lengths.total - self.filler

@@ -44,6 +44,18 @@ class Share:
         return np.sort(order[owner == self.number])
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Every so many batches: the one with this number, counted from 0, and each `of` later."""
+
+    number: int = 0
+    of: int = 1
+
+    def is_at(self, count: int) -> bool:
+        """Whether a batch of this count belongs to it."""
+        return count % self.of == self.number
+
+
 def epoch_batches(
     source: NDArray[np.int64],
     target: NDArray[np.int64],

@@ -77,8 +77,9 @@ class Shape:
 
     def packed(self, batch: Batch) -> Tensor:
         """All numbers of a filled batch as one row: one copy brings it to a GPU."""
-        rows = (batch.source, batch.target)
-        return torch.cat([part for row in rows for part in (row.tokens, row.lengths.lengths)])
+        return torch.cat(
+            [part for row in batch.sides for part in (row.tokens, row.lengths.lengths)]
+        )
 
     def unpacked(self, numbers: Tensor) -> Batch:
         """What `packed` made one row of; its `filler` is not among the numbers."""

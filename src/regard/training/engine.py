@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import torch
 
+from regard.data.loader import DataConfig
 from regard.devices import has_triton, is_half
 from regard.errors import ConfigError
 from regard.models.transformer import TransformerConfig
@@ -21,6 +23,7 @@ class Engine:
     half: bool
     kernels: bool
     replay: bool
+    workers: int
 
     @staticmethod
     def chosen(config: RunConfig, device: torch.device, team: Team = ALONE) -> Engine:
@@ -31,13 +34,28 @@ class Engine:
         if config.training.replay and obstacle:
             raise ConfigError(f"training.replay=true cannot be: {obstacle}. Leave it unset.")
         replay = obstacle is None and config.training.replay is not False
-        return Engine(device, half, kernels, replay)
+        return Engine(device, half, kernels, replay, _workers(config.data, device))
 
     def __str__(self) -> str:
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
-        parts = [name, "bfloat16" if self.half else "float32"]
-        parts += ["Triton kernels"] * self.kernels + ["replayed"] * self.replay
+        parts = [_name(self.device), "bfloat16" if self.half else "float32"]
+        parts += ["Triton kernels"] * self.kernels + ["replayed updates"] * self.replay
+        parts += [f"batches made by {self.workers} processes"] * (self.workers > 0)
         return ", ".join(parts)
+
+
+def _name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU with {threads} thread{'s' * (threads > 1)}"
+
+
+def _workers(config: DataConfig, device: torch.device) -> int:
+    """Only subword sampling takes longer than a GPU does; a CPU's cores have enough to do."""
+    if config.workers is not None:
+        return config.workers
+    pays = device.type == "cuda" and config.sampling_candidates > 1
+    return min(3, (os.cpu_count() or 1) - 1) if pays else 0
 
 
 def _obstacle_to_replay(model: TransformerConfig, kernels: bool, team: Team) -> str | None:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import torch
 
+from regard.data.ahead import ahead
 from regard.data.loader import Loader
 from regard.data.ragged import Batch
 from regard.data.sampling import Position, Share
@@ -49,8 +50,8 @@ from regard.training.validation import Bleu
 class Watcher(Protocol):
     """Whoever wants to see a run: a progress bar, a test, nobody."""
 
-    def begin(self, step: int, max_steps: int) -> None:
-        """The run starts, or goes on, at this step."""
+    def begin(self, step: int, max_steps: int, about: str) -> None:
+        """The run starts, or goes on, at this step; `about` says how it is computed."""
 
     def step(self, step: int) -> None:
         """An update is done."""
@@ -110,10 +111,10 @@ class Trainer:
         if self._team.is_first:
             self._folder.write(self._out)
         progress = self._resumed()
-        self._watcher.begin(progress.step, self._config.max_steps)
+        self._watcher.begin(progress.step, self._config.max_steps, self._about())
         if self._is_finished(progress):
             return progress
-        batches = self._loader.batches(progress.position)
+        batches = ahead(self._loader, progress.position, self._engine.workers)
         meter = Meter(progress.unreported, progress.seconds)
         with self._fast(), self._record(progress) as record, noticed_signals() as signals:
             while not self._is_finished(progress):
@@ -133,6 +134,11 @@ class Trainer:
         if not self._team.is_first:
             return nullcontext()
         return Record(self._out, progress.step, tensorboard=self._config.tensorboard)
+
+    def _about(self) -> str:
+        size = sum(weights.numel() for weights in self._model.parameters())
+        together = f", {self._team.size} processes" if self._team.size > 1 else ""
+        return f"{self._engine}{together}; {size:,} parameters."
 
     @contextmanager
     def _fast(self) -> Iterator[None]:

@@ -1,0 +1,74 @@
+"""Batches made ahead of their use, by processes beside the one that trains."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from regard.data.loader import Loader
+from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.sampling import Position, Turn
+
+Placed = tuple[Position, Batch]
+Sent = tuple[Position, list[tuple[NDArray[np.int64], NDArray[np.int64]]], int]
+_BATCHES = 8  # that a process is ahead
+
+
+def ahead(loader: Loader, position: Position, workers: int) -> Iterator[Placed]:
+    """The batches of `loader.batches`, in the same order; made here if there are no workers."""
+    if workers == 0:
+        return loader.batches(position)
+    made: DataLoader[Sent] = DataLoader(
+        _Turns(loader, position),
+        batch_size=None,  # they are batches already
+        collate_fn=_unchanged,
+        num_workers=workers,
+        prefetch_factor=_BATCHES,
+        worker_init_fn=_ignore_signals,
+    )
+    return map(_received, made)
+
+
+class _Turns(IterableDataset[Sent]):
+    """In each worker, the batches of its turn; whoever takes one of each in turn has them all."""
+
+    def __init__(self, loader: Loader, position: Position) -> None:
+        self._loader = loader
+        self._position = position
+
+    def __iter__(self) -> Iterator[Sent]:
+        worker = get_worker_info()
+        assert worker is not None
+        turn = Turn(worker.id, worker.num_workers)
+        return map(_sent, self._loader.batches(self._position, turn))
+
+
+def _sent(placed: Placed) -> Sent:
+    """As plain arrays: PyTorch would send each tensor through a file of its own."""
+    position, batch = placed
+    rows = [(row.tokens.numpy(), row.lengths.lengths.numpy()) for row in batch.sides]
+    return position, rows, batch.filler
+
+
+def _received(sent: Sent) -> Placed:
+    position, rows, filler = sent
+    source, target = (
+        Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
+    )
+    return position, Batch(source, target, filler)
+
+
+def _unchanged(sent: Any) -> Any:
+    return sent
+
+
+def _ignore_signals(worker: int) -> None:
+    """Ctrl-C reaches every process, but it is the training one that decides what follows."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
