@@ -25,6 +25,7 @@ def fits(query: Tensor, value: Tensor, queries: Lengths, keys: Lengths) -> bool:
     return longest <= _LONGEST.value and _block(longest) * _block(width) <= _LARGEST_TILE
 
 
+@torch.compiler.disable  # whoever compiles what surrounds it calls it as it is
 def sentence_attention(
     query: Tensor,
     key: Tensor,

@@ -189,6 +189,11 @@ class Transformer(nn.Module):
         return self.projection(x), after
 
     @property
+    def blocks(self) -> list[nn.Module]:
+        """Of encoder and decoder."""
+        return [*self.encoder.blocks, *self.decoder.blocks]
+
+    @property
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow; None: any."""
         return self.config.max_positions if self.config.positions == "learned" else None

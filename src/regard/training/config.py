@@ -61,6 +61,9 @@ class TrainingConfig(Settings):
         bool | None,
         Doc("record a GPU's work for each shape of batch and replay it; unset: where it pays"),
     ] = None
+    compile: Annotated[
+        bool, Doc("let PyTorch compile the blocks: half a minute at the start, faster from then on")
+    ] = False
     checkpoint_every: Annotated[int, Doc("updates between checkpoints and validations"), Ge(1)] = (
         1000
     )

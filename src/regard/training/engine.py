@@ -22,6 +22,7 @@ class Engine:
     device: torch.device
     half: bool
     kernels: bool
+    compile: bool
     replay: bool
     workers: int
 
@@ -34,11 +35,14 @@ class Engine:
         if config.training.replay and obstacle:
             raise ConfigError(f"training.replay=true cannot be: {obstacle}. Leave it unset.")
         replay = obstacle is None and config.training.replay is not False
-        return Engine(device, half, kernels, replay, _workers(config.data, device))
+        return Engine(
+            device, half, kernels, config.training.compile, replay, _workers(config.data, device)
+        )
 
     def __str__(self) -> str:
         parts = [_name(self.device), "bfloat16" if self.half else "float32"]
-        parts += ["Triton kernels"] * self.kernels + ["replayed updates"] * self.replay
+        parts += ["Triton kernels"] * self.kernels + ["compiled blocks"] * self.compile
+        parts += ["replayed updates"] * self.replay
         parts += [f"batches made by {self.workers} processes"] * (self.workers > 0)
         return ", ".join(parts)
 

@@ -98,6 +98,9 @@ class Trainer:
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._engine = Engine.chosen(config, device, team)
+        if self._engine.compile:
+            for block in self._model.blocks:
+                block.compile(dynamic=True)  # once for all shapes, and for all blocks of a kind
         self._updater = Updater(self._model, self._optimizer, self._config, team)
         self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
@@ -227,7 +230,8 @@ class Trainer:
 
     def _judged(self, progress: Progress, record: Record | None, meter: Meter) -> float:
         """Let the publisher judge the weights, and note what it says."""
-        verdict = self._publisher.consider(self._shown().eval(), progress.step)
+        with torch.compiler.set_stance("force_eager"):  # not worth compiling anew for it
+            verdict = self._publisher.consider(self._shown().eval(), progress.step)
         if verdict is None:
             return math.nan
         self._tell({"step": progress.step, **verdict.row, "seconds": meter.seconds}, record)
