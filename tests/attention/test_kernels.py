@@ -218,7 +218,7 @@ from triton.compiler import ASTSource
 from regard.attention import kernels
 
 def compiled(kernel, **fixed):
-    kinds = {"scale": "fp32", "dropout": "fp32", "seed": "*i64"}
+    kinds = {"scale": "fp32", "dropout": "fp32", "seed": "*i64", "shorter": "i32"}
     for name in kernel.arg_names:
         kind = "*i32" if "offsets" in name else "i32" if name[-4:] in ("_row", "head") else "*bf16"
         kinds.setdefault(name, "constexpr" if name in fixed else kind)

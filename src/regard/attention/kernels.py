@@ -86,22 +86,33 @@ def _launch(
 ) -> None:
     """One program for each sentence and head; `others` lie end to end."""
     queries, keys = _block(ctx.queries.longest), _block(ctx.keys.longest)
+    sides = _sides(max(queries, keys))
     with torch.cuda.device_of(query):
-        kernel[(len(ctx.queries), query.shape[1])](
-            *(query, key, value, *others, ctx.queries.offsets, ctx.keys.offsets, seed),
-            *(place for part in (query, key, value) for place in part.stride()[:2]),
-            scale=query.shape[2] ** -0.5,
-            dropout=ctx.dropout,
-            drops=ctx.dropout > 0,
-            causal=ctx.causal,
-            queries=queries,
-            keys=keys,
-            key_width=query.shape[2],
-            key_block=_block(query.shape[2]),
-            value_width=value.shape[2],
-            value_block=_block(value.shape[2]),
-            num_warps=_warps(max(queries, keys)),
-        )
+        for shorter, side in zip([0, *sides], sides, strict=False):
+            kernel[(len(ctx.queries), query.shape[1])](
+                *(query, key, value, *others, ctx.queries.offsets, ctx.keys.offsets, seed),
+                *(place for part in (query, key, value) for place in part.stride()[:2]),
+                shorter=shorter,
+                scale=query.shape[2] ** -0.5,
+                dropout=ctx.dropout,
+                drops=ctx.dropout > 0,
+                causal=ctx.causal,
+                queries=min(queries, side),
+                keys=min(keys, side),
+                key_width=query.shape[2],
+                key_block=_block(query.shape[2]),
+                value_width=value.shape[2],
+                value_block=_block(value.shape[2]),
+                num_warps=_warps(side),
+            )
+
+
+def _sides(largest: int) -> list[int]:
+    """The tiles to launch for, each for the sentences that do not fit into the one before.
+
+    A tile of 128 takes long, and hardly a batch has many sentences that need it.
+    """
+    return [largest // 2, largest] if largest > 32 else [largest]
 
 
 def _block(size: int) -> int:
@@ -129,6 +140,7 @@ def _forward(
     key_head,
     value_row,
     value_head,
+    shorter,
     scale,
     dropout,
     drops: tl.constexpr,
@@ -143,6 +155,9 @@ def _forward(
     heads = tl.num_programs(1)
     first, count = _sentence(query_offsets)
     key_first, key_count = _sentence(key_offsets)
+    longer = tl.maximum(count, key_count)
+    if (longer <= shorter) | (longer > max(queries, keys)):
+        return  # another launch has a tile of its size
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
@@ -172,6 +187,7 @@ def _backward(
     key_head,
     value_row,
     value_head,
+    shorter,
     scale,
     dropout,
     drops: tl.constexpr,
@@ -186,6 +202,9 @@ def _backward(
     heads = tl.num_programs(1)
     first, count = _sentence(query_offsets)
     key_first, key_count = _sentence(key_offsets)
+    longer = tl.maximum(count, key_count)
+    if (longer <= shorter) | (longer > max(queries, keys)):
+        return  # another launch has a tile of its size
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
