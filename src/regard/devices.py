@@ -37,7 +37,7 @@ def is_half(device: torch.device, precision: Precision, width: int) -> bool:
 
 
 def _multiplies_half() -> bool:
-    known = torch.cpu.get_capabilities()
+    known = getattr(torch.cpu, "get_capabilities", dict)()  # not every PyTorch can tell
     return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
