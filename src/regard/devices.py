@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -37,7 +38,7 @@ def is_half(device: torch.device, precision: Precision, width: int) -> bool:
 
 
 def _multiplies_half() -> bool:
-    known = getattr(torch.cpu, "get_capabilities", dict)()  # not every PyTorch can tell
+    known: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old ones
     return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
