@@ -1,0 +1,192 @@
+"""How a training step grows: its time and memory against the length of sentences, and the width.
+
+    python benchmarks/growth.py                  # measure here; the GPU where there is one
+    python benchmarks/growth.py --write          # the tables and the pictures, into docs/
+
+A step always holds the same number of tokens, so what does not look across them should take the
+same time and memory at every length, and attention alone should grow, with the length itself.
+Each point is measured in a process of its own, whose memory is nobody else's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pages import fill
+from regard.data.loader import with_ends
+from regard.data.ragged import Batch
+from regard.devices import device_named, keep_freed_memory
+from regard.models.protocol import Vocabulary
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.training.config import TrainingConfig
+from regard.training.optimizer import make_optimizer
+from regard.training.replay import recordable
+from regard.training.step import Updater
+
+LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096]
+WIDTHS = [64, 128, 256, 512, 1024]
+WIDTH, LENGTH = 256, 32  # of the other series
+WORDS, LAYERS = 8000, 2
+PAGE = Path("docs/benchmarks.md")
+Point = dict[str, Any]
+
+
+def main() -> None:
+    """Measure what was asked for, or write what is there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--tokens", type=int, help="of a step; a multiple of 4,096")
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--one", type=int, nargs=2, metavar=("LENGTH", "WIDTH"))
+    parser.add_argument("--write", action="store_true", help="the page; measure nothing")
+    options = parser.parse_args()
+    if options.write:
+        for kept in sorted(Path("benchmarks/results").glob("growth-*.json")):
+            write(json.loads(kept.read_text()), kept.stem)
+        return
+    device = device_named(options.device)
+    tokens = options.tokens or (16384 if device.type == "cuda" else 4096)
+    if options.one:
+        length, width = options.one
+        print(json.dumps(measured(length, width, device, tokens)))
+        return
+    points = [point(length, WIDTH, device, tokens) for length in LENGTHS]
+    points += [point(LENGTH, width, device, tokens) for width in WIDTHS]
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    about = {"device": name, "torch": torch.__version__, "tokens": tokens}
+    kept = options.results or Path(f"benchmarks/results/growth-{device.type}.json")
+    kept.write_text(json.dumps({**about, "points": points}, indent=1) + "\n")
+
+
+def point(length: int, width: int, device: torch.device, tokens: int) -> Point:
+    """One measurement, by a process that is started for it."""
+    asked = ["--one", str(length), str(width), "--device", device.type, "--tokens", str(tokens)]
+    done = subprocess.run(
+        [sys.executable, __file__, *asked], check=True, capture_output=True, text=True
+    )
+    found: Point = json.loads(done.stdout.splitlines()[-1])
+    print(found, flush=True)
+    return found
+
+
+def measured(length: int, width: int, device: torch.device, tokens: int) -> Point:
+    """Milliseconds of a step, and the megabytes that it needs beside the model."""
+    keep_freed_memory()
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        width=width,
+        heads=max(1, width // 64),
+        feedforward_width=4 * width,
+    )
+    model = Transformer(config, Vocabulary(WORDS, WORDS)).to(device).train()
+    settings = TrainingConfig()
+    updater = Updater(model, make_optimizer(model, settings), settings)
+    batch = sentences(length, tokens)
+    small = sentences(4, 8)
+    updater([small], step=1, rate=1e-4)  # the optimizer's memory belongs to the model
+    before = _megabytes(device)
+    times = []
+    with recordable(device) if device.type == "cuda" else nullcontext():
+        if device.type == "cuda":
+            updater.replay(tokens)
+        for step in range(2, 9):
+            _wait(device)
+            begin = time.perf_counter()
+            updater([batch], step=step, rate=1e-4)
+            _wait(device)
+            times.append(time.perf_counter() - begin)
+    return {
+        "length": length,
+        "width": width,
+        "milliseconds": 1000 * min(times[2:]),
+        "megabytes": _megabytes(device) - before,
+    }
+
+
+def sentences(length: int, tokens: int) -> Batch:
+    """Random sentences of one length, end marks included."""
+    random = np.random.default_rng(0)
+    rows = random.integers(4, WORDS, (2, tokens // length, length - 1))
+    source, target = (with_ends(list(side)) for side in rows)
+    return Batch(source, target)
+
+
+def _megabytes(device: torch.device) -> float:
+    """The most memory so far."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def write(found: dict[str, Any], name: str) -> None:
+    """A table and a picture."""
+    series = {
+        "length": [p for p in found["points"] if p["width"] == WIDTH][: len(LENGTHS)],
+        "width": found["points"][len(LENGTHS) :],
+    }
+    picture = PAGE.parent / "pictures" / f"{name}.svg"
+    draw(series, found, picture)
+    about = f"{found['device']}, PyTorch {found['torch']}, {found['tokens']:,} tokens a step:"
+    lines = [about, "", "| | ms | MB | ms a doubling | MB a doubling |", "|---|---|---|---|---|"]
+    for axis, points in series.items():
+        for before, now in zip([None, *points], points, strict=False):
+            lines.append(_line(axis, before, now))
+    lines += ["", f"![Time and memory of a step](pictures/{picture.name})"]
+    fill(PAGE, name, "\n".join(lines))
+
+
+def _line(axis: str, before: Point | None, now: Point) -> str:
+    growths = ["", ""]
+    if before:
+        doublings = math.log2(now[axis] / before[axis])
+        growths = [
+            f"x {(now[what] / before[what]) ** (1 / doublings):.2f}"
+            for what in ("milliseconds", "megabytes")
+        ]
+    figures = [f"{now['milliseconds']:,.1f}", f"{now['megabytes']:,.0f}", *growths]
+    return f"| {axis} {now[axis]:,} | {' | '.join(figures)} |"
+
+
+def draw(series: dict[str, list[Point]], found: dict[str, Any], path: Path) -> None:
+    """Time and memory, against length and against width."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    for axes, (axis, points) in zip(figure.subplots(1, 2), series.items(), strict=True):
+        for what, label in (("milliseconds", "ms"), ("megabytes", "MB")):
+            axes.loglog([p[axis] for p in points], [p[what] for p in points], "o-", label=label)
+        axes.set_xlabel(
+            f"{axis} ({'width' if axis == 'length' else 'length'} "
+            f"{WIDTH if axis == 'length' else LENGTH})"
+        )
+        axes.set_xticks([p[axis] for p in points], [f"{p[axis]:,}" for p in points], fontsize=7)
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.suptitle(
+        f"A training step of {found['tokens']:,} tokens, {found['device']}", fontsize=10
+    )
+    figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
