@@ -1,0 +1,228 @@
+"""The contests of benchmarks/: what is counted, what is compared, and who is told to be absent."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+import contest
+import training
+from contest import Entry, Round, Spread, UnableError
+from lesson import SIZES, Lesson, Size, product_flops, target_tokens
+from peers import ours
+from peers.process import Worker
+from peers.worker import Rounds, make_learner
+
+TOY = Lesson(
+    Size(layers=1, width=16, heads=2, feedforward=32),
+    "cpu",
+    vocabulary=50,
+    batch_tokens=64,
+    warmup=1,
+    updates=2,
+    lengths=(3, 12),
+    dropout=0.0,
+)
+IN_PYTORCH = ["ours", "plain_torch", "huggingface"]
+
+
+def entry(name: str, *speeds: float, rival: bool = True) -> Entry:
+    return Entry(name, rival, tuple(Round(int(100 * s), 100.0, memory=1.5) for s in speeds))
+
+
+class Scripted:
+    """A contestant that does what it was told to."""
+
+    rival = True
+
+    def __init__(self, name: str, played: list[str], fails_at: int = -1) -> None:
+        self.name = name
+        self._played, self._fails_at = played, fails_at
+
+    def round(self) -> Round:
+        self._played.append(self.name)
+        if self._played.count(self.name) == self._fails_at:
+            raise UnableError("out of breath")
+        return Round(10, 1.0, 0.5)
+
+
+def test_all_play_in_turn_and_each_round_begins_with_another() -> None:
+    played: list[str] = []
+    contest.in_turn([Scripted(name, played) for name in "abc"], 3, lambda entries: None)
+    assert "".join(played) == "abcbcacab"
+
+
+def test_who_fails_stays_out_and_is_told() -> None:
+    played: list[str] = []
+    kept: list[int] = []
+    entries = contest.in_turn(
+        [Scripted("a", played), Scripted("b", played, fails_at=2)],
+        4,
+        lambda entries: kept.append(sum(len(e.rounds) for e in entries)),
+    )
+    assert (played.count("a"), played.count("b")) == (4, 2)
+    assert entries[1].problem == "out of breath"
+    assert entries[1].rounds == ()
+    assert len(kept) == 6  # after each that was played
+    lines = contest.table(entries).splitlines()
+    assert lines[-1].startswith("| b | could not be run: out of breath |")
+    assert {line.count("|") for line in lines} == {7}
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    ours = entry("regard", 200, 400, 900, rival=False)
+    slow = entry("slow", 100, 100, 100)
+    assert contest.ratios(ours, slow) == Spread(2.0, 4.0, 9.0)
+    # A machine that was twice as slow for both in one round changes nothing.
+    assert contest.ratios(
+        entry("regard", 200, 100, rival=False), entry("other", 100, 50)
+    ) == Spread(2.0, 2.0, 2.0)
+
+
+def test_the_verdict_is_on_the_best_rival_by_median() -> None:
+    ours = entry("regard", 300, 300, 300, rival=False)
+    lucky, steady = entry("lucky", 100, 100, 290), entry("steady", 150, 150, 150)
+    absent = Entry("absent", rival=True, problem="not installed")
+    entries = [ours, lucky, steady, absent]
+    assert contest.best_rival(entries) == steady
+    assert contest.verdict(entries).startswith("regard is 2.00 times as fast as the best rival, s")
+    lines = contest.table(entries).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == [
+        *["| **regard**", "| steady", "| lucky", "| absent"]
+    ]
+    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |"
+
+
+def test_a_lone_contestant_is_compared_with_nobody() -> None:
+    ours = entry("regard", 300, rival=False)
+    assert contest.verdict([ours, Entry("b", rival=True, problem="no")]) == (
+        "There is nothing to compare."
+    )
+
+
+def test_results_come_back_as_they_were(tmp_path: Path) -> None:
+    about = {"machine": {"device": "abacus", "cores": 2}}
+    contests = {"tiny": [entry("a", 1, 2), Entry("b", rival=True, problem="why")]}
+    contest.keep(tmp_path / "r.json", about, contests)
+    told, found = contest.kept(tmp_path / "r.json")
+    assert found == contests
+    assert told.pop("date")
+    assert told == about
+
+
+def test_the_picture_shows_everybody_who_ran(tmp_path: Path) -> None:
+    contests = {"tiny": [entry("fast", 2), Entry("gone", rival=True, problem="why")]}
+    contest.draw(tmp_path / "p.svg", contests, x="speed")
+    drawn = (tmp_path / "p.svg").read_text()
+    assert "fast" in drawn
+    assert "gone" not in drawn
+
+
+@pytest.mark.parametrize("peer", IN_PYTORCH)
+def test_everybody_sees_the_same_target_tokens(peer: str) -> None:
+    learner = make_learner(peer, TOY, "")
+    batches = TOY.batches()
+    assert len(batches) == TOY.warmup + TOY.updates
+    for batch in batches:
+        expected = sum(len(target) + 1 for _, target in batch)
+        assert target_tokens(batch) == expected <= TOY.batch_tokens
+        assert learner.target_tokens(learner.load(batch)) == expected
+
+
+@pytest.mark.parametrize("peer", IN_PYTORCH)
+def test_everybody_learns_the_same_way(peer: str) -> None:
+    """Without dropout, the same batch again and again: down to what smoothing leaves."""
+    lesson = dataclasses.replace(TOY, learning_rate=0.01)
+    learner = make_learner(peer, lesson, "")
+    batch = learner.load(lesson.batches()[0][:2])
+    losses = [float(learner.update(batch)) for _ in range(150)]
+    assert 3.0 < losses[0] < 6.0  # log 50 is 3.9
+    assert losses[-1] < 1.2  # 0.7 at best
+
+
+@pytest.mark.parametrize("peer", IN_PYTORCH)
+def test_a_round_counts_what_it_timed(peer: str) -> None:
+    rounds = Rounds(TOY, make_learner(peer, TOY, ""))
+    rounds.warm_up()
+    done = Round(**rounds.measured())
+    assert done.tokens == sum(target_tokens(batch) for batch in TOY.batches()[TOY.warmup :])
+    assert done.seconds > 0
+    assert done.memory > 0.05
+    assert done.loss is not None
+
+
+def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
+    TOY.write(tmp_path / "lesson.json")
+    path = tmp_path / "lesson.json"
+    worker = Worker("nobody", peer="nobody", form="", lesson=path, threads=1, kept=True)
+    with pytest.raises(UnableError, match="No module named"):
+        worker.round()
+
+
+def test_a_worker_is_kept_between_rounds(tmp_path: Path) -> None:
+    TOY.write(tmp_path / "lesson.json")
+    path = tmp_path / "lesson.json"
+    worker = Worker("regard", peer="ours", form="", lesson=path, threads=1, kept=True)
+    first, second = worker.round(), worker.round()
+    worker.close()
+    assert first.tokens == second.tokens
+    assert first.loss is not None
+    assert second.loss is not None
+    assert second.loss < first.loss  # the same model has seen the same batches before
+
+
+def test_lessons_are_read_as_they_were_written(tmp_path: Path) -> None:
+    TOY.write(tmp_path / "lesson.json")
+    assert Lesson.read(tmp_path / "lesson.json") == TOY
+
+
+def test_even_lengths_fill_every_batch() -> None:
+    even = dataclasses.replace(TOY, lengths=(8, 8))
+    assert [target_tokens(batch) for batch in even.batches()] == [64] * 3
+
+
+def test_flops_are_those_of_the_products() -> None:
+    """One pair of one token each: every weight that is multiplied is, twice, and three times."""
+    size = TOY.size
+    model = ours.learner(TOY, "")._model
+    weights = sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters()
+        if parameter.ndim == 2 and "embedding" not in name
+    )
+    vocabulary = TOY.vocabulary * size.width
+    assert not any("projection" in name for name, _ in model.named_parameters())
+    attention = size.layers * size.width * (2 + 2 + 1)  # encoder, cross, half of causal
+    expected = 6 * (weights + vocabulary + attention)
+    assert product_flops(size, TOY.vocabulary, [([], [])]) == expected
+
+
+def test_gpu_tables_tell_the_share_of_the_ceiling() -> None:
+    about = {"ceiling": 500.0, "flops_per_token": {"base": 1e9}}
+    lines = training._table([entry("regard", 100_000, rival=False)], about, "base").splitlines()
+    assert lines[0].endswith("| TFLOP/s | of the ceiling |")
+    assert lines[2].endswith("| 100 | 20% |")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_are_those_of_the_presets(name: str) -> None:
+    from regard.training.presets import PRESETS
+
+    size, preset = SIZES[name], PRESETS[name]["model"]
+    assert (size.width, size.heads) == (preset["width"], preset["heads"])
+    assert size.feedforward == preset["feedforward_width"]
+    assert size.layers == preset.get("encoder_layers", 6)
+
+
+def test_half_precision_is_half_precision() -> None:
+    seen = []
+    learner = make_learner("plain_torch", TOY, "bf16")
+    model = learner._model  # type: ignore[attr-defined]
+    model.transformer.register_forward_hook(lambda m, i, output: seen.append(output.dtype))
+    first = model.transformer.encoder.layers[0].linear1
+    first.register_forward_hook(lambda m, i, output: seen.append(output.dtype))
+    learner.update(learner.load(TOY.batches()[0]))
+    assert torch.bfloat16 in seen
