@@ -36,6 +36,9 @@ bench: dev  ## regard beside its rivals on this machine; TEXT=FOLDER has Multi30
 	$(BIN)/python benchmarks/training.py --text $(TEXT)
 	$(BIN)/python benchmarks/training.py --write
 
+bench-peers: dev  ## the rivals that PyPI has, each in an environment of its own under build/peers
+	$(BIN)/python benchmarks/install_peers.py
+
 clean:  ## remove what make made; your data/ and runs/ stay
 	rm -rf .venv build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
 

@@ -87,9 +87,9 @@ class Spread:
 def in_turn(
     contestants: Sequence[Contestant],
     rounds: int,
-    keep: Callable[[Sequence[Entry]], None],
+    after: Callable[[Entry, Sequence[Entry]], None],
 ) -> list[Entry]:
-    """All contestants do all rounds in turn; `keep` gets what is known after each.
+    """All contestants do all rounds in turn; `after` gets who just played, and everybody.
 
     Each round begins with another contestant. One that fails stays out of the next rounds.
     """
@@ -99,7 +99,7 @@ def in_turn(
             at = (place + number) % len(contestants)
             if entries[at].problem is None:
                 entries[at] = _after_round(entries[at], contestants[at])
-                keep(entries)
+                after(entries[at], entries)
     return entries
 
 
@@ -109,6 +109,14 @@ def _after_round(entry: Entry, contestant: Contestant) -> Entry:
     except UnableError as reason:
         return dataclasses.replace(entry, problem=str(reason), rounds=())
     return dataclasses.replace(entry, rounds=(*entry.rounds, done))
+
+
+def news(entry: Entry) -> str:
+    """How the last round of a contestant went."""
+    if entry.problem is not None:
+        return f"{entry.name} could not be run: {entry.problem}"
+    last = entry.rounds[-1]
+    return f"round {len(entry.rounds)}, {entry.name}: {last.speed:,.0f} target tokens/s"
 
 
 def ratios(ours: Entry, other: Entry) -> Spread:

@@ -16,7 +16,7 @@ from regard.data.store import Store
 from regard.text.special import SPECIAL
 
 Pair = tuple[list[int], list[int]]  # ids of source and target, without end marks
-_MARKS = max(dataclasses.astuple(SPECIAL)) + 1
+FIRST_WORD = max(dataclasses.astuple(SPECIAL)) + 1
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _made_up(lesson: Lesson) -> list[Pair]:
     targets = np.clip(np.rint(sources * draw.normal(1.0, 0.1, count)), low, high).astype(int)
 
     def ids(length: int) -> list[int]:
-        drawn: NDArray[np.int64] = draw.integers(_MARKS, lesson.vocabulary, length - 1)
+        drawn: NDArray[np.int64] = draw.integers(FIRST_WORD, lesson.vocabulary, length - 1)
         return drawn.tolist()
 
     return [(ids(s), ids(t)) for s, t in zip(sources, targets, strict=True)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,8 +26,19 @@ import machine
 from contest import Contestant, Entry, Tree
 from lesson import SIZES, Lesson, Size, product_flops, target_tokens
 from pages import fill
-from peers import huggingface, ours, plain_torch
+from peers import (
+    eole,
+    fairseq,
+    huggingface,
+    joeynmt,
+    marian,
+    opennmt,
+    ours,
+    plain_torch,
+    sockeye,
+)
 from peers.process import Worker
+from peers.toolkit import ToolkitRun
 from regard.data.doctor import DoctorConfig
 from regard.data.prepare import Files, prepare
 from regard.text.config import TokenizerConfig
@@ -36,7 +47,16 @@ RESULTS = Path("benchmarks/results")
 PAGE = Path("docs/benchmarks.md")
 WORK = Path("build/bench")
 IN_PYTORCH = {"torch": plain_torch, "huggingface": huggingface}
-TITLES = {"cpu": "Training on a CPU", "cuda": "Training on a GPU"}
+TOOLKITS = {
+    "joeynmt": joeynmt.TOOLKIT,
+    "eole": eole.TOOLKIT,
+    "opennmt": opennmt.TOOLKIT,
+    "fairseq": fairseq.TOOLKIT,
+    "sockeye": sockeye.TOOLKIT,
+    "marian": marian.TOOLKIT,
+}
+PEERS = {"cpu": [*IN_PYTORCH, *TOOLKITS], "cuda": [*IN_PYTORCH]}
+SHOWN = {"cpu": ["tiny", "base"], "cuda": ["base", "big"]}  # sizes
 VOCABULARY = {"cpu": 8000, "cuda": 32768}
 # updates before the clock runs, and while it does
 UPDATES = {("cpu", "tiny"): (2, 8), ("cpu", "base"): (1, 2), ("cpu", "big"): (1, 1)}
@@ -46,7 +66,7 @@ def main() -> None:
     """Measure, or write what was measured into the documentation."""
     options = _options()
     if options.write:
-        for device in TITLES:
+        for device in SHOWN:
             path = RESULTS / f"training-{device}.json"
             if path.is_file():
                 write(path, device)
@@ -54,15 +74,16 @@ def main() -> None:
     path = options.results or RESULTS / f"training-{options.device}.json"
     about = _about(options)
     contests: dict[str, Sequence[Entry]] = {}
-    for name in options.sizes or _sizes(options.device):
+    for name in options.sizes:
         lesson = _lesson(options, name)
 
-        def keep(entries: Sequence[Entry], name: str = name) -> None:
+        def after(entry: Entry, entries: Sequence[Entry], name: str = name) -> None:
+            print(contest.news(entry), flush=True)
             contests[name] = entries
             contest.keep(path, about, contests)
 
         with contestants(lesson, options.peers, options.threads) as taking_part:
-            contest.in_turn(taking_part, options.rounds, told(keep))
+            contest.in_turn(taking_part, options.rounds, after)
         print(f"\n{name}: {contest.verdict(contests[name])}\n", flush=True)
         print(_table(contests[name], about, name), flush=True)
 
@@ -71,7 +92,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="tiny base; base big")
-    parser.add_argument("--peers", nargs="+", default=list(IN_PYTORCH), choices=list(IN_PYTORCH))
+    parser.add_argument("--peers", nargs="+", choices=PEERS["cpu"], help="some rivals only")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, help="in a round")
     parser.add_argument("--text", type=Path, help="the folder of Multi30k")
@@ -79,11 +100,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="on a CPU")
     parser.add_argument("--results", type=Path, help="where they are kept, as JSON")
     parser.add_argument("--write", action="store_true", help="tables and pictures; run nothing")
-    return parser.parse_args()
-
-
-def _sizes(device: str) -> list[str]:
-    return ["tiny", "base"] if device == "cpu" else ["base", "big"]
+    options = parser.parse_args()
+    options.peers = options.peers or PEERS[options.device]
+    options.sizes = options.sizes or SHOWN[options.device]
+    if not set(options.peers) <= set(PEERS[options.device]):
+        parser.error(f"on a GPU, the rivals are {' and '.join(PEERS['cuda'])}")
+    return options
 
 
 def _about(options: argparse.Namespace) -> Tree:
@@ -91,25 +113,30 @@ def _about(options: argparse.Namespace) -> Tree:
         "command": _command(options),
         "machine": machine.described(options.device),
         "threads": options.threads,
-        "versions": machine.versions(),
+        "versions": {**machine.versions(), **_versions(options.peers)},
     }
     if options.device == "cuda":
         about["ceiling"] = machine.product_ceiling()
         print(f"A large matrix product reaches {about['ceiling']:.0f} TFLOP/s.", flush=True)
         about["flops_per_token"] = {
-            name: _flops_per_token(_lesson(options, name))
-            for name in options.sizes or _sizes("cuda")
+            name: _flops_per_token(_lesson(options, name)) for name in options.sizes
         }
     return about
+
+
+def _versions(peers: Sequence[str]) -> dict[str, str]:
+    """Of the toolkits that are installed."""
+    found = {TOOLKITS[name].name: TOOLKITS[name].version() for name in peers if name in TOOLKITS}
+    return {name: version for name, version in found.items() if version is not None}
 
 
 def _command(options: argparse.Namespace) -> str:
     """What to type for the same contest; where the text lies is everybody's own business."""
     words = ["python benchmarks/training.py"]
     words += ["--text multi30k"] if options.device == "cpu" else ["--device cuda"]
-    if options.sizes:
+    if options.sizes != SHOWN[options.device]:
         words += ["--sizes", *options.sizes]
-    if options.peers != list(IN_PYTORCH):
+    if options.peers != PEERS[options.device]:
         words += ["--peers", *options.peers]
     return " ".join([*words, "--rounds", str(options.rounds)])
 
@@ -178,7 +205,7 @@ def contestants(lesson: Lesson, peers: Sequence[str], threads: int) -> Iterator[
                 threads=threads,
                 kept=lesson.device == "cuda" or form == "compiled",
             )
-            for peer in [ours, *(IN_PYTORCH[name] for name in peers)]
+            for peer in [ours, *(IN_PYTORCH[name] for name in peers if name in IN_PYTORCH)]
             for form in peer.FORMS[lesson.device]
         ]
         for worker in workers:
@@ -186,26 +213,12 @@ def contestants(lesson: Lesson, peers: Sequence[str], threads: int) -> Iterator[
         if lesson.device == "cuda":  # most of a start is Python's work, which goes side by side
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(Worker.start, workers))
-        yield [*workers]
-
-
-def told(keep: Callable[[Sequence[Entry]], None]) -> Callable[[Sequence[Entry]], None]:
-    """Keep, and say how far things are."""
-    seen: dict[str, int] = {}
-
-    def keep_and_tell(entries: Sequence[Entry]) -> None:
-        keep(entries)
-        for entry in entries:
-            done = len(entry.rounds)
-            if entry.problem and seen.get(entry.name) != -1:
-                seen[entry.name] = -1
-                print(f"{entry.name} could not be run: {entry.problem}", flush=True)
-            elif not entry.problem and done > seen.get(entry.name, 0):
-                seen[entry.name] = done
-                last = entry.rounds[-1]
-                print(f"round {done}, {entry.name}: {last.speed:,.0f} target tokens/s", flush=True)
-
-    return keep_and_tell
+        runs = [
+            ToolkitRun(TOOLKITS[name], lesson, WORK / "toolkits", threads)
+            for name in peers
+            if name in TOOLKITS
+        ]
+        yield [*workers, *runs]
 
 
 def _table(entries: Sequence[Entry], about: Tree, size: str) -> str:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 import contest
+import install_peers
 import training
 from contest import Entry, Round, Spread, UnableError
 from lesson import SIZES, Lesson, Size, product_flops, target_tokens
-from peers import ours
+from peers import joeynmt, ours
 from peers.process import Worker
+from peers.toolkit import FAILED, Job, Toolkit, ToolkitRun
 from peers.worker import Rounds, make_learner
+from training import TOOLKITS
 
+ROOT = Path(__file__).parent.parent
 TOY = Lesson(
     Size(layers=1, width=16, heads=2, feedforward=32),
     "cpu",
@@ -51,22 +56,24 @@ class Scripted:
 
 def test_all_play_in_turn_and_each_round_begins_with_another() -> None:
     played: list[str] = []
-    contest.in_turn([Scripted(name, played) for name in "abc"], 3, lambda entries: None)
+    contest.in_turn([Scripted(name, played) for name in "abc"], 3, lambda entry, entries: None)
     assert "".join(played) == "abcbcacab"
 
 
 def test_who_fails_stays_out_and_is_told() -> None:
     played: list[str] = []
-    kept: list[int] = []
+    news: list[str] = []
     entries = contest.in_turn(
         [Scripted("a", played), Scripted("b", played, fails_at=2)],
         4,
-        lambda entries: kept.append(sum(len(e.rounds) for e in entries)),
+        lambda entry, entries: news.append(contest.news(entry)),
     )
     assert (played.count("a"), played.count("b")) == (4, 2)
     assert entries[1].problem == "out of breath"
     assert entries[1].rounds == ()
-    assert len(kept) == 6  # after each that was played
+    assert news[0] == "round 1, a: 10 target tokens/s"
+    assert news.count("b could not be run: out of breath") == 1
+    assert len(news) == 6
     lines = contest.table(entries).splitlines()
     assert lines[-1].startswith("| b | could not be run: out of breath |")
     assert {line.count("|") for line in lines} == {7}
@@ -226,3 +233,99 @@ def test_half_precision_is_half_precision() -> None:
     first.register_forward_hook(lambda m, i, output: seen.append(output.dtype))
     learner.update(learner.load(TOY.batches()[0]))
     assert torch.bfloat16 in seen
+
+
+LOGS = {
+    "fairseq": """
+... | INFO | train_inner | {"wps": "0", "wpb": "3975", "loss": "13.6"}
+... | INFO | train_inner | {"wps": "2000", "wpb": "4000", "loss": "12.9"}
+... | INFO | train | {"train_wps": "3951.9", "train_wpb": "3662.5"}
+""",
+    "opennmt": """
+[INFO] Step  2/    6; acc: 0.2; ppl: 7.6; sents: 341; bsz: 3410/4000/341; 2965/2000 tok/s;  4 sec;
+[INFO] Saving checkpoint model_step_6.pt
+""",
+    "marian": """
+[date] Ep. 1 : Up. 2 : Sen. 262 : Cost 9.20 * 4,000 @ 4,971 after 10,000 : Time 2.00s : 3.09 words/s
+[date] Training finished
+""",
+    "joeynmt": """
+counted 4000 2.0
+Epoch   1, Step:        2, Tokens per Sec:     1535, Lr: 0.000300
+""",
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_logs_are_understood(name: str) -> None:
+    assert TOOLKITS[name].rows(LOGS[name]) == [(4000.0, 2.0)]
+
+
+def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> ToolkitRun:
+    """A toolkit whose training is a line of Python, in an environment that is there."""
+    monkeypatch.setattr("peers.toolkit.PEERS", tmp_path)
+    python = tmp_path / "made-up" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho 1.0\n")  # is asked for the version, and for nothing else
+    python.chmod(0o755)
+    made = Toolkit(
+        "made up",
+        "made-up",
+        [],
+        train=lambda job: [sys.executable, "-c", script],
+        rows=joeynmt.rows,
+    )
+    return ToolkitRun(made, TOY, tmp_path / "work", threads=1)
+
+
+def test_a_toolkit_counts_its_last_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "for n in (1, 2, 3): print('counted', 100 * n, n / 2)"
+    done = toolkit(tmp_path, monkeypatch, script).round()
+    assert (done.tokens, done.seconds) == (500, 2.5)  # TOY.updates of them
+    assert done.memory > 0
+    text = tmp_path / "work" / "text"
+    pairs = TOY.pairs()
+    assert (text / "words").read_text().split() == [f"w{n}" for n in range(4, TOY.vocabulary)]
+    lines = (text / "train.target").read_text().splitlines()
+    assert [line.split() for line in lines] == [[f"w{t}" for t in pair[1]] for pair in pairs]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("raise SystemExit('no such option')", "no such option"),
+        ("print('counted 10 1.0')", "tells of 1 updates, not 2"),
+    ],
+)
+def test_a_toolkit_that_fails_says_why(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnableError, match=reason):
+        toolkit(tmp_path, monkeypatch, script).round()
+
+
+def test_toolkits_that_are_absent_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peers.toolkit.PEERS", tmp_path)
+    runs = [ToolkitRun(toolkit, TOY, tmp_path, threads=1) for toolkit in TOOLKITS.values()]
+    failed = TOOLKITS["sockeye"].home
+    failed.mkdir(parents=True)
+    (failed / FAILED).write_text("pip could not install it\n")
+    entries = contest.in_turn(runs, 2, lambda entry, entries: None)
+    problems = {entry.name: entry.problem for entry in entries}
+    assert problems.pop("Sockeye") == "pip could not install it"
+    assert set(problems.values()) == {"not installed; `make bench-peers` does that"}
+    assert len(problems) == len(TOOLKITS) - 1
+
+
+@pytest.mark.parametrize("name", TOOLKITS)
+def test_every_toolkit_is_told_the_size(name: str, tmp_path: Path) -> None:
+    lesson = dataclasses.replace(TOY, size=Size(layers=3, width=640, heads=5, feedforward=1234))
+    job = Job(lesson, tmp_path / "text", tmp_path, Path("bin"), threads=2)
+    written = " ".join(map(str, TOOLKITS[name].train(job)))
+    written += "".join(path.read_text() for path in tmp_path.glob("*.yaml"))
+    for number in ("640", "1234", "0.0003"):
+        assert number in written
+
+
+def test_the_torch_of_the_rivals_is_ours() -> None:
+    assert install_peers.torch_pin(ROOT / "constraints.txt").startswith("torch==2.")

@@ -61,7 +61,7 @@ class Rounds:
         """Updates that nobody counts: compiling, first allocations."""
         for batch in self._first:
             self._learner.update(batch)
-        self._finish()
+        self._rest()
 
     def measured(self) -> Tree:
         """One round, as the fields of `contest.Round`."""
@@ -78,8 +78,7 @@ class Rounds:
         counts = [self._learner.target_tokens(batch) for batch in self._timed]
         weighted = sum(n * float(loss) for n, loss in zip(counts, losses, strict=True))
         memory = self._memory()
-        if self._gpu:
-            torch.cuda.empty_cache()  # for the next contestant
+        self._rest()
         return {
             "tokens": sum(counts),
             "seconds": seconds,
@@ -90,6 +89,12 @@ class Rounds:
     def _finish(self) -> None:
         if self._gpu:
             torch.cuda.synchronize()
+
+    def _rest(self) -> None:
+        """Leave the memory of a GPU to the next contestant."""
+        self._finish()
+        if self._gpu:
+            torch.cuda.empty_cache()
 
     def _memory(self) -> float:
         if self._gpu:
