@@ -154,7 +154,8 @@ def table(entries: Sequence[Entry], more: Callable[[Entry], Sequence[str]] = lam
     `more` adds cells; asked for an entry without rounds, it gives their headings.
     """
     headings = more(Entry("", rival=False))
-    head = ["", "target tokens/s", "from, to", "regard is faster by", "from, to", "peak memory"]
+    head = ["", "target tokens/s", "from, to", "regard is faster by", "from, to"]
+    head += ["peak memory", "loss"]
     lines = [_line([*head, *headings]), "|---" * (len(head) + len(headings)) + "|"]
     able = [entry for entry in entries if entry.rounds]
     ours = next((entry for entry in able if not entry.rival), None)
@@ -176,7 +177,8 @@ def _cells(entry: Entry, ours: Entry | None) -> list[str]:
     else:
         times = ratios(ours, entry)
         cells += [f"{times.middle:.2f}", f"{times.low:.2f}, {times.high:.2f}"]
-    return [*cells, f"{entry.memory:.2f} GiB"]
+    loss = entry.rounds[0].loss  # the first round comes after equally many updates for all
+    return [*cells, f"{entry.memory:.2f} GiB", "" if loss is None else f"{loss:.2f}"]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -76,7 +76,7 @@ def test_who_fails_stays_out_and_is_told() -> None:
     assert len(news) == 6
     lines = contest.table(entries).splitlines()
     assert lines[-1].startswith("| b | could not be run: out of breath |")
-    assert {line.count("|") for line in lines} == {7}
+    assert {line.count("|") for line in lines} == {8}
 
 
 def test_ratios_are_taken_round_by_round() -> None:
@@ -100,7 +100,7 @@ def test_the_verdict_is_on_the_best_rival_by_median() -> None:
     assert [line.split(" | ")[0] for line in lines] == [
         *["| **regard**", "| steady", "| lucky", "| absent"]
     ]
-    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |"
+    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |  |"
 
 
 def test_a_lone_contestant_is_compared_with_nobody() -> None:
@@ -325,6 +325,20 @@ def test_every_toolkit_is_told_the_size(name: str, tmp_path: Path) -> None:
     written += "".join(path.read_text() for path in tmp_path.glob("*.yaml"))
     for number in ("640", "1234", "0.0003"):
         assert number in written
+
+
+@pytest.mark.parametrize("device", training.SHOWN)
+def test_the_page_shows_what_was_measured(device: str) -> None:
+    path = ROOT / training.RESULTS / f"training-{device}.json"
+    page = (ROOT / training.PAGE).read_text(encoding="utf-8")
+    assert (
+        page.count(f"<!-- training-{device}: ") == page.count(f"<!-- /training-{device} -->") == 1
+    )
+    if path.is_file():
+        about, contests = contest.kept(path)
+        picture = f"training-{device}.svg"
+        assert training.page_part(about, contests, picture) in page
+        assert (ROOT / "docs" / "pictures" / picture).is_file()
 
 
 def test_the_torch_of_the_rivals_is_ours() -> None:
