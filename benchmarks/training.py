@@ -59,7 +59,7 @@ PEERS = {"cpu": [*IN_PYTORCH, *TOOLKITS], "cuda": [*IN_PYTORCH]}
 SHOWN = {"cpu": ["tiny", "base"], "cuda": ["base", "big"]}  # sizes
 VOCABULARY = {"cpu": 8000, "cuda": 32768}
 # updates before the clock runs, and while it does
-UPDATES = {("cpu", "tiny"): (2, 8), ("cpu", "base"): (1, 2), ("cpu", "big"): (1, 1)}
+UPDATES = {("cpu", "tiny"): (2, 6), ("cpu", "base"): (1, 2), ("cpu", "big"): (1, 1)}
 
 
 def main() -> None:

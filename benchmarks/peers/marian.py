@@ -40,7 +40,7 @@ def train(job: Job) -> Command:
         "seed": lesson.seed,
     }
     told = " ".join(f"--{name} {value}" for name, value in options.items())
-    flags = "--tied-embeddings-all --disp-label-counts --overwrite --no-restore-corpus"
+    flags = "--tied-embeddings-all --disp-label-counts --no-reload"
     return [job.python, "-c", SHIM, f"{told} {flags}"]
 
 

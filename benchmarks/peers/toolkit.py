@@ -20,7 +20,7 @@ from peers.process import environment, last_words
 
 PEERS = Path("build/peers")
 FAILED = "failed"  # in an environment that could not be made: the reason
-_PATIENCE = 900.0  # seconds for a command
+_PATIENCE = 420.0  # seconds for a command
 Command = Sequence[str]
 Row = tuple[float, float]  # the target tokens of an update, and its seconds
 
