@@ -21,6 +21,11 @@ def described(device: str) -> dict[str, str | int]:
     return {"device": _processor(), "cores": cores}
 
 
+def has_gpu() -> bool:
+    """Whether PyTorch can use one."""
+    return torch.cuda.is_available()
+
+
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []

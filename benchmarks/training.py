@@ -88,7 +88,7 @@ def main() -> None:
         print(_table(contests[name], about, name), flush=True)
 
 
-def _options() -> argparse.Namespace:
+def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="tiny base; base big")
@@ -100,11 +100,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="on a CPU")
     parser.add_argument("--results", type=Path, help="where they are kept, as JSON")
     parser.add_argument("--write", action="store_true", help="tables and pictures; run nothing")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     options.peers = options.peers or PEERS[options.device]
     options.sizes = options.sizes or SHOWN[options.device]
     if not set(options.peers) <= set(PEERS[options.device]):
         parser.error(f"on a GPU, the rivals are {' and '.join(PEERS['cuda'])}")
+    if options.device == "cuda" and not options.write and not machine.has_gpu():
+        parser.error("there is no GPU that PyTorch can use here; use --device cpu")
     return options
 
 

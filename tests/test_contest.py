@@ -341,5 +341,30 @@ def test_the_page_shows_what_was_measured(device: str) -> None:
         assert (ROOT / "docs" / "pictures" / picture).is_file()
 
 
+def test_on_a_gpu_the_rivals_are_those_in_pytorch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("machine.has_gpu", lambda: True)
+    options = training._options(["--device", "cuda"])
+    assert (options.peers, options.sizes) == (["torch", "huggingface"], ["base", "big"])
+    for size in SIZES.values():
+        lesson = training._made_up(size, tuple(options.lengths), 1)
+        assert {target_tokens(batch) for batch in lesson.batches()} == {25_600}
+    with pytest.raises(SystemExit):
+        training._options(["--device", "cuda", "--peers", "fairseq"])
+    monkeypatch.setattr("machine.has_gpu", lambda: False)
+    with pytest.raises(SystemExit):
+        training._options(["--device", "cuda"])
+    told = capsys.readouterr().err
+    assert "the rivals are torch and huggingface" in told
+    assert "use --device cpu" in told
+
+
+def test_the_command_on_the_page_says_nothing_of_places() -> None:
+    options = training._options(["--text", "/some/where", "--sizes", "tiny", "--rounds", "2"])
+    command = training._command(options)
+    assert command == ("python benchmarks/training.py --text multi30k --sizes tiny --rounds 2")
+
+
 def test_the_torch_of_the_rivals_is_ours() -> None:
     assert install_peers.torch_pin(ROOT / "constraints.txt").startswith("torch==2.")

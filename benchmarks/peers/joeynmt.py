@@ -1,7 +1,8 @@
 """JoeyNMT 2.3. It wants importlib_metadata, which it does not ask for, and drops activations too.
 
 It does not sort sentences by length, so about half of its batches is padding, and they hold fewer
-real tokens than those of others. Its log tells tokens a second, but not how many tokens; `SHIM` writes both beside it.
+real tokens than those of others. Its log tells tokens a second, but not how many tokens; `SHIM`
+writes both beside it.
 """
 
 from __future__ import annotations

@@ -101,4 +101,6 @@ class Worker:
 def last_words(log: Path) -> str:
     """The end of what a process complained about: why it failed, as a rule."""
     said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return said[-1][:200] if said else "it ended without a word"
+    if not said:
+        return "it ended without a word"
+    return said[-1].replace(f"{Path.cwd()}/", "")[:200]  # where we are is nobody's business

@@ -8,6 +8,7 @@ logs each; what its log says of the last ones is the round.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -116,7 +117,8 @@ class ToolkitRun:
     def _prepare(self) -> None:
         if self._is_prepared:
             return
-        self._job.work.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self._job.work, ignore_errors=True)  # some refuse to write over anything
+        self._job.work.mkdir(parents=True)
         write_text(self._job.text, self._job.lesson)
         for command in self._toolkit.prepare(self._job):
             self._run(command)
