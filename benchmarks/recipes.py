@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from side_by_side import Tree, all_of, bleu, regard, results_in, settings
+from side_by_side import Tree, all_of, bleu, regard, results_in, seconds_of, settings
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,12 @@ def main() -> None:
 def measured(measure: Measure, seed: int, options: Any) -> Tree:
     """Train a recipe with a seed, and translate its test set."""
     out = options.runs / f"{measure.name.replace(', ', '-')}-{seed}"
-    begin = time.monotonic()
     data = ["--data", measure.data] if measure.data else []
     words = settings(f"training.seed={seed}", "training.tensorboard=false")
     regard("train", f"recipes/{measure.recipe}.toml", "--out", str(out), *data, *words)
-    seconds = time.monotonic() - begin
     files = str(options.text / measure.source), str(options.text / measure.reference)
     figure = bleu(out, *files, *measure.options)
-    return {"name": measure.name, "seed": seed, "bleu": figure, "seconds": seconds}
+    return {"name": measure.name, "seed": seed, "bleu": figure, "seconds": seconds_of(out)}
 
 
 def summary(results: list[Tree]) -> str:
@@ -89,12 +86,11 @@ def summary(results: list[Tree]) -> str:
         if own:
             figures = [result["bleu"] for result in own]
             spread = statistics.stdev(figures) if len(figures) > 1 else 0.0
-            seconds = statistics.mean(result["seconds"] for result in own)
+            times = [result["seconds"] for result in own if result["seconds"]]
+            seconds = f", {statistics.mean(times):.0f} s a run" if times else ""
             each = ", ".join(f"{figure:.2f}" for figure in figures)
-            lines.append(
-                f"{measure.name}: {statistics.mean(figures):.2f} ± {spread:.2f} ({each}), "
-                f"{seconds:.0f} s a run"
-            )
+            mean = statistics.mean(figures)
+            lines.append(f"{measure.name}: {mean:.2f} ± {spread:.2f} ({each}){seconds}")
     return "\n".join(lines)
 
 

@@ -41,6 +41,13 @@ def bleu(run: Path, source: str, reference: str, *options: str) -> float:
     return figure
 
 
+def seconds_of(run: Path) -> float:
+    """How long a run trained, over all its stretches."""
+    last = (run / "metrics.jsonl").read_text().splitlines()[-1]
+    seconds: float = json.loads(last)["seconds"]
+    return seconds
+
+
 def results_in(path: Path) -> list[Tree]:
     """What was kept before."""
     results: list[Tree] = json.loads(path.read_text())["results"] if path.is_file() else []

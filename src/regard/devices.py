@@ -25,10 +25,14 @@ def device_named(name: str) -> torch.device:
     return torch.device(name)
 
 
+def is_half(device: torch.device, precision: Precision) -> bool:
+    """Whether products are made of bfloat16; "auto": on a GPU they are, on a CPU they are not."""
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
-    """The context in which a forward pass runs; "auto" is bfloat16 on a GPU, float32 on CPU."""
-    half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
-    return torch.autocast(device.type, torch.bfloat16, enabled=half)
+    """The context in which a forward pass runs."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_half(device, precision))
 
 
 @functools.cache

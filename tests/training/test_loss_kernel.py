@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.models.transformer import Transformer
+from regard.text.special import SPECIAL
 from regard.training import losses
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, plain_cross_entropy, plain_r_drop
@@ -40,8 +41,8 @@ def plain(logits: Tensor, targets: Tensor, smoothing: float, weight: float | Non
 def some(rows: int, words: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
     """Logits that can learn, and targets; the first and the last word are among them."""
     torch.manual_seed(rows * words)
-    targets = torch.randint(words, (rows,))
-    targets[0], targets[-1] = 0, words - 1
+    targets = torch.randint(SPECIAL.pad + 1, words, (rows,))
+    targets[0], targets[-1] = SPECIAL.pad + 1, words - 1
     logits = (3 * torch.randn(rows, words)).to(DEVICE, dtype)
     return logits.requires_grad_(), targets.to(DEVICE)
 
@@ -68,6 +69,20 @@ def assert_alike(
     assert exact.grad is not None
     assert logits.grad.dtype == logits.dtype
     torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("weight", [None, 5.0])
+def test_filler_has_no_part_in_the_loss(weight: float | None) -> None:
+    logits, targets = some(12, 37)
+    targets = targets[:6].repeat(2)
+    real = torch.arange(12, device=DEVICE) % 6 < 4
+    assert_alike(logits, targets.masked_fill(~real, SPECIAL.pad), 0.1, weight)
+    assert logits.grad is not None
+    assert not logits.grad[~real].any()
+    alone, without = logits.detach()[real].requires_grad_(), logits.grad[real]
+    logits.grad = None
+    assert_alike(alone, targets[real], 0.1, weight)
+    torch.testing.assert_close(alone.grad, without)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -91,7 +91,8 @@ class Loader:
         for recutter, sentences in zip(self._recutters, self._part.sides, strict=True):
             found = [sentences[index].tolist() for index in indices]
             rows.append(with_ends([*map(recutter.recut, found, draws)]))
-        return Batch(*rows)
+        source, target = rows
+        return Batch(source, target)
 
 
 def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights | None:

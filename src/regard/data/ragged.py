@@ -136,8 +136,7 @@ class Ragged:
 
     def shifted_right(self, start: int) -> Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""
-        tokens = self.tokens.roll(1)
-        tokens[self.lengths.offsets[:-1].long()] = start
+        tokens = self.tokens.roll(1).masked_fill(self.lengths.positions == 0, start)
         return Ragged(tokens, self.lengths)
 
 
@@ -147,16 +146,17 @@ class Batch:
 
     source: Ragged
     target: Ragged
+    filler: int = 0  # target tokens that only fill a shape, all of them `SPECIAL.pad`
 
     @property
     def target_tokens(self) -> int:
         """How many tokens the loss counts."""
-        return self.target.lengths.total
+        return self.target.lengths.total - self.filler
 
     def twice(self) -> Batch:
         """All pairs, and then all of them again."""
-        return Batch(self.source.twice(), self.target.twice())
+        return Batch(self.source.twice(), self.target.twice(), 2 * self.filler)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        return Batch(self.source.to(device), self.target.to(device))
+        return Batch(self.source.to(device), self.target.to(device), self.filler)

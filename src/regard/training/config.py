@@ -56,6 +56,10 @@ class TrainingConfig(Settings):
     precision: Annotated[
         Precision, Doc("of the products; auto: bfloat16 on a GPU, float32 on CPU")
     ] = "auto"
+    replay: Annotated[
+        bool | None,
+        Doc("record a GPU's work for each shape of batch and replay it; unset: where it pays"),
+    ] = None
     checkpoint_every: Annotated[int, Doc("updates between checkpoints and validations"), Ge(1)] = (
         1000
     )

@@ -30,12 +30,14 @@ from regard.training.begin import begun
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
 from regard.training.ema import MovingAverage
+from regard.training.engine import Engine
 from regard.training.meter import Meter, perplexity
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.publish import Publisher
 from regard.training.record import Record, Row
+from regard.training.replay import recordable
 from regard.training.run import held
-from regard.training.step import update
+from regard.training.step import Updater
 from regard.training.validation import Bleu
 
 
@@ -84,6 +86,9 @@ class Trainer:
         self._folder, model = begun(config, store)
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
+        self._engine = Engine.chosen(config, device)
+        self._updater = Updater(self._model, self._optimizer, self._config)
+        self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
         self._publisher = Publisher(config, store, bleu)
@@ -99,6 +104,7 @@ class Trainer:
         batches = self._loader.batches(progress.position)
         meter = Meter(progress.unreported, progress.seconds)
         with (
+            self._fast(),
             Record(self._out, progress.step, tensorboard=self._config.tensorboard) as record,
             noticed_signals() as signals,
         ):
@@ -113,6 +119,16 @@ class Trainer:
                 if signals and not self._is_finished(progress):
                     self._stop(progress, meter, signals[0])
         return progress
+
+    @contextmanager
+    def _fast(self) -> Iterator[None]:
+        """Replay what the GPU does, where that is chosen."""
+        if not self._engine.replay:
+            yield
+            return
+        with recordable(self._engine.device):
+            self._updater.replay(self._batch_tokens)
+            yield
 
     def _resumed(self) -> Progress:
         saved = checkpoint.folders(self._out)
@@ -130,14 +146,9 @@ class Trainer:
         """One update later."""
         taken = list(islice(batches, self._config.accumulate))
         step = progress.step + 1
-        done = update(
-            self._model.train(),
-            self._optimizer,
-            [batch for _, batch in taken],
-            self._config,
-            step=step,
-            rate=self._rate(step),
-        )
+        self._model.train()
+        batches_taken = [batch for _, batch in taken]
+        done = self._updater(batches_taken, step=step, rate=self._rate(step))
         if self._average:
             self._average.update(self._model, step)
         meter.add(done)

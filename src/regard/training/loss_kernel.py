@@ -14,6 +14,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.text.special import SPECIAL
+
+_PAD = tl.constexpr(SPECIAL.pad)
 BLOCK = 4096  # columns at a time: 16 for each thread of 8 warps
 
 
@@ -93,15 +96,16 @@ def _single(
     row = logits + place * words
     target = tl.load(targets + place).to(tl.int32)
     top, mass, mean = _summary(row, words, block)
+    real = tl.where(target == _PAD, 0.0, 1.0)
     nll = _nll(row, target, words, top, mass)
-    tl.store(sums + place, (1.0 - smoothing) * nll + smoothing * (top - mean + mass))
-    tl.store(sums + tl.num_programs(0) + place, nll)
+    tl.store(sums + place, real * ((1.0 - smoothing) * nll + smoothing * (top - mean + mass)))
+    tl.store(sums + tl.num_programs(0) + place, real * nll)
     if learn:
         slope = gradient + place * words
         for start in range(0, words, block):
             column = start + tl.arange(0, block)
             p = tl.exp(_log_probs(row, column, words, top, mass))
-            change = _cross_entropy_slope(p, column, target, words, smoothing)
+            change = real * _cross_entropy_slope(p, column, target, words, smoothing)
             tl.store(slope + column, change.to(slope.dtype.element_ty), mask=column < words)
 
 
@@ -123,6 +127,7 @@ def _pair(
     row_p, row_q = logits + place * words, logits + again * words
     target_p = tl.load(targets + place).to(tl.int32)
     target_q = tl.load(targets + again).to(tl.int32)
+    real = tl.where(target_p == _PAD, 0.0, 1.0)
     top_p, mass_p, mean_p = _summary(row_p, words, block)
     top_q, mass_q, mean_q = _summary(row_q, words, block)
     nll = _nll(row_p, target_p, words, top_p, mass_p) + _nll(row_q, target_q, words, top_q, mass_q)
@@ -139,8 +144,8 @@ def _pair(
         kl_qp += tl.sum(q * (log_q - log_p), 0)
         both += tl.sum((p - q) * (log_p - log_q), 0)  # no term is negative, so none cancels
     smoothed = (1.0 - smoothing) * nll + smoothing * uniform
-    tl.store(sums + place, smoothed / 2 + weight / 4 * both)
-    tl.store(sums + tl.num_programs(0) + place, nll / 2)
+    tl.store(sums + place, real * (smoothed / 2 + weight / 4 * both))
+    tl.store(sums + tl.num_programs(0) + place, real * nll / 2)
     if learn:
         slope_p, slope_q = gradient + place * words, gradient + again * words
         for start in range(0, words, block):
@@ -152,8 +157,8 @@ def _pair(
             apart_q = q * (log_q - log_p) + (q - p) - q * kl_qp
             plain_p = _cross_entropy_slope(p, column, target_p, words, smoothing)
             plain_q = _cross_entropy_slope(q, column, target_q, words, smoothing)
-            change_p = plain_p / 2 + weight / 4 * apart_p
-            change_q = plain_q / 2 + weight / 4 * apart_q
+            change_p = real * (plain_p / 2 + weight / 4 * apart_p)
+            change_q = real * (plain_q / 2 + weight / 4 * apart_q)
             tl.store(slope_p + column, change_p.to(slope_p.dtype.element_ty), mask=column < words)
             tl.store(slope_q + column, change_q.to(slope_q.dtype.element_ty), mask=column < words)
 

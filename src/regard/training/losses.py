@@ -1,4 +1,7 @@
-"""What is minimised: sums over real tokens, divided once by the tokens of the whole update."""
+"""What is minimised: sums over real tokens, divided once by the tokens of the whole update.
+
+A target that is `SPECIAL.pad` fills a shape, and has no part in any loss.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from torch import Tensor
 from regard.attention.select import reinforce
 from regard.devices import has_triton
 from regard.models.protocol import Predictions
+from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,12 @@ def with_choices(loss: Loss, predictions: Predictions) -> Loss:
 
 def plain_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Loss:
     """The definition of `smoothed_cross_entropy`: logits (N, V), targets (N,)."""
+    real = targets != SPECIAL.pad
     partition = logits.logsumexp(-1)  # (N,)
-    nll = (partition - logits.gather(1, targets[:, None]).squeeze(1)).sum()
+    nll = (real * (partition - logits.gather(1, targets[:, None]).squeeze(1))).sum()
     if smoothing == 0.0:
         return Loss(nll, nll.detach())
-    uniform = (partition - logits.mean(-1)).sum()
+    uniform = (real * (partition - logits.mean(-1))).sum()
     return Loss((1.0 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
@@ -72,13 +77,14 @@ def plain_r_drop(logits: Tensor, targets: Tensor, smoothing: float, weight: floa
     """The definition of `r_drop`: logits (N, V), targets (N,), the second pass after the first."""
     log_probs = logits.log_softmax(-1)
     both = plain_cross_entropy(log_probs, targets, smoothing)
-    first, second = log_probs.chunk(2)
-    return Loss(both.total / 2 + weight / 4 * divergence(first, second), both.nll / 2)
+    real = targets.chunk(2)[0] != SPECIAL.pad
+    apart = (real * divergence(*log_probs.chunk(2))).sum()
+    return Loss(both.total / 2 + weight / 4 * apart, both.nll / 2)
 
 
 def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """`KL(p || q) + KL(q || p)`, summed over all rows: `sum (p - q) (log p - log q)`."""
-    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()
+    """`KL(p || q) + KL(q || p)` of each row: `sum (p - q) (log p - log q)`. (N, V) -> (N,)"""
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
 
 
 def _fused(logits: Tensor, targets: Tensor, smoothing: float, weight: float | None) -> Loss:

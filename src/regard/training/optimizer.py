@@ -13,6 +13,8 @@ from regard.training.config import TrainingConfig
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """PyTorch's own; the rate is set before each step, and only matrices decay."""
+    device = next(model.parameters()).device
+    replayed = device.type == "cuda"  # then the rate has to lie where a recording finds it
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     matrices = [weights for weights in model.parameters() if weights.ndim > 1]
     vectors = [weights for weights in model.parameters() if weights.ndim <= 1]
@@ -21,11 +23,21 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
             {"params": matrices, "weight_decay": config.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ],
-        lr=0.0,
+        lr=torch.zeros((), device=device) if replayed else 0.0,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
         fused=True,
+        capturable=replayed,
     )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """For the next update."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def learning_rate(step: int, config: TrainingConfig, width: int) -> float:

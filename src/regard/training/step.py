@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,8 @@ from regard.devices import autocast
 from regard.models.transformer import Transformer
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
+from regard.training.optimizer import set_rate
+from regard.training.replay import Recording, Replayed
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,60 @@ class Update:
 
     sums: Tensor  # (2,) loss and negative log-likelihood
     tokens: int
+
+
+class Updater:
+    """Whatever changes the weights of a model, again and again."""
+
+    def __init__(
+        self, model: Transformer, optimizer: torch.optim.Optimizer, config: TrainingConfig
+    ) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._config = config
+        self._device = model.projection.weight.device
+        self._tokens = torch.zeros((), device=self._device)
+        self._keeps_gradients = False
+        self._gradients_of: Callable[[Batch], Tensor] = self._gradients
+        self._change: Callable[[], Tensor | None] = self._change_weights
+
+    def replay(self, batch_tokens: int) -> None:
+        """From now on, record what the GPU does and replay it; gradients keep their place."""
+        for weights in self._model.parameters():
+            weights.grad = torch.zeros_like(weights)
+        self._keeps_gradients = True
+        self._gradients_of = Replayed(
+            self._gradients,
+            self._device,
+            batch_tokens=batch_tokens,
+            max_length=self._model.max_length,
+        )
+        self._change = Recording(self._change_weights, torch.cuda.graph_pool_handle())
+
+    def __call__(self, batches: Sequence[Batch], *, step: int, rate: float) -> Update:
+        """Learn from some batches as if they were one."""
+        tokens = sum(batch.target_tokens for batch in batches)  # of all, before any of them
+        self._tokens.fill_(tokens)
+        set_rate(self._optimizer, rate)
+        self._optimizer.zero_grad(set_to_none=not self._keeps_gradients)
+        sums = torch.zeros(2, device=self._device)
+        for number, batch in enumerate(batches):
+            torch.manual_seed(dropout_seed(self._config.seed, step, number))
+            sums += self._gradients_of(batch)
+        self._change()
+        return Update(sums, tokens)
+
+    def _gradients(self, batch: Batch) -> Tensor:
+        """Add a batch's gradients to those that are there; its sums."""
+        with autocast(self._device, self._config.precision):
+            loss = _loss(self._model, batch.to(self._device), self._config)
+        (loss.total / self._tokens).backward()
+        return torch.stack([loss.total.detach(), loss.nll])
+
+    def _change_weights(self) -> None:
+        if self._config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.clip_norm)
+        self._optimizer.step()
 
 
 def update(
@@ -32,23 +88,8 @@ def update(
     step: int,
     rate: float,
 ) -> Update:
-    """Learn from some batches as if they were one."""
-    tokens = sum(batch.target_tokens for batch in batches)  # of the whole update, before any part
-    device = model.projection.weight.device
-    sums = torch.zeros(2, device=device)
-    optimizer.zero_grad(set_to_none=True)
-    for number, batch in enumerate(batches):
-        torch.manual_seed(dropout_seed(config.seed, step, number))
-        with autocast(device, config.precision):
-            loss = _loss(model, batch.to(device), config)
-        (loss.total / tokens).backward()
-        sums += torch.stack([loss.total.detach(), loss.nll])
-    if config.clip_norm:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    return Update(sums, tokens)
+    """A single update."""
+    return Updater(model, optimizer, config)(batches, step=step, rate=rate)
 
 
 def _loss(model: Transformer, batch: Batch, config: TrainingConfig) -> Loss:

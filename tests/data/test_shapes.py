@@ -1,0 +1,105 @@
+"""Batches in few shapes: nobody notices what fills them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.data.loader import with_ends
+from regard.data.ragged import Batch
+from regard.data.shapes import Shape
+from regard.text.special import SPECIAL
+from regard.training.config import TrainingConfig
+from regard.training.optimizer import make_optimizer
+from regard.training.step import Updater
+from toys import FORMS, pairs, small_model
+
+FILLABLE = [  # but for batch norm, whose statistics would count the filler, and for what is drawn
+    name for name in FORMS if name not in ("batch norm", "sampled", "REINFORCE")
+]
+
+
+def some(source: list[int], target: list[int]) -> Batch:
+    """Sentences of these lengths, end marks not counted."""
+    draw = random.Random(0)
+    rows = [[[draw.randrange(4, 40) for _ in range(n)] for n in side] for side in (source, target)]
+    return Batch(*map(with_ends, rows))  # type: ignore[arg-type]
+
+
+lengths = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=30)
+
+
+@given(lengths, st.integers(1, 300), st.integers(42, 200))
+def test_a_filled_batch_holds_its_pairs_and_filler(
+    pairs_of_lengths: list[tuple[int, int]], unit: int, limit: int
+) -> None:
+    source, target = zip(*pairs_of_lengths, strict=True)
+    batch = some(list(source), list(target))
+    shape = Shape.around(batch, unit, limit)
+    filled = shape.filled(batch)
+    assert filled.target_tokens == batch.target_tokens
+    for row, old, side in (
+        (filled.source, batch.source, shape.source),
+        (filled.target, batch.target, shape.target),
+    ):
+        assert len(row.lengths) == shape.sentences
+        assert int(row.lengths.lengths.sum()) == row.lengths.total == len(row.tokens) == side.tokens
+        assert side.tokens % unit == 0
+        assert int(row.lengths.lengths.max()) <= row.lengths.longest == side.longest <= limit
+        assert torch.equal(row.tokens[: old.lengths.total], old.tokens)
+        assert (row.tokens[old.lengths.total :] == SPECIAL.pad).all()
+        assert torch.equal(row.lengths.lengths[: len(old.lengths)], old.lengths.lengths)
+    again = shape.unpacked(shape.packed(filled))
+    for one, other in ((again.source, filled.source), (again.target, filled.target)):
+        assert torch.equal(one.tokens, other.tokens)
+        assert torch.equal(one.lengths.lengths, other.lengths.lengths)
+
+
+@given(lengths, st.integers(1, 300))
+def test_a_filled_batch_is_as_large_as_its_shape_already(
+    pairs_of_lengths: list[tuple[int, int]], unit: int
+) -> None:
+    source, target = zip(*pairs_of_lengths, strict=True)
+    batch = some(list(source), list(target))
+    shape = Shape.around(batch, unit, 128)
+    again = Shape.around(shape.filled(batch), unit, 128)
+    assert (again.source, again.target) == (shape.source, shape.target)
+
+
+def test_batches_of_a_size_share_their_shape() -> None:
+    shapes = {Shape.around(pairs(40, seed=seed), 128, 128) for seed in range(50)}
+    assert len(shapes) < 10
+
+
+def learned(batch: Batch, form: str, weight: float) -> tuple[Tensor, list[Tensor]]:
+    """The sums of an update, and its gradients."""
+    model, config = small_model(**FORMS[form]), TrainingConfig(r_drop=weight, clip_norm=0.0)
+    done = Updater(model.train(), make_optimizer(model, config), config)([batch], step=1, rate=0.0)
+    return done.sums / done.tokens, [p.grad for p in model.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("weight", [0.0, 5.0])
+@pytest.mark.parametrize("form", FILLABLE)
+def test_nothing_is_learned_from_filler(form: str, weight: float) -> None:
+    batch = pairs(7)
+    shape = Shape.around(batch, 100, 64)
+    expected, gradients = learned(batch, form, weight)
+    found, also = learned(shape.filled(batch), form, weight)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    for one, other in zip(also, gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+@settings(max_examples=25)
+@given(lengths)
+def test_filler_of_any_size_teaches_nothing(pairs_of_lengths: list[tuple[int, int]]) -> None:
+    source, target = zip(*pairs_of_lengths, strict=True)
+    batch = some(list(source), list(target))
+    expected, _ = learned(batch, "pre-norm", 0.0)
+    found, _ = learned(Shape.around(batch, 64, 128).filled(batch), "pre-norm", 0.0)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,88 @@
+"""What is chosen where; and, on a GPU, that what is replayed is what would be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.data.ragged import Batch
+from regard.data.shapes import Shape
+from regard.errors import ConfigError
+from regard.models.folder import read_tensors
+from regard.training.checkpoint import OPTIMIZER, folders
+from regard.training.config import TrainingConfig
+from regard.training.engine import Engine
+from regard.training.loop import train
+from regard.training.optimizer import make_optimizer
+from regard.training.replay import recordable
+from regard.training.step import Updater
+from toys import Silent, altered, pairs, small_model, small_run, write_reversal_store
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def test_a_cpu_replays_nothing(tmp_path: Path) -> None:
+    store = write_reversal_store(tmp_path, valid=False)
+    config = small_run(tmp_path / "run", store)
+    assert str(Engine.chosen(config, CPU)) == "CPU, float32"
+    half = altered(config, training={"precision": "bfloat16"})
+    assert str(Engine.chosen(half, CPU)) == "CPU, bfloat16"
+    with pytest.raises(ConfigError, match="needs a GPU"):
+        Engine.chosen(altered(config, training={"replay": True}), CPU)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    "model", [{"norm": "batch"}, {"attention": {"select": "hard"}}, {"attention": {"score": "dot"}}]
+)
+def test_what_would_notice_filler_is_not_replayed(tmp_path: Path, model: dict[str, Any]) -> None:
+    store = write_reversal_store(tmp_path, valid=False)
+    config = altered(small_run(tmp_path / "run", store), model=model)
+    assert not Engine.chosen(config, GPU).replay
+    with pytest.raises(ConfigError, match="Leave it unset"):
+        Engine.chosen(altered(config, training={"replay": True}), GPU)
+
+
+def learned(batches: list[Batch], *, replay: bool, **settings: Any) -> tuple[Tensor, list[Tensor]]:
+    """The sums of some updates, each of two batches, and the weights after them."""
+    model = small_model(dropout=0.2, attention_dropout=0.1).to(GPU).train()
+    config = TrainingConfig(**settings)
+    updater = Updater(model, make_optimizer(model, config), config)
+    sums = []
+    with recordable(GPU):
+        if replay:
+            updater.replay(8 * 64)
+        for step in range(1, len(batches)):
+            done = updater(batches[step - 1 : step + 1], step=step, rate=1e-2)
+            sums.append(done.sums / done.tokens)
+    return torch.stack(sums), [weights.detach() for weights in model.parameters()]
+
+
+@needs_gpu
+@pytest.mark.parametrize("weight", [0.0, 5.0])
+def test_what_is_replayed_is_what_would_be_done(weight: float) -> None:
+    batches = [pairs(count, seed=count) for count in (20, 30, 20, 30, 21, 31, 3, 20, 30)]
+    filled = [Shape.around(batch, 64, 128).filled(batch) for batch in batches]
+    expected, weights = learned(filled, replay=False, r_drop=weight)
+    found, also = learned(batches, replay=True, r_drop=weight)
+    assert torch.equal(found, expected)
+    assert all(map(torch.equal, weights, also))
+
+
+@needs_gpu
+def test_a_replayed_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    store = write_reversal_store(tmp_path, valid=True)
+    saved = []
+    for name, stops in (("whole", [20]), ("parts", [3, 10, 20])):
+        for stop in stops:
+            config = small_run(tmp_path / name, store, max_steps=stop, replay=True)
+            train(config, store, GPU, watcher=Silent())
+        last = folders(tmp_path / name)[-1]
+        saved.append(read_tensors(last / OPTIMIZER)[0])
+    assert saved[0].keys() == saved[1].keys()
+    assert all(torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
