@@ -18,6 +18,8 @@ from peers import joeynmt, ours
 from peers.process import Worker
 from peers.toolkit import FAILED, Job, Toolkit, ToolkitRun
 from peers.worker import Rounds, make_learner
+from regard.models.protocol import Vocabulary
+from regard.models.transformer import Transformer
 from training import TOOLKITS
 
 ROOT = Path(__file__).parent.parent
@@ -194,7 +196,7 @@ def test_even_lengths_fill_every_batch() -> None:
 def test_flops_are_those_of_the_products() -> None:
     """One pair of one token each: every weight that is multiplied is, twice, and three times."""
     size = TOY.size
-    model = ours.learner(TOY, "")._model
+    model = Transformer(ours.model_config(TOY), Vocabulary(TOY.vocabulary, TOY.vocabulary))
     weights = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()

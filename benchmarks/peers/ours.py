@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor
@@ -13,32 +14,37 @@ from regard.data.ragged import Batch
 from regard.devices import Precision, keep_freed_memory
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.training.config import TrainingConfig
+from regard.training.config import RunConfig, TrainingConfig
+from regard.training.engine import Engine
 from regard.training.optimizer import make_optimizer
-from regard.training.step import update
+from regard.training.replay import recordable
+from regard.training.step import Updater
 
 NAME = "regard"
 FORMS = {"cpu": ["", "bf16"], "cuda": [""]}
 
 
 class Learner:
-    """A model and what `regard train` does with it, the loader apart."""
+    """A model and what `regard train` does with it, the loader apart.
+
+    All that is regard's own in a contest is here; if its training loop changes, so must this.
+    """
 
     def __init__(self, lesson: Lesson, form: str) -> None:
-        precision: Precision = "bfloat16" if form == "bf16" else "auto"
-        self._config = TrainingConfig(
-            precision=precision,
-            learning_rate=lesson.learning_rate,
-            label_smoothing=lesson.label_smoothing,
-            clip_norm=0.0,
-            seed=lesson.seed,
-        )
         if lesson.device == "cpu":
             keep_freed_memory()  # as the command does
+        device = torch.device(lesson.device)
+        config = RunConfig(
+            out="nowhere", model=model_config(lesson), training=training_config(lesson, form)
+        )
         vocabulary = Vocabulary(lesson.vocabulary, lesson.vocabulary)
-        model = Transformer(model_config(lesson), vocabulary)
-        self._model = model.to(torch.device(lesson.device)).train()
-        self._optimizer = make_optimizer(self._model, self._config)
+        model = Transformer(config.model, vocabulary).to(device).train()
+        self._update = Updater(model, make_optimizer(model, config.training), config.training)
+        self._stack = ExitStack()
+        if Engine.chosen(config, device).replay:
+            self._stack.enter_context(recordable(device))  # for good
+            self._update.replay(lesson.batch_tokens)
+        self._rate = lesson.learning_rate
         self._step = 0
 
     def load(self, pairs: Sequence[Pair]) -> Batch:
@@ -50,14 +56,22 @@ class Learner:
         return batch.target_tokens
 
     def update(self, batch: Batch) -> Tensor:
-        """Learn from a batch; the loss of a token. All that is regard's in a contest is here."""
+        """Learn from a batch; the loss of a token."""
         self._step += 1
-        rate = self._config.learning_rate
-        assert rate is not None
-        done = update(
-            self._model, self._optimizer, [batch], self._config, step=self._step, rate=rate
-        )
+        done = self._update([batch], step=self._step, rate=self._rate)
         return done.sums[0] / done.tokens
+
+
+def training_config(lesson: Lesson, form: str) -> TrainingConfig:
+    """The settings that all contestants share, and the precision."""
+    precision: Precision = "bfloat16" if form == "bf16" else "auto"
+    return TrainingConfig(
+        precision=precision,
+        learning_rate=lesson.learning_rate,
+        label_smoothing=lesson.label_smoothing,
+        clip_norm=0.0,
+        seed=lesson.seed,
+    )
 
 
 def model_config(lesson: Lesson) -> TransformerConfig:

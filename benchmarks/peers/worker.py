@@ -58,8 +58,12 @@ class Rounds:
         self._first, self._timed = batches[: lesson.warmup], batches[lesson.warmup :]
 
     def warm_up(self) -> None:
-        """Updates that nobody counts: compiling, first allocations."""
-        for batch in self._first:
+        """Updates that nobody counts: compiling, first allocations.
+
+        On a GPU, where a shape is compiled when it is first met and recorded when it is met again,
+        all batches come twice.
+        """
+        for batch in [*self._first, *(self._timed * 2 if self._gpu else [])]:
             self._learner.update(batch)
         self._rest()
 
