@@ -18,6 +18,7 @@ from peers import joeynmt, ours
 from peers.process import Worker
 from peers.toolkit import FAILED, Job, Toolkit, ToolkitRun
 from peers.worker import Rounds, make_learner
+from regard.data.ragged import Batch
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
 from training import TOOLKITS
@@ -161,6 +162,30 @@ def test_a_round_counts_what_it_timed(peer: str) -> None:
     assert done.seconds > 0
     assert done.memory > 0.05
     assert done.loss is not None
+
+
+def test_a_gpu_is_left_to_the_next_contestant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were a GPU: what a learner does is seen, and when its memory is given back."""
+    done: list[str] = []
+    for name in ("synchronize", "empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda name=name: done.append(name))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 3 * 2**30)
+    learner = make_learner("ours", TOY, "")
+    update = learner.update
+
+    def seen(batch: Batch) -> torch.Tensor:
+        done.append("update")
+        return update(batch)
+
+    monkeypatch.setattr(learner, "update", seen)
+    rounds = Rounds(TOY, learner)
+    rounds._gpu = True
+    rounds.warm_up()
+    assert done == ["update"] * (TOY.warmup + 2 * TOY.updates) + ["synchronize", "empty_cache"]
+    done.clear()
+    assert rounds.measured()["memory"] == 3.0
+    timed = ["synchronize", *["update"] * TOY.updates, "synchronize"]
+    assert done == ["update", "reset_peak_memory_stats", *timed, "synchronize", "empty_cache"]
 
 
 def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
