@@ -98,6 +98,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--text", type=Path, help="the folder of Multi30k")
     parser.add_argument("--lengths", type=int, nargs=2, default=[32, 32], help="if made up")
     parser.add_argument("--threads", type=int, default=2, help="on a CPU")
+    parser.add_argument("--note", default="", help="what readers of the page should know")
     parser.add_argument("--results", type=Path, help="where they are kept, as JSON")
     parser.add_argument("--write", action="store_true", help="tables and pictures; run nothing")
     options = parser.parse_args(words)
@@ -113,6 +114,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
 def _about(options: argparse.Namespace) -> Tree:
     about: Tree = {
         "command": _command(options),
+        "note": options.note,
         "machine": machine.described(options.device),
         "threads": options.threads,
         "versions": {**machine.versions(), **_versions(options.peers)},
@@ -250,7 +252,7 @@ def page_part(about: Tree, contests: Mapping[str, Sequence[Entry]], picture: str
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     parts = [
         f"{about['date']}, {about['machine']['device']}, {about['machine']['cores']} cores; "
-        f"{versions}.",
+        f"{versions}. {about['note']}".strip(),
         f"    {about['command']}",
         f"![Target tokens a second](pictures/{picture})",
     ]

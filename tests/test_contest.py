@@ -387,6 +387,20 @@ def test_on_a_gpu_the_rivals_are_those_in_pytorch(
     assert "use --device cpu" in told
 
 
+def test_the_page_tells_machine_versions_and_note() -> None:
+    about = {
+        "date": "2026-11-15",
+        "machine": {"device": "abacus", "cores": 2},
+        "versions": {"python": "3", "beads": "10"},
+        "note": "It was dark.",
+        "command": "count",
+    }
+    part = training.page_part(about, {"tiny": [entry("regard", 1, rival=False)]}, "p.svg")
+    assert part.startswith("2026-11-15, abacus, 2 cores; python 3, beads 10. It was dark.\n\n")
+    for said in ("    count\n", "](pictures/p.svg)", "#### tiny", "| **regard** | 1 |"):
+        assert said in part
+
+
 def test_the_command_on_the_page_says_nothing_of_places() -> None:
     options = training._options(["--text", "/some/where", "--sizes", "tiny", "--rounds", "2"])
     command = training._command(options)
