@@ -1,8 +1,8 @@
 """Contests: regard and its rivals in turn, round by round, and what the rounds come to.
 
 Whatever slows the machine down for a while slows down all contestants of that round, so the ratios
-of a round say more than its speeds. Nothing here knows what is measured: a round has some tokens,
-some seconds and a peak of memory.
+of a round say more than its speeds; and a turn in which others wanted the cores is played again.
+Nothing here knows what is measured: a round has some tokens, some seconds and a peak of memory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 Tree = dict[str, Any]
+_PRESSURE = Path("/proc/pressure/cpu")  # Linux
+_CALM = 0.15  # a crowd that does not matter much
 
 
 class UnableError(Exception):
@@ -31,6 +33,7 @@ class Round:
     seconds: float
     memory: float  # the peak so far, GiB
     loss: float | None = None  # the mean over the tokens, where it is known
+    crowd: float | None = None  # share of the turn in which somebody waited for a core, if known
 
     @property
     def speed(self) -> float:
@@ -88,27 +91,55 @@ def in_turn(
     contestants: Sequence[Contestant],
     rounds: int,
     after: Callable[[Entry, Sequence[Entry]], None],
+    *,
+    tries: int = 1,
 ) -> list[Entry]:
     """All contestants do all rounds in turn; `after` gets who just played, and everybody.
 
-    Each round begins with another contestant. One that fails stays out of the next rounds.
+    Each round begins with another contestant. One that fails stays out of the next rounds. Of up
+    to so many tries, a turn in a crowd being tried again, the calmest counts.
     """
     entries = [Entry(contestant.name, contestant.rival) for contestant in contestants]
     for number in range(rounds):
         for place in range(len(contestants)):
             at = (place + number) % len(contestants)
             if entries[at].problem is None:
-                entries[at] = _after_round(entries[at], contestants[at])
+                entries[at] = _after_round(entries[at], contestants[at], tries)
                 after(entries[at], entries)
     return entries
 
 
-def _after_round(entry: Entry, contestant: Contestant) -> Entry:
+def _after_round(entry: Entry, contestant: Contestant, tries: int) -> Entry:
     try:
-        done = contestant.round()
+        done = _calmest(contestant, tries)
     except UnableError as reason:
         return dataclasses.replace(entry, problem=str(reason), rounds=())
     return dataclasses.replace(entry, rounds=(*entry.rounds, done))
+
+
+def _calmest(contestant: Contestant, tries: int) -> Round:
+    turns: list[Round] = []
+    while len(turns) < tries and (not turns or (turns[-1].crowd or 0.0) > _CALM):
+        turns.append(_watched(contestant))
+    return min(turns, key=lambda turn: turn.crowd or 0.0)
+
+
+def _watched(contestant: Contestant) -> Round:
+    """A round, and how crowded the machine was meanwhile."""
+    begin, waited = time.monotonic(), waiting()
+    done = contestant.round()
+    if waited is None:
+        return done
+    crowd = (waiting() or waited) - waited
+    return dataclasses.replace(done, crowd=crowd / (time.monotonic() - begin))
+
+
+def waiting() -> float | None:
+    """Seconds since the start of the machine in which something waited for a core, if known."""
+    if not _PRESSURE.is_file():
+        return None
+    some = _PRESSURE.read_text().splitlines()[0]  # some avg10=0.00 avg60=0.00 avg300=0.00 total=0
+    return int(some.rsplit("=", 1)[1]) / 1e6
 
 
 def news(entry: Entry) -> str:
@@ -116,7 +147,8 @@ def news(entry: Entry) -> str:
     if entry.problem is not None:
         return f"{entry.name} could not be run: {entry.problem}"
     last = entry.rounds[-1]
-    return f"round {len(entry.rounds)}, {entry.name}: {last.speed:,.0f} target tokens/s"
+    crowd = "" if last.crowd is None else f", crowd {last.crowd:.0%}"
+    return f"round {len(entry.rounds)}, {entry.name}: {last.speed:,.0f} target tokens/s{crowd}"
 
 
 def ratios(ours: Entry, other: Entry) -> Spread:
@@ -155,7 +187,7 @@ def table(entries: Sequence[Entry], more: Callable[[Entry], Sequence[str]] = lam
     """
     headings = more(Entry("", rival=False))
     head = ["", "target tokens/s", "from, to", "regard is faster by", "from, to"]
-    head += ["peak memory", "loss"]
+    head += ["peak memory", "loss", "crowd"]
     lines = [_line([*head, *headings]), "|---" * (len(head) + len(headings)) + "|"]
     able = [entry for entry in entries if entry.rounds]
     ours = next((entry for entry in able if not entry.rival), None)
@@ -178,7 +210,9 @@ def _cells(entry: Entry, ours: Entry | None) -> list[str]:
         times = ratios(ours, entry)
         cells += [f"{times.middle:.2f}", f"{times.low:.2f}, {times.high:.2f}"]
     loss = entry.rounds[0].loss  # the first round comes after equally many updates for all
-    return [*cells, f"{entry.memory:.2f} GiB", "" if loss is None else f"{loss:.2f}"]
+    cells += [f"{entry.memory:.2f} GiB", "" if loss is None else f"{loss:.2f}"]
+    crowds = [done.crowd for done in entry.rounds if done.crowd is not None]
+    return [*cells, f"{max(crowds):.0%}" if crowds else ""]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -83,7 +83,7 @@ def main() -> None:
             contest.keep(path, about, contests)
 
         with contestants(lesson, options.peers, options.threads) as taking_part:
-            contest.in_turn(taking_part, options.rounds, after)
+            contest.in_turn(taking_part, options.rounds, after, tries=options.tries)
         print(f"\n{name}: {contest.verdict(contests[name])}\n", flush=True)
         print(_table(contests[name], about, name), flush=True)
 
@@ -94,6 +94,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="tiny base; base big")
     parser.add_argument("--peers", nargs="+", choices=PEERS["cpu"], help="some rivals only")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tries", type=int, default=3, help="of a turn, while others want cores")
     parser.add_argument("--updates", type=int, help="in a round")
     parser.add_argument("--text", type=Path, help="the folder of Multi30k")
     parser.add_argument("--lengths", type=int, nargs=2, default=[32, 32], help="if made up")

@@ -74,12 +74,33 @@ def test_who_fails_stays_out_and_is_told() -> None:
     assert (played.count("a"), played.count("b")) == (4, 2)
     assert entries[1].problem == "out of breath"
     assert entries[1].rounds == ()
-    assert news[0] == "round 1, a: 10 target tokens/s"
+    assert news[0].startswith("round 1, a: 10 target tokens/s")
     assert news.count("b could not be run: out of breath") == 1
     assert len(news) == 6
     lines = contest.table(entries).splitlines()
     assert lines[-1].startswith("| b | could not be run: out of breath |")
-    assert {line.count("|") for line in lines} == {8}
+    assert {line.count("|") for line in lines} == {9}
+
+
+def test_a_turn_in_a_crowd_is_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three turns of ten seconds; somebody waited for 8, 5 and 1 of them."""
+    clock = iter([0, 10, 10, 20, 20, 30, 30, 40])
+    waits = iter([0, 8, 8, 13, 13, 14, 14, 14])
+    monkeypatch.setattr("contest.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(contest, "waiting", lambda: float(next(waits)))
+    played: list[str] = []
+    (two,) = contest.in_turn([Scripted("a", played)], 1, lambda *_: None, tries=2)
+    assert [done.crowd for done in two.rounds] == [0.5]
+    (one,) = contest.in_turn([Scripted("a", played)], 1, lambda *_: None, tries=2)
+    assert [done.crowd for done in one.rounds] == [0.1]  # calm enough at once
+    assert len(played) == 3
+
+
+def test_nobody_waits_backwards() -> None:
+    first, second = contest.waiting(), contest.waiting()
+    assert (first is None) == (second is None)
+    if first is not None and second is not None:
+        assert 0 <= first <= second
 
 
 def test_ratios_are_taken_round_by_round() -> None:
@@ -103,7 +124,7 @@ def test_the_verdict_is_on_the_best_rival_by_median() -> None:
     assert [line.split(" | ")[0] for line in lines] == [
         *["| **regard**", "| steady", "| lucky", "| absent"]
     ]
-    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |  |"
+    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |  |  |"
 
 
 def test_a_lone_contestant_is_compared_with_nobody() -> None:
