@@ -13,12 +13,13 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
 Tree = dict[str, Any]
 _PRESSURE = Path("/proc/pressure/cpu")  # Linux
-_CALM = 0.15  # a crowd that does not matter much
+CALM = 0.15  # a crowd that does not matter much
 
 
 class UnableError(Exception):
@@ -40,6 +41,11 @@ class Round:
         """Tokens a second."""
         return self.tokens / self.seconds
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether hardly anybody else wanted the cores, as far as is known."""
+        return self.crowd is None or self.crowd <= CALM
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -51,9 +57,14 @@ class Entry:
     problem: str | None = None
 
     @property
+    def counted(self) -> list[Round]:
+        """The calm rounds; all, if none was calm."""
+        return [done for done in self.rounds if done.is_calm] or [*self.rounds]
+
+    @property
     def speed(self) -> Spread:
-        """Tokens a second over the rounds."""
-        return Spread.of(done.speed for done in self.rounds)
+        """Tokens a second over the rounds that count."""
+        return Spread.of(done.speed for done in self.counted)
 
     @property
     def memory(self) -> float:
@@ -119,7 +130,7 @@ def _after_round(entry: Entry, contestant: Contestant, tries: int) -> Entry:
 
 def _calmest(contestant: Contestant, tries: int) -> Round:
     turns: list[Round] = []
-    while len(turns) < tries and (not turns or (turns[-1].crowd or 0.0) > _CALM):
+    while len(turns) < tries and (not turns or not turns[-1].is_calm):
         turns.append(_watched(contestant))
     return min(turns, key=lambda turn: turn.crowd or 0.0)
 
@@ -152,8 +163,13 @@ def news(entry: Entry) -> str:
 
 
 def ratios(ours: Entry, other: Entry) -> Spread:
-    """How many times as fast we were, round by round."""
-    pairs = zip(ours.rounds, other.rounds, strict=False)  # the last round may not be over
+    """How many times as fast we were, round by round.
+
+    Where the two never had a calm round together, each round that counts is compared with each.
+    """
+    both = zip(ours.rounds, other.rounds, strict=False)  # the last round may not be over
+    together = [(mine, its) for mine, its in both if mine.is_calm and its.is_calm]
+    pairs = together or product(ours.counted, other.counted)
     return Spread.of(mine.speed / its.speed for mine, its in pairs)
 
 
@@ -172,7 +188,7 @@ def verdict(entries: Sequence[Entry]) -> str:
     times = ratios(ours, best)
     return (
         f"{ours.name} is {times.middle:.2f} times as fast as the best rival, {best.name} "
-        f"(from {times.low:.2f} to {times.high:.2f} in {_count(ours.rounds, 'round')})."
+        f"(from {times.low:.2f} to {times.high:.2f} in {_count(ours.counted, 'round')})."
     )
 
 
@@ -196,7 +212,8 @@ def table(entries: Sequence[Entry], more: Callable[[Entry], Sequence[str]] = lam
     for entry in entries:
         if not entry.rounds:
             blank = [""] * (len(head) + len(headings) - 2)
-            lines.append(_line([entry.name, f"could not be run: {entry.problem}", *blank]))
+            reason = f"could not be run: {entry.problem}" if entry.problem else "not yet"
+            lines.append(_line([entry.name, reason, *blank]))
     return "\n".join(lines)
 
 
@@ -211,7 +228,7 @@ def _cells(entry: Entry, ours: Entry | None) -> list[str]:
         cells += [f"{times.middle:.2f}", f"{times.low:.2f}, {times.high:.2f}"]
     loss = entry.rounds[0].loss  # the first round comes after equally many updates for all
     cells += [f"{entry.memory:.2f} GiB", "" if loss is None else f"{loss:.2f}"]
-    crowds = [done.crowd for done in entry.rounds if done.crowd is not None]
+    crowds = [done.crowd for done in entry.counted if done.crowd is not None]
     return [*cells, f"{max(crowds):.0%}" if crowds else ""]
 
 

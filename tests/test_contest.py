@@ -113,6 +113,22 @@ def test_ratios_are_taken_round_by_round() -> None:
     ) == Spread(2.0, 2.0, 2.0)
 
 
+def test_crowded_rounds_do_not_count_where_there_are_calm_ones() -> None:
+    def among(*turns: tuple[int, float]) -> Entry:
+        rounds = tuple(Round(speed, 1.0, 1.0, crowd=crowd) for speed, crowd in turns)
+        return Entry("somebody", rival=True, rounds=rounds)
+
+    steady = among((200, 0.0), (200, 0.1))
+    pushed = among((50, 0.9), (160, 0.0))
+    assert pushed.speed == Spread(160, 160, 160)
+    assert contest.ratios(steady, pushed) == Spread(1.25, 1.25, 1.25)
+    late = among((180, 0.0), (10, 0.9))  # never calm together with `pushed`
+    assert contest.ratios(late, pushed) == Spread(1.125, 1.125, 1.125)
+    never = among((50, 0.9), (100, 0.9))
+    assert never.speed == Spread(50, 75, 100)
+    assert contest.ratios(steady, never) == Spread(2.0, 3.0, 4.0)
+
+
 def test_the_verdict_is_on_the_best_rival_by_median() -> None:
     ours = entry("regard", 300, 300, 300, rival=False)
     lucky, steady = entry("lucky", 100, 100, 290), entry("steady", 150, 150, 150)
@@ -199,7 +215,7 @@ def test_a_gpu_is_left_to_the_next_contestant(monkeypatch: pytest.MonkeyPatch) -
         return update(batch)
 
     monkeypatch.setattr(learner, "update", seen)
-    rounds = Rounds(TOY, learner)
+    rounds = Rounds(TOY, learner, meets_shapes=True)
     rounds._gpu = True
     rounds.warm_up()
     assert done == ["update"] * (TOY.warmup + 2 * TOY.updates) + ["synchronize", "empty_cache"]

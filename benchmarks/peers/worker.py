@@ -51,19 +51,20 @@ def make_learner(peer: str, lesson: Lesson, form: str) -> Learner:
 class Rounds:
     """The same batches in every round, after a warm-up with others."""
 
-    def __init__(self, lesson: Lesson, learner: Learner) -> None:
+    def __init__(self, lesson: Lesson, learner: Learner, *, meets_shapes: bool = False) -> None:
         self._learner = learner
         self._gpu = lesson.device == "cuda"
+        self._meets_shapes = meets_shapes
         batches = [learner.load(batch) for batch in lesson.batches()]
         self._first, self._timed = batches[: lesson.warmup], batches[lesson.warmup :]
 
     def warm_up(self) -> None:
         """Updates that nobody counts: compiling, first allocations.
 
-        On a GPU, where a shape is compiled when it is first met and recorded when it is met again,
-        all batches come twice.
+        Where a shape is compiled when it is first met, or recorded when it is met again, the
+        batches of the rounds come twice, too.
         """
-        for batch in [*self._first, *(self._timed * 2 if self._gpu else [])]:
+        for batch in [*self._first, *(self._timed * 2 if self._meets_shapes else [])]:
             self._learner.update(batch)
         self._rest()
 
@@ -113,7 +114,8 @@ def main(peer: str, form: str, path: str) -> None:
     lesson = Lesson.read(Path(path))
     if lesson.device == "cpu":
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    rounds = Rounds(lesson, make_learner(peer, lesson, form))
+    meets_shapes = form == "compiled" or lesson.device == "cuda"
+    rounds = Rounds(lesson, make_learner(peer, lesson, form), meets_shapes=meets_shapes)
     rounds.warm_up()
     print("{}", file=answers, flush=True)
     for _ in sys.stdin:
