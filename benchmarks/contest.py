@@ -163,14 +163,15 @@ def news(entry: Entry) -> str:
 
 
 def ratios(ours: Entry, other: Entry) -> Spread:
-    """How many times as fast we were, round by round.
+    """How many times as fast we were, round by round."""
+    return Spread.of(mine.speed / its.speed for mine, its in _compared(ours, other))
 
-    Where the two never had a calm round together, each round that counts is compared with each.
-    """
+
+def _compared(ours: Entry, other: Entry) -> list[tuple[Round, Round]]:
+    """Rounds that were calm for both; if there are none, each that counts with each."""
     both = zip(ours.rounds, other.rounds, strict=False)  # the last round may not be over
     together = [(mine, its) for mine, its in both if mine.is_calm and its.is_calm]
-    pairs = together or product(ours.counted, other.counted)
-    return Spread.of(mine.speed / its.speed for mine, its in pairs)
+    return together or [*product(ours.counted, other.counted)]
 
 
 def best_rival(entries: Iterable[Entry]) -> Entry | None:
@@ -187,8 +188,8 @@ def verdict(entries: Sequence[Entry]) -> str:
         return "There is nothing to compare."
     times = ratios(ours, best)
     return (
-        f"{ours.name} is {times.middle:.2f} times as fast as the best rival, {best.name} "
-        f"(from {times.low:.2f} to {times.high:.2f} in {_count(ours.counted, 'round')})."
+        f"Beside the best rival, {best.name}, {ours.name} is {times.middle:.2f} times as fast "
+        f"(from {times.low:.2f} to {times.high:.2f}, {_count(_compared(ours, best), 'round')})."
     )
 
 
@@ -203,7 +204,7 @@ def table(entries: Sequence[Entry], more: Callable[[Entry], Sequence[str]] = lam
     """
     headings = more(Entry("", rival=False))
     head = ["", "target tokens/s", "from, to", "regard is faster by", "from, to"]
-    head += ["peak memory", "loss", "crowd"]
+    head += ["peak memory", "loss", "rounds", "crowd"]
     lines = [_line([*head, *headings]), "|---" * (len(head) + len(headings)) + "|"]
     able = [entry for entry in entries if entry.rounds]
     ours = next((entry for entry in able if not entry.rival), None)
@@ -229,7 +230,7 @@ def _cells(entry: Entry, ours: Entry | None) -> list[str]:
     loss = entry.rounds[0].loss  # the first round comes after equally many updates for all
     cells += [f"{entry.memory:.2f} GiB", "" if loss is None else f"{loss:.2f}"]
     crowds = [done.crowd for done in entry.counted if done.crowd is not None]
-    return [*cells, f"{max(crowds):.0%}" if crowds else ""]
+    return [*cells, str(len(entry.counted)), f"{max(crowds):.0%}" if crowds else ""]
 
 
 def _line(cells: Sequence[str]) -> str:

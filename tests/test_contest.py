@@ -79,7 +79,7 @@ def test_who_fails_stays_out_and_is_told() -> None:
     assert len(news) == 6
     lines = contest.table(entries).splitlines()
     assert lines[-1].startswith("| b | could not be run: out of breath |")
-    assert {line.count("|") for line in lines} == {9}
+    assert {line.count("|") for line in lines} == {10}
 
 
 def test_a_turn_in_a_crowd_is_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,12 +135,14 @@ def test_the_verdict_is_on_the_best_rival_by_median() -> None:
     absent = Entry("absent", rival=True, problem="not installed")
     entries = [ours, lucky, steady, absent]
     assert contest.best_rival(entries) == steady
-    assert contest.verdict(entries).startswith("regard is 2.00 times as fast as the best rival, s")
+    assert contest.verdict(entries) == (
+        "Beside the best rival, steady, regard is 2.00 times as fast (from 2.00 to 2.00, 3 rounds)."
+    )
     lines = contest.table(entries).splitlines()[2:]
     assert [line.split(" | ")[0] for line in lines] == [
         *["| **regard**", "| steady", "| lucky", "| absent"]
     ]
-    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |  |  |"
+    assert lines[1] == "| steady | 150 | 150, 150 | 2.00 | 2.00, 2.00 | 1.50 GiB |  | 3 |  |"
 
 
 def test_a_lone_contestant_is_compared_with_nobody() -> None:
