@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup dev demo test test-long check format docs clean
+.PHONY: help setup dev demo test test-long check format docs bench bench-peers clean
+TEXT ?= data/multi30k
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 18
@@ -30,6 +31,13 @@ format: dev  ## rewrite the code as the checks want it
 
 docs: dev  ## rewrite the parts of the documentation that are made from the code
 	PYTHONPATH=tests $(BIN)/python tests/docs/generated.py
+
+bench: dev  ## regard beside its rivals on this machine; TEXT=FOLDER has Multi30k's train.en, train.de
+	$(BIN)/python benchmarks/training.py --text $(TEXT)
+	$(BIN)/python benchmarks/training.py --write
+
+bench-peers: dev  ## the rivals that PyPI has, each in an environment of its own under build/peers
+	$(BIN)/python benchmarks/install_peers.py
 
 clean:  ## remove what make made; your data/ and runs/ stay
 	rm -rf .venv build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Regard's rivals, one file each."""

@@ -1,0 +1,106 @@
+"""The other end of `worker.py`: a contestant that is a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+from contest import Round, Tree, UnableError
+
+BENCHMARKS = Path(__file__).parents[1]
+_PATIENCE = 420.0  # seconds for a start or a round; compiling takes its time
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The same for everybody: so many threads, which soon sleep when they wait.
+
+    Threads that spin, as they do by default, lose most of their speed as soon as anything else
+    wants a core. The `regard` command sets this for itself; here all have it.
+    """
+    path = os.pathsep.join(filter(None, [str(BENCHMARKS), os.environ.get("PYTHONPATH")]))
+    chosen = {"PYTHONPATH": path, "GOMP_SPINCOUNT": "10000", "TOKENIZERS_PARALLELISM": "false"}
+    return {**os.environ, **chosen, "OMP_NUM_THREADS": str(threads)}
+
+
+class Worker:
+    """A learner of `peers/PEER.py` in a process of its own.
+
+    One that is kept waits for its next round; one that is not begins anew, so that what it held
+    is free for others.
+    """
+
+    def __init__(
+        self, name: str, *, peer: str, form: str, lesson: Path, threads: int, kept: bool
+    ) -> None:
+        self.name = name
+        self.rival = peer != "ours"
+        self._command = [sys.executable, "-m", "peers.worker", peer, form, str(lesson)]
+        self._threads = threads
+        self._kept = kept
+        self._log = lesson.parent / f"{peer}-{form}.log"
+        self._process: subprocess.Popen[str] | None = None
+        self._problem: str | None = None
+
+    def round(self) -> Round:
+        """Start if need be, and do a round."""
+        self.start()
+        if self._problem is not None:
+            raise UnableError(self._problem)
+        try:
+            return Round(**self._answer("\n"))
+        finally:
+            if not self._kept:
+                self.close()
+
+    def start(self) -> None:
+        """Until it is warm; what goes wrong is told in the first round."""
+        if self._process is not None or self._problem is not None:
+            return
+        with self._log.open("w") as complaints:
+            self._process = subprocess.Popen(
+                self._command,
+                env=environment(self._threads),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            )
+        try:
+            self._answer("")
+        except UnableError as reason:
+            self._problem = str(reason)
+            self.close()
+
+    def close(self) -> None:
+        """Let it go."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _answer(self, request: str) -> Tree:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(request)
+        process.stdin.flush()
+        if not select.select([process.stdout], [], [], _PATIENCE)[0]:
+            raise UnableError(f"no answer in {_PATIENCE:.0f} s")
+        line = process.stdout.readline()
+        if not line:
+            raise UnableError(last_words(self._log))
+        answer: Tree = json.loads(line)
+        return answer
+
+
+def last_words(log: Path) -> str:
+    """The end of what a process complained about: why it failed, as a rule."""
+    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    if not said:
+        return "it ended without a word"
+    return said[-1].replace(f"{Path.cwd()}/", "")[:200]  # where we are is nobody's business
