@@ -10,6 +10,7 @@ import pytest
 
 import ablations
 import forms
+import growth
 import lengths
 import recipes
 import side_by_side
@@ -78,3 +79,18 @@ def test_what_failed_is_told_and_what_did_not_is_kept(
     side_by_side.all_of([1, 2, 3], measure, kept, parallel=2, minutes=1)
     assert sorted(result["job"] for result in side_by_side.results_in(kept)) == [1, 3]
     assert "2 failed: no such luck" in capsys.readouterr().out
+
+
+def test_growth_is_told_a_doubling() -> None:
+    before = {"length": 64, "width": 256, "milliseconds": 10.0, "megabytes": 100.0}
+    now = {"length": 256, "width": 256, "milliseconds": 40.0, "megabytes": 100.0}
+    assert growth._line("length", None, before) == "| length 64 | 10.0 | 100 |  |  |"
+    assert growth._line("length", before, now) == "| length 256 | 40.0 | 100 | x 2.00 | x 1.00 |"
+
+
+@pytest.mark.parametrize("length", [4, 32, 4096])
+def test_a_step_has_the_same_tokens_at_every_length(length: int) -> None:
+    batch = growth.sentences(length, 4096)
+    for row in batch.sides:
+        assert row.lengths.total == 4096
+        assert set(row.lengths.lengths.tolist()) == {length}
