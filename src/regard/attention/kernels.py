@@ -155,9 +155,8 @@ def _forward(
     heads = tl.num_programs(1)
     first, count = _sentence(query_offsets)
     key_first, key_count = _sentence(key_offsets)
-    longer = tl.maximum(count, key_count)
-    if (longer <= shorter) | (longer > max(queries, keys)):
-        return  # another launch has a tile of its size
+    if _is_anothers(count, key_count, shorter, queries, keys):
+        return
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
@@ -202,9 +201,8 @@ def _backward(
     heads = tl.num_programs(1)
     first, count = _sentence(query_offsets)
     key_first, key_count = _sentence(key_offsets)
-    longer = tl.maximum(count, key_count)
-    if (longer <= shorter) | (longer > max(queries, keys)):
-        return  # another launch has a tile of its size
+    if _is_anothers(count, key_count, shorter, queries, keys):
+        return
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
@@ -219,9 +217,8 @@ def _backward(
         dropped *= kept
         dweights *= kept
     dv = tl.dot(tl.trans(dropped.to(v.dtype)), dy, input_precision="ieee")
-    _store(
-        value_gradient, dv, key_first, key_count, row, value_width, keys, value_width, value_block
-    )
+    head = value_width  # gradients lie end to end
+    _store(value_gradient, dv, key_first, key_count, row, head, keys, value_width, value_block)
 
     # Softmax: what all keys of a query have in common moves no weight from one to another.
     common = tl.sum(weights * dweights, 1)[:, None]
@@ -238,6 +235,13 @@ def _sentence(offsets):
     """Where this program's sentence begins, and how long it is."""
     first = tl.load(offsets + tl.program_id(0))
     return first, tl.load(offsets + tl.program_id(0) + 1) - first
+
+
+@triton.jit
+def _is_anothers(count, key_count, shorter, queries: tl.constexpr, keys: tl.constexpr):
+    """Whether this sentence has a tile of its size in another launch."""
+    longer = tl.maximum(count, key_count)
+    return (longer <= shorter) | (longer > max(queries, keys))
 
 
 @triton.jit
