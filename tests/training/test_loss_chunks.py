@@ -92,3 +92,13 @@ def test_where_nothing_learns_nothing_is_prepared(monkeypatch: pytest.MonkeyPatc
     with torch.no_grad():
         total, _ = chunked_loss(*inputs(6, filler=False, bias=True), 0.1, None)
     assert not total.requires_grad
+
+
+def test_sums_are_not_rounded_with_the_hidden_states() -> None:
+    parts = inputs(400, filler=False, bias=False, dtype=torch.bfloat16)
+    total, nll = chunked_loss(*parts, 0.1, None)
+    assert total.dtype == nll.dtype == torch.float32
+    hidden, targets, weight, _ = parts
+    exact, _ = chunked_loss(hidden.float(), targets, weight.float(), None, 0.1, None)
+    assert total.item() == pytest.approx(exact.item(), rel=0.01)
+    assert [one.dtype for one in gradients(total, parts)] == [torch.bfloat16] * 2

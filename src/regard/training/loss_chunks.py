@@ -61,7 +61,7 @@ class _ChunkedLoss(torch.autograd.Function):
         passes = 1 if r_drop is None else 2
         rows, factors = hidden.to(dtype), weight.to(dtype)
         gradients = _Gradients.of(hidden, weight, bias) if learn else None
-        sums = hidden.new_zeros(2)
+        sums = hidden.new_zeros(2, dtype=_full(hidden.dtype))
         size = len(rows) // passes
         step = max(1, _NUMBERS // len(weight) // passes)
         for begin in range(0, size, step):
@@ -116,8 +116,13 @@ class _Gradients:
             self.weight.add_(slope.t() @ rows[place])
 
 
+def _full(dtype: torch.dtype) -> torch.dtype:
+    """No less than float32."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 def _log_probs(rows: Tensor, factors: Tensor, bias: Tensor | None) -> Tensor:
-    logits = (rows @ factors.t()).to(torch.promote_types(rows.dtype, torch.float32))
+    logits = (rows @ factors.t()).to(_full(rows.dtype))
     if bias is not None:
         logits += bias
     return torch.log_softmax(logits, -1, out=logits)
