@@ -31,7 +31,7 @@ from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import learning_rate, make_optimizer
-from regard.training.step import update
+from regard.training.step import Updater
 
 PICTURE = Path("docs/pictures/lengths.png")
 PAGES = {Path("docs/attention.md"): "positions", Path("docs/zh/attention.md"): "位置"}
@@ -113,12 +113,12 @@ def _trained(
         seed=seed,
     )
     model = Transformer(shape, Vocabulary(LETTERS.stop, LETTERS.stop))
-    optimizer = make_optimizer(model, config)
+    update = Updater(model.train(), make_optimizer(model, config), config)
     sums, tokens = torch.zeros(2), 0
     for step in range(1, steps + 1):
         lines = with_ends(_lines(draw, 64, 1, LONGEST))
         rate = learning_rate(step, config, shape.width)
-        done = update(model.train(), optimizer, [Batch(lines, lines)], config, step=step, rate=rate)
+        done = update([Batch(lines, lines)], step=step, rate=rate)
         if step > steps - 100:
             sums, tokens = sums + done.sums, tokens + done.tokens
     return model, float(sums[0]) / tokens

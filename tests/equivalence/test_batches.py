@@ -12,7 +12,7 @@ from regard.data.ragged import Batch, Lengths
 from regard.training.config import TrainingConfig
 from regard.training.losses import smoothed_cross_entropy
 from regard.training.optimizer import make_optimizer
-from regard.training.step import update
+from regard.training.step import Updater
 from toys import FORMS, pairs, sentences, small_model
 
 
@@ -87,7 +87,7 @@ def test_accumulated_batches_are_one_batch() -> None:
         model, config = small_model(), TrainingConfig(clip_norm=0.0, precision="float32")
         batches = [Batch(with_ends(source[cut]), with_ends(target[cut])) for cut in cuts]
         optimizer = make_optimizer(model, config)
-        update(model.train(), optimizer, batches, config, step=1, rate=1e-3)
+        Updater(model.train(), optimizer, config)(batches, step=1, rate=1e-3)
         return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
     whole = gradients([slice(0, 12)])

@@ -16,7 +16,7 @@ from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import learning_rate, make_optimizer
-from regard.training.step import update
+from regard.training.step import Updater
 
 SYMBOLS = range(4, 16)
 Task = Callable[[list[int]], list[int]]
@@ -48,12 +48,12 @@ def learned(task: Task, seed: int) -> float:
         max_steps=700, learning_rate=3e-3, warmup_steps=100, schedule="cosine", seed=seed
     )
     model = Transformer(shape, Vocabulary(16, 16))
-    optimizer = make_optimizer(model, config)
+    update = Updater(model.train(), make_optimizer(model, config), config)
     for step in range(1, config.max_steps + 1):
         sources = lines(draw, 64)
         batch = Batch(with_ends(sources), with_ends([*map(task, sources)]))
         rate = learning_rate(step, config, shape.width)
-        update(model.train(), optimizer, [batch], config, step=step, rate=rate)
+        update([batch], step=step, rate=rate)
     tests = lines(draw, 200)
     found = search(model.eval(), with_ends(tests), SearchConfig(beam_size=1))
     right = [h[0].tokens == task(line) for h, line in zip(found, tests, strict=True)]

@@ -14,7 +14,7 @@ from regard.training import losses
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, plain_cross_entropy, plain_r_drop
 from regard.training.optimizer import make_optimizer
-from regard.training.step import update
+from regard.training.step import Updater
 from toys import pairs, small_model
 
 pytest.importorskip("triton")
@@ -175,7 +175,7 @@ def updated(model: Transformer, weight: float) -> tuple[list[float], list[Tensor
     """Loss, likelihood and gradients of an update."""
     config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
     optimizer = make_optimizer(model, config)
-    done = update(model.train(), optimizer, [pairs(4)], config, step=1, rate=0.0)
+    done = Updater(model.train(), optimizer, config)([pairs(4)], step=1, rate=0.0)
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
     return done.sums.tolist(), gradients
 

@@ -21,7 +21,7 @@ from regard.training.losses import (
     with_choices,
 )
 from regard.training.optimizer import make_optimizer
-from regard.training.step import update
+from regard.training.step import Updater
 from toys import pairs, small_model
 
 scores = st.lists(st.floats(-30, 30, width=32), min_size=12, max_size=12)
@@ -85,7 +85,7 @@ def updated(model: Transformer, weight: float) -> tuple[list[float], list[Tensor
     """Loss, likelihood and gradients of an update of two batches."""
     config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
     optimizer = make_optimizer(model, config)
-    done = update(model.train(), optimizer, [pairs(6), pairs(3)], config, step=1, rate=0.0)
+    done = Updater(model.train(), optimizer, config)([pairs(6), pairs(3)], step=1, rate=0.0)
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
     return [*done.sums.tolist(), done.tokens], gradients
 

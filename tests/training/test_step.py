@@ -8,8 +8,11 @@ import torch
 from regard.data.loader import nothing
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
-from regard.training.step import dropout_seed, update
+from regard.training.step import Updater, dropout_seed
 from toys import FORMS, pairs, small_model
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 
 def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
@@ -19,16 +22,27 @@ def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
         config = TrainingConfig(precision=precision)
         optimizer = make_optimizer(model, config)
         for step in range(1, 21):
-            done = update(model, optimizer, [pairs(8)], config, step=step, rate=1e-3)
+            done = Updater(model, optimizer, config)([pairs(8)], step=step, rate=1e-3)
         losses[precision] = float(done.sums[0]) / done.tokens
         assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.05)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_learns_in_half_precision(form: str, device: str) -> None:
+    model, config = small_model(**FORMS[form]).to(device), TrainingConfig(precision="bfloat16")
+    change = Updater(model.train(), make_optimizer(model, config), config)
+    for step in (1, 2):
+        done = change([pairs(8)], step=step, rate=1e-3)
+        assert torch.isfinite(done.sums).all()
+    assert all(weights.isfinite().all() for weights in model.parameters())
+
+
 def test_gradients_are_clipped_to_the_norm() -> None:
     model = small_model()
     config = TrainingConfig(clip_norm=0.01)
-    update(model, make_optimizer(model, config), [pairs(8)], config, step=1, rate=1e-3)
+    Updater(model, make_optimizer(model, config), config)([pairs(8)], step=1, rate=1e-3)
     squares = [float(p.grad.square().sum()) for p in model.parameters() if p.grad is not None]
     assert sum(squares) ** 0.5 == pytest.approx(0.01, rel=1e-3)
 
@@ -36,7 +50,7 @@ def test_gradients_are_clipped_to_the_norm() -> None:
 def test_a_rate_of_zero_changes_nothing() -> None:
     model, before = small_model(), small_model()
     config = TrainingConfig()
-    update(model, make_optimizer(model, config), [pairs(8)], config, step=1, rate=0.0)
+    Updater(model, make_optimizer(model, config), config)([pairs(8)], step=1, rate=0.0)
     for one, other in zip(model.parameters(), before.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -44,7 +58,7 @@ def test_a_rate_of_zero_changes_nothing() -> None:
 def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
     model, config = small_model(), TrainingConfig()
     optimizer = make_optimizer(model, config)
-    update(model, optimizer, [pairs(8)], config, step=1, rate=1e-3)
+    Updater(model, optimizer, config)([pairs(8)], step=1, rate=1e-3)
     other = make_optimizer(model, config)
     restore_optimizer(other, model, optimizer_tensors(optimizer, model))
     for parameter in model.parameters():
@@ -59,7 +73,7 @@ def test_a_share_of_nothing_adds_nothing(form: str, r_drop: float) -> None:
     found = []
     for batches in ([pairs(4)], [pairs(4), nothing()]):
         model = small_model(**FORMS[form]).train()
-        done = update(model, make_optimizer(model, config), batches, config, step=1, rate=0.0)
+        done = Updater(model, make_optimizer(model, config), config)(batches, step=1, rate=0.0)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         found.append((done.tokens, done.sums.tolist(), gradients))
     (tokens, sums, whole), (also_tokens, also_sums, parts) = found

@@ -134,8 +134,9 @@ def attend_ragged(
     if query.is_cpu and query.dtype == torch.bfloat16:
         # PyTorch's kernel for a CPU is ten times as slow backwards in half precision.
         query, key, value = query.float(), key.float(), value.float()
-    with torch.autocast(query.device.type, enabled=False):
-        return _padded(query, key, value, queries, keys, causal, score, select, dropout)
+        with torch.autocast("cpu", enabled=False):
+            return _padded(query, key, value, queries, keys, causal, score, select, dropout)
+    return _padded(query, key, value, queries, keys, causal, score, select, dropout)
 
 
 def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | None:

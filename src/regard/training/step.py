@@ -94,19 +94,6 @@ class Updater:
         self._optimizer.step()
 
 
-def update(
-    model: Transformer,
-    optimizer: torch.optim.Optimizer,
-    batches: Sequence[Batch],
-    config: TrainingConfig,
-    *,
-    step: int,
-    rate: float,
-) -> Update:
-    """A single update."""
-    return Updater(model, optimizer, config)(batches, step=step, rate=rate)
-
-
 def _loss(model: nn.Module, batch: Batch, config: TrainingConfig) -> Loss:
     if config.r_drop:
         predictions = model(batch.twice())
