@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pages import fill
-from side_by_side import Tree, all_of, bleu, regard, results_in, seconds_of, settings
+from side_by_side import Tree, add_options, all_of, bleu, regard, results_in, seconds_of, settings
 
 RECIPE = Path("recipes/multi30k-en-de.toml")
 PAGE = Path("docs/ablations.md")
@@ -117,12 +117,8 @@ def _options() -> Any:
     parser.add_argument("--data", default="data/multi30k-en-de", help="the prepared folder")
     parser.add_argument("--source", default="val.en", help="the validation set")
     parser.add_argument("--reference", default="val.de", help="its translation")
-    parser.add_argument("--runs", type=Path, default=Path("runs/ablations"))
-    parser.add_argument("--results", type=Path, default=Path("benchmarks/results/ablations.json"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    add_options(parser, "ablations", runs="runs/ablations", seeds=2)
     parser.add_argument("--steps", type=int, default=4000, help="updates of each run")
-    parser.add_argument("--parallel", type=int, default=1, help="runs side by side")
-    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
     parser.add_argument("--write", action="store_true", help="write the table, train nothing")
     return parser.parse_args()
 

@@ -17,6 +17,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
+from pages import save
+
 Tree = dict[str, Any]
 _PRESSURE = Path("/proc/pressure/cpu")  # Linux
 CALM = 0.15  # a crowd that does not matter much
@@ -239,18 +241,15 @@ def _line(cells: Sequence[str]) -> str:
 
 def draw(path: Path, panels: Mapping[str, Sequence[Entry]], *, x: str) -> None:
     """Bars of the median speeds with their spread, a panel for each name; ours stand out."""
-    import matplotlib
     from matplotlib.figure import Figure
 
     tallest = max(len(entries) for entries in panels.values())
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}):
-        figure = Figure(figsize=(5.5 * len(panels), 1.2 + 0.32 * tallest), layout="constrained")
-        places = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (name, entries) in zip(places, panels.items(), strict=True):
-            _bars(axes, entries)
-            axes.set(title=name, xlabel=x)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    figure = Figure(figsize=(5.5 * len(panels), 1.2 + 0.32 * tallest), layout="constrained")
+    places = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (name, entries) in zip(places, panels.items(), strict=True):
+        _bars(axes, entries)
+        axes.set(title=name, xlabel=x)
+    save(figure, path)
 
 
 def _bars(axes: Any, entries: Sequence[Entry]) -> None:

@@ -13,26 +13,25 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from pages import fill
+import machine
+from pages import fill, save
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.devices import device_named, keep_freed_memory
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.training.config import TrainingConfig
+from regard.training.config import RunConfig
+from regard.training.engine import Engine
 from regard.training.optimizer import make_optimizer
-from regard.training.replay import recordable
 from regard.training.step import Updater
 
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096]
@@ -64,8 +63,7 @@ def main() -> None:
         return
     points = [point(length, WIDTH, device, tokens) for length in LENGTHS]
     points += [point(LENGTH, width, device, tokens) for width in WIDTHS]
-    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
-    about = {"device": name, "torch": torch.__version__, "tokens": tokens}
+    about = {**machine.described(device.type), "torch": torch.__version__, "tokens": tokens}
     kept = options.results or Path(f"benchmarks/results/growth-{device.type}.json")
     kept.write_text(json.dumps({**about, "points": points}, indent=1) + "\n")
 
@@ -93,16 +91,14 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
         feedforward_width=4 * width,
     )
     model = Transformer(config, Vocabulary(WORDS, WORDS)).to(device).train()
-    settings = TrainingConfig()
-    updater = Updater(model, make_optimizer(model, settings), settings)
+    run = RunConfig(out="nowhere", model=config)
+    updater = Updater(model, make_optimizer(model, run.training), run.training)
     batch = sentences(length, tokens)
     small = sentences(4, 8)
     updater([small], step=1, rate=1e-4)  # the optimizer's memory belongs to the model
-    before = _megabytes(device)
+    before = machine.peak_memory(device.type)
     times = []
-    with recordable(device) if device.type == "cuda" else nullcontext():
-        if device.type == "cuda":
-            updater.replay(tokens)
+    with updater.as_chosen(Engine.chosen(run, device), tokens):
         for step in range(2, 9):
             _wait(device)
             begin = time.perf_counter()
@@ -113,7 +109,7 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
         "length": length,
         "width": width,
         "milliseconds": 1000 * min(times[2:]),
-        "megabytes": _megabytes(device) - before,
+        "megabytes": 1024 * (machine.peak_memory(device.type) - before),
     }
 
 
@@ -123,13 +119,6 @@ def sentences(length: int, tokens: int) -> Batch:
     rows = random.integers(4, WORDS, (2, tokens // length, length - 1))
     source, target = (with_ends(list(side)) for side in rows)
     return Batch(source, target)
-
-
-def _megabytes(device: torch.device) -> float:
-    """The most memory so far."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 def _wait(device: torch.device) -> None:
@@ -185,7 +174,7 @@ def draw(series: dict[str, list[Point]], found: dict[str, Any], path: Path) -> N
     figure.suptitle(
         f"A training step of {found['tokens']:,} tokens, {found['device']}", fontsize=10
     )
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    save(figure, path)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""Tables in the documentation that programs fill."""
+"""Tables and pictures in the documentation that programs make."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def fill(page: Path, name: str, table: str) -> None:
@@ -13,3 +17,12 @@ def fill(page: Path, name: str, table: str) -> None:
     tail = rest.split(f"<!-- /{name} -->", 1)[1]
     filled = f"{head}<!-- {name}: {remark} -->\n{table}\n<!-- /{name} -->{tail}"
     page.write_text(filled, encoding="utf-8")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """As SVG with words that can be searched; the same figure makes the same file."""
+    import matplotlib
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})

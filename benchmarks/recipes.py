@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from side_by_side import Tree, all_of, bleu, regard, results_in, seconds_of, settings
+from side_by_side import Tree, add_options, all_of, bleu, regard, results_in, seconds_of, settings
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", type=Path, required=True, help="the folder of the test sets")
     parser.add_argument("--only", nargs="+", help="names of some measures")
-    parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--results", type=Path, default=Path("benchmarks/results/recipes.json"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--parallel", type=int, default=1, help="runs side by side")
-    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
+    add_options(parser, "recipes", runs="runs", seeds=3)
     options = parser.parse_args()
     done = {(result["name"], result["seed"]) for result in results_in(options.results)}
     jobs = [

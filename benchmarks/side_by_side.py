@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import threading
@@ -13,6 +13,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
+
+import torch
+
+import machine
 
 Job = TypeVar("Job")
 Tree = dict[str, Any]
@@ -54,6 +58,16 @@ def results_in(path: Path) -> list[Tree]:
     return results
 
 
+def add_options(parser: argparse.ArgumentParser, name: str, *, runs: str, seeds: int) -> None:
+    """What every program of this kind can be told."""
+    results = Path(f"benchmarks/results/{name}.json")
+    parser.add_argument("--runs", type=Path, default=Path(runs))
+    parser.add_argument("--results", type=Path, default=results)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(1, seeds + 1)])
+    parser.add_argument("--parallel", type=int, default=1, help="runs side by side")
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
+
+
 def all_of(
     jobs: Sequence[Job],
     measure: Callable[[Job], Tree],
@@ -82,9 +96,7 @@ def all_of(
 
 
 def _keep(path: Path, results: Sequence[Tree]) -> None:
-    import torch
-
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
-    about = {"date": time.strftime("%Y-%m-%d"), "device": device, "torch": torch.__version__}
+    found = machine.described("cuda" if machine.has_gpu() else "cpu")
+    about = {"date": time.strftime("%Y-%m-%d"), **found, "torch": torch.__version__}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")

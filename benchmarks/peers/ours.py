@@ -17,7 +17,6 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import RunConfig, TrainingConfig
 from regard.training.engine import Engine
 from regard.training.optimizer import make_optimizer
-from regard.training.replay import recordable
 from regard.training.step import Updater
 
 NAME = "regard"
@@ -39,14 +38,10 @@ class Learner:
         )
         vocabulary = Vocabulary(lesson.vocabulary, lesson.vocabulary)
         model = Transformer(config.model, vocabulary).to(device).train()
-        if config.training.compile:
-            for block in model.blocks:
-                block.compile(dynamic=True)
         self._update = Updater(model, make_optimizer(model, config.training), config.training)
-        self._stack = ExitStack()
-        if Engine.chosen(config, device).replay:
-            self._stack.enter_context(recordable(device))  # for good
-            self._update.replay(lesson.batch_tokens)
+        self._stack = ExitStack()  # for good
+        engine = Engine.chosen(config, device)
+        self._stack.enter_context(self._update.as_chosen(engine, lesson.batch_tokens))
         self._rate = lesson.learning_rate
         self._step = 0
 

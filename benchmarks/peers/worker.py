@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+import machine
 from contest import Tree
 from lesson import Lesson, Pair
 
@@ -71,9 +71,7 @@ class Rounds:
     def measured(self) -> Tree:
         """One round, as the fields of `contest.Round`."""
         if self._gpu:
-            self._learner.update(
-                self._timed[-1]
-            )  # what was given back, and the clock of an idle GPU
+            self._learner.update(self._timed[-1])  # what was given back, and an idle GPU's clock
             torch.cuda.reset_peak_memory_stats()
         self._finish()
         begin = time.perf_counter()
@@ -82,7 +80,7 @@ class Rounds:
         seconds = time.perf_counter() - begin
         counts = [self._learner.target_tokens(batch) for batch in self._timed]
         weighted = sum(n * float(loss) for n, loss in zip(counts, losses, strict=True))
-        memory = self._memory()
+        memory = machine.peak_memory("cuda" if self._gpu else "cpu")
         self._rest()
         return {
             "tokens": sum(counts),
@@ -100,11 +98,6 @@ class Rounds:
         self._finish()
         if self._gpu:
             torch.cuda.empty_cache()
-
-    def _memory(self) -> float:
-        if self._gpu:
-            return torch.cuda.max_memory_allocated() / 2**30
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # from KiB
 
 
 def main(peer: str, form: str, path: str) -> None:

@@ -43,15 +43,19 @@ class Engine:
         parts = [_name(self.device), "bfloat16" if self.half else "float32"]
         parts += ["Triton kernels"] * self.kernels + ["compiled blocks"] * self.compile
         parts += ["replayed updates"] * self.replay
-        parts += [f"batches made by {self.workers} processes"] * (self.workers > 0)
+        if self.workers:
+            parts.append(f"batches made by {_count(self.workers, 'process', 'processes')}")
         return ", ".join(parts)
 
 
 def _name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"CPU with {threads} thread{'s' * (threads > 1)}"
+    return f"CPU with {_count(torch.get_num_threads(), 'thread', 'threads')}"
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def _workers(config: DataConfig, device: torch.device) -> int:

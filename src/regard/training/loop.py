@@ -41,7 +41,6 @@ from regard.training.meter import Meter, perplexity
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.publish import Publisher
 from regard.training.record import Record, Row
-from regard.training.replay import recordable
 from regard.training.run import held
 from regard.training.step import Updater
 from regard.training.validation import Bleu
@@ -98,9 +97,6 @@ class Trainer:
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._engine = Engine.chosen(config, device, team)
-        if self._engine.compile:
-            for block in self._model.blocks:
-                block.compile(dynamic=True)  # once for all shapes, and for all blocks of a kind
         self._updater = Updater(self._model, self._optimizer, self._config, team)
         self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
@@ -119,7 +115,8 @@ class Trainer:
             return progress
         batches = ahead(self._loader, progress.position, self._engine.workers)
         meter = Meter(progress.unreported, progress.seconds)
-        with self._fast(), self._record(progress) as record, noticed_signals() as signals:
+        computed = self._updater.as_chosen(self._engine, self._batch_tokens)
+        with computed, self._record(progress) as record, noticed_signals() as signals:
             while not self._is_finished(progress):
                 progress = self._advanced(progress, batches, meter)
                 last = progress.step == self._config.max_steps
@@ -142,16 +139,6 @@ class Trainer:
         size = sum(weights.numel() for weights in self._model.parameters())
         together = f", {self._team.size} processes" if self._team.size > 1 else ""
         return f"{self._engine}{together}; {size:,} parameters."
-
-    @contextmanager
-    def _fast(self) -> Iterator[None]:
-        """Replay what the GPU does, where that is chosen."""
-        if not self._engine.replay:
-            yield
-            return
-        with recordable(self._engine.device):
-            self._updater.replay(self._batch_tokens)
-            yield
 
     def _resumed(self) -> Progress:
         saved = checkpoint.folders(self._out)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -13,9 +14,10 @@ from regard.devices import autocast, is_half
 from regard.models.transformer import Transformer
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.training.config import TrainingConfig
+from regard.training.engine import Engine
 from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
 from regard.training.optimizer import set_rate
-from regard.training.replay import Recording, Replayed
+from regard.training.replay import Recording, Replayed, recordable
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ class Updater:
         self._keeps_gradients = False
         self._gradients_of: Callable[[Batch], Tensor] = self._gradients
         self._change: Callable[[], Tensor | None] = self._change_weights
+
+    @contextmanager
+    def as_chosen(self, engine: Engine, batch_tokens: int) -> Iterator[None]:
+        """While this lasts, updates are computed as the engine says."""
+        if engine.compile:
+            for block in self._model.blocks:
+                block.compile(dynamic=True)  # once for all shapes, and for all blocks of a kind
+        with recordable(self._device) if engine.replay else nullcontext():
+            if engine.replay:
+                self.replay(batch_tokens)
+            yield
 
     def replay(self, batch_tokens: int) -> None:
         """From now on, record what the GPU does and replay it; gradients keep their place."""
