@@ -101,7 +101,7 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     from regard.data.loader import with_ends
     from regard.decoding.config import SearchConfig
     from regard.decoding.search import search
-    from regard.decoding.translator import by_length
+    from regard.decoding.engine import by_length
     from regard.evaluation.metrics import bleu
     from regard.models.transformer import Transformer
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Unpack
 
 import torch
 
@@ -14,20 +14,16 @@ from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.ensemble import Ensemble
+from regard.decoding.engine import Engine, Job, TorchEngine, by_length, max_length
 from regard.decoding.hypothesis import Hypothesis, normalized
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.score import scores
-from regard.decoding.search import search
 from regard.decoding.segments import Segments, joined, segments
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.folder import ModelFolder, Training, load_model
-from regard.models.protocol import Autoregressive
 from regard.models.transformer import Transformer
 
-T = TypeVar("T")
-R = TypeVar("R")
 Notice = Callable[[str], None]
 
 
@@ -59,6 +55,8 @@ class Translator:
         self.folder = folder
         self.models = list(models)
         self.device = device
+        self.engine: Engine = TorchEngine(models, device)
+        self._max_length = max_length(models)
 
     @staticmethod
     def load(*folders: str | Path, device: str = "auto") -> Translator:
@@ -100,9 +98,9 @@ class Translator:
             self._segments(text, number, notice) for number, text in enumerate(texts, first_line)
         ]
         sources = [part.text for text in taken for part in text.parts if part.text]
-        begins = self._prefixes(taken, prefixes)
-        found = self._search([self._encode(text) for text in sources], begins, config, batch_size)
-        remaining = iter(found)
+        begins = self._prefixes(taken, prefixes) or [[] for _ in sources]
+        jobs = [Job(self._encode(text), begin) for text, begin in zip(sources, begins, strict=True)]
+        remaining = iter(self.engine.search(jobs, config, batch_size))
         return [
             self._translation(text, parts, remaining, config, attention)
             for text, parts in zip(texts, taken, strict=True)
@@ -132,12 +130,6 @@ class Translator:
             return scores(self.models, batch.to(self.device), length_penalty=length_penalty)
 
         return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
-
-    @property
-    def _max_length(self) -> int | None:
-        """The longest sentence that the positions of all models allow; None: any."""
-        limits = [m.max_length for m in self.models if m.max_length is not None]
-        return min(limits, default=None)
 
     def _encode(self, text: str) -> list[int]:
         return self.folder.tokenizers.source.encode(text)
@@ -172,25 +164,6 @@ class Translator:
             pieces = sum(bool(part.text) for part in text.parts)
             begins += [self.folder.tokenizers.target.encode(prefix), *[[]] * (pieces - 1)][:pieces]
         return begins
-
-    def _search(
-        self,
-        sources: list[list[int]],
-        begins: list[list[int]] | None,
-        config: SearchConfig,
-        batch_size: int,
-    ) -> list[list[Hypothesis]]:
-        model: Autoregressive[Any] = Ensemble(self.models)
-        if len(self.models) == 1:
-            model = self.models[0]
-        pairs = list(zip(sources, begins or [[] for _ in sources], strict=True))
-
-        def of(chunk: list[tuple[list[int], list[int]]]) -> list[list[Hypothesis]]:
-            source = with_ends([ids for ids, _ in chunk]).to(self.device)
-            forced = [begin for _, begin in chunk]
-            return search(model, source, config, prefixes=forced, max_length=self._max_length)
-
-        return by_length(pairs, lambda pair: len(pair[0]), batch_size, of)
 
     def _translation(
         self,
@@ -246,23 +219,6 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
         several_sentences=min(one.several_sentences for one in seen),
     )
     return dataclasses.replace(first, seen=common)
-
-
-def by_length(
-    items: Sequence[T],
-    length: Callable[[T], int],
-    batch_size: int,
-    of: Callable[[list[T]], list[R]],
-) -> list[R]:
-    """Apply `of` to batches of like length; the results come back in the order of the items."""
-    if batch_size < 1:
-        raise ConfigError(f"batch_size is {batch_size}, and must be at least 1.")
-    order = sorted(range(len(items)), key=lambda i: length(items[i]), reverse=True)
-    results: dict[int, R] = {}
-    for begin in range(0, len(order), batch_size):
-        chunk = order[begin : begin + batch_size]
-        results.update(zip(chunk, of([items[i] for i in chunk]), strict=True))
-    return [results[i] for i in range(len(items))]
 
 
 def _checked(texts: Sequence[str]) -> list[str]:
