@@ -183,9 +183,9 @@ def updated(model: Transformer, weight: float) -> tuple[list[float], list[Tensor
 @pytest.mark.parametrize("weight", [0.0, 5.0])
 def test_an_update_is_the_same(weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "_has_kernel", lambda logits: False)
-    expected, gradients = updated(small_model(dropout=0.3), weight)
+    expected, gradients = updated(small_model(dropout=0.3).to(DEVICE), weight)
     monkeypatch.setattr(losses, "_has_kernel", lambda logits: True)
-    found, also = updated(small_model(dropout=0.3), weight)
+    found, also = updated(small_model(dropout=0.3).to(DEVICE), weight)
     assert found == pytest.approx(expected, rel=1e-5)
     for one, other in zip(gradients, also, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
