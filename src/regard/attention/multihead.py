@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regard.attention.attend import attend, attend_ragged, attention_weights, ragged_mask
 from regard.attention.cache import KeyValues
 from regard.attention.config import AttentionShape
+from regard.attention.linear import Linear
 from regard.attention.positions import rotate
 from regard.attention.scores import Score
 from regard.attention.select import Select
@@ -42,8 +43,8 @@ class SelfAttention(nn.Module):
         self.shape = shape
         keys = shape.heads * shape.head_width
         self.sizes = [keys, keys, shape.width]  # queries, keys and values in one product
-        self.project = nn.Linear(shape.width, sum(self.sizes))
-        self.combine = nn.Linear(shape.width, shape.width)
+        self.project = Linear(shape.width, sum(self.sizes))
+        self.combine = Linear(shape.width, shape.width)
         self.score = shape.score_within()
 
     def forward(
@@ -93,9 +94,9 @@ class CrossAttention(nn.Module):
         self.shape = shape
         keys = shape.heads * shape.head_width
         self.sizes = [keys, shape.width]  # keys and values in one product
-        self.query = nn.Linear(shape.width, keys)
-        self.memory = nn.Linear(shape.width, sum(self.sizes))
-        self.combine = nn.Linear(shape.width, shape.width)
+        self.query = Linear(shape.width, keys)
+        self.memory = Linear(shape.width, sum(self.sizes))
+        self.combine = Linear(shape.width, shape.width)
         self.score = shape.score()
 
     def forward(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear
 from regard.data.ragged import Lengths
 from regard.layers.dropout import Dropout
 from regard.layers.feedforward import ACTIVATIONS, Activation, Past
@@ -19,7 +20,7 @@ class Convolution(nn.Module):
 
     def __init__(self, width: int, out: int, *, causal: bool) -> None:
         super().__init__()
-        self.weight = nn.Linear(3 * width, out)
+        self.weight = Linear(3 * width, out)
         self._offsets = (-2, -1, 0) if causal else (-1, 0, 1)
 
     def forward(self, x: Tensor, lengths: Lengths) -> Tensor:

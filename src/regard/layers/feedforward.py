@@ -8,6 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear
 from regard.data.ragged import Lengths
 from regard.layers.dropout import Dropout
 
@@ -34,9 +35,9 @@ class FeedForward(nn.Module):
         gated: bool = False,
     ) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, inner)
-        self.gate = nn.Linear(width, inner) if gated else None
-        self.contract = nn.Linear(inner, width)
+        self.expand = Linear(width, inner)
+        self.gate = Linear(width, inner) if gated else None
+        self.contract = Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 

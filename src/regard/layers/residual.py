@@ -6,10 +6,13 @@ pre-norm:                 x + Dropout(Sublayer(Norm(x)))
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
+from regard.devices import has_triton
 from regard.layers.dropout import Dropout
 
 NormOrder = Literal["post", "pre"]
@@ -26,9 +29,27 @@ class Residual(nn.Module):
 
     def before(self, x: Tensor) -> Tensor:
         """What the sub-layer gets."""
-        return self.norm(x) if self.norm_first else x
+        if not self.norm_first:
+            return x
+        kernels = kernels_for(x, self.norm)
+        return kernels.normed(x, None, self.norm) if kernels else self.norm(x)
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
         """What the next sub-layer gets, given this one's answer `y`."""
-        x = x + self.dropout(y)
-        return x if self.norm_first else self.norm(x)
+        kernels = kernels_for(x, self.norm)
+        if kernels is None:
+            x = x + self.dropout(y)
+            return x if self.norm_first else self.norm(x)
+        share = self.dropout.share if self.training else 0.0
+        if self.norm_first:
+            return kernels.added(x, y, share)
+        return kernels.normed(x, y, self.norm, share)
+
+
+def kernels_for(x: Tensor, norm: nn.Module) -> ModuleType | None:
+    """What does the same in one pass over memory: on a GPU, in half precision."""
+    if not x.is_cuda or not has_triton() or torch.compiler.is_compiling():
+        return None  # the compiler fuses by itself
+    from regard.layers import residual_kernel
+
+    return residual_kernel if residual_kernel.fits(x, norm) else None
