@@ -13,7 +13,7 @@ import regard
 SOURCE = Path(regard.__file__).parent
 # Reading order: each imports only what stands above it.
 ORDER = [
-    *["version", "errors", "files", "config", "devices", "processes"],
+    *["version", "errors", "files", "config", "devices", "recording", "processes"],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
     *["training", "plots", "cli"],
 ]

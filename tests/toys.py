@@ -80,15 +80,22 @@ def pairs(count: int, *, seed: int = 0) -> Batch:
     return Batch(with_ends(source), with_ends(target))
 
 
-@dataclass(frozen=True)
+@dataclass
 class TableState:
-    """All that a table model remembers: how many tokens each row has read."""
+    """All that a table model remembers: how many tokens were read."""
 
     sources: Tensor
     length: int
 
-    def select(self, rows: Tensor) -> TableState:
-        return TableState(self.sources[rows], self.length)
+    def reach(self, places: int, *, exact: bool) -> None:
+        assert places == self.length + 1
+        assert exact
+
+    def reorder(self, parents: Tensor) -> None:
+        assert len(parents) == len(self.sources)
+
+    def select(self, sentences: Tensor) -> TableState:
+        return TableState(self.sources[sentences], self.length)
 
 
 class TableModel:
@@ -97,18 +104,21 @@ class TableModel:
     `table[place, last word]` holds the logits of the next word; a source moves the places.
     """
 
+    can_be_recorded = False
+
     def __init__(self, table: Tensor) -> None:
         self.table = table
 
-    def start(self, source: Ragged) -> TableState:
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> TableState:
         return TableState(source.tokens[source.lengths.offsets[:-1].long()], 0)
 
-    def first_tokens(self, rows: int) -> Tensor:
-        return torch.full((rows,), 2)
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        return torch.full((sentences, beams), 2)
 
-    def step(self, tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
+    def step(self, tokens: Tensor, state: TableState) -> Tensor:
         places = (state.length + state.sources) % len(self.table)
-        return self.table[places, tokens], TableState(state.sources, state.length + 1)
+        state.length += 1
+        return self.table[places[:, None], tokens]
 
     def log_probability(self, first: int, tokens: Sequence[int]) -> float:
         """Of a sentence with its end mark, by the definition."""

@@ -72,7 +72,6 @@ class Rounds:
         """One round, as the fields of `contest.Round`."""
         if self._gpu:
             self._learner.update(self._timed[-1])  # what was given back, and an idle GPU's clock
-            torch.cuda.reset_peak_memory_stats()
         self._finish()
         begin = time.perf_counter()
         losses = [self._learner.update(batch) for batch in self._timed]

@@ -52,12 +52,10 @@ def test_a_step_gives_the_mean_of_probabilities() -> None:
     source = with_ends([[4], [4]])
     ensemble = Ensemble(models)
     tokens, state = ensemble.first_tokens(2), ensemble.start(source)
+    own = [model.start(source) for model in models]
     for _ in range(3):
-        alone = [
-            model.step(tokens, own)[0].softmax(-1)
-            for model, own in zip(models, state.states, strict=True)
-        ]
-        scored, state = ensemble.step(tokens, state)
+        alone = [model.step(tokens, s).softmax(-1) for model, s in zip(models, own, strict=True)]
+        scored = ensemble.step(tokens, state)
         torch.testing.assert_close(scored.exp(), (alone[0] + alone[1]) / 2)
         tokens = scored.argmax(-1)
 
@@ -66,10 +64,10 @@ def test_each_model_begins_with_its_own_mark() -> None:
     model = small_model(start_token="pad")
     other = small_model(1, start_token="start")
     source = with_ends(sentences(3))
-    own = [m.step(m.first_tokens(3), m.start(source))[0].log_softmax(-1) for m in (model, other)]
+    own = [m.step(m.first_tokens(3), m.start(source)).log_softmax(-1) for m in (model, other)]
     for models, expected in (([model, other], own), ([other, model], own[::-1])):
         ensemble = Ensemble(models)
-        scored, _ = ensemble.step(ensemble.first_tokens(3), ensemble.start(source))
+        scored = ensemble.step(ensemble.first_tokens(3), ensemble.start(source))
         torch.testing.assert_close(scored, mean_probability(expected))
 
 

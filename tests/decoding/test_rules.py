@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from regard.data.loader import with_ends
 from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
 from regard.decoding.greedy import greedy_search
-from regard.decoding.rules import Rules, ended_at_limit, forced, without_marks
+from regard.decoding.rules import Rules
+from regard.decoding.search import search
 from regard.text.special import SPECIAL
 from toys import sentences, small_model
 
@@ -16,21 +19,48 @@ INF = float("inf")
 
 
 def test_marks_are_never_written() -> None:
-    found = without_marks(torch.zeros(2, 6))
-    assert found.tolist() == [[-INF, -INF, -INF, 0, 0, 0]] * 2
+    logits = torch.zeros(2, 6)
+    Rules.of([9, 9], None, CPU).forbid(logits, torch.tensor([0]))
+    assert logits.tolist() == [[-INF, -INF, -INF, 0, 0, 0]] * 2
+
+
+def test_no_end_before_the_minimum() -> None:
+    rules = Rules.of([9], None, CPU, minimum=2)
+    for place, expected in ((0, -INF), (1, -INF), (2, 0.0)):
+        logits = torch.zeros(1, 6)
+        rules.forbid(logits, torch.tensor([place]))
+        assert logits[0, SPECIAL.end] == expected
 
 
 def test_a_sentence_at_its_limit_can_only_end() -> None:
-    found = ended_at_limit(torch.zeros(2, 6), torch.tensor([3, 4]), step=2)
-    assert found.tolist() == [[-INF, -INF, -INF, 0, -INF, -INF], [0.0] * 6]
+    rules = Rules.of([3, 4], None, CPU)
+    assert rules.forced(torch.tensor([1])).tolist() == [-1, -1]
+    assert rules.forced(torch.tensor([2])).tolist() == [SPECIAL.end, -1]
+    assert not rules.may_force(1)
+    assert rules.may_force(2)
 
 
-def test_a_forced_token_is_the_only_one_and_keeps_its_probability() -> None:
-    log_probs = torch.randn(2, 3, 6)
-    found = forced(log_probs, torch.tensor([4, -1]))
-    assert torch.equal(found[1], log_probs[1])
-    assert torch.equal(found[0, :, 4], log_probs[0, :, 4])
-    assert torch.isinf(found[0]).sum() == 15
+def test_a_beginning_is_forced() -> None:
+    rules = Rules.of([9, 9, 9], [[7, 8], [], [9]], CPU)
+    found = [rules.forced(torch.tensor([place])).tolist() for place in range(3)]
+    assert found == [[7, -1, 9], [8, -1, -1], [-1, -1, -1]]
+    assert rules.may_force(1)
+    assert not rules.may_force(2)
+
+
+def test_what_is_forced_keeps_its_probability() -> None:
+    model, source = small_model(), with_ends(sentences(1))
+    [free] = greedy_search(model, source, Rules.of([12], None, CPU))
+    [forced] = greedy_search(model, source, Rules.of([12], [free.tokens], CPU))
+    assert forced.tokens == free.tokens
+    assert forced.score == pytest.approx(free.score, abs=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_search_writes_the_minimum(beam_size: int) -> None:
+    config = SearchConfig(beam_size=beam_size, min_length=9)
+    for best in search(small_model(), with_ends(sentences(5)), config):
+        assert len(best[0].tokens) >= 9
 
 
 def test_searches_keep_unequal_limits_and_prefixes() -> None:

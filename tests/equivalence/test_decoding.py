@@ -97,22 +97,69 @@ def test_cached_steps_are_the_uncached_pass(form: str) -> None:
     whole = model.projection(predictions.hidden)
     lengths = batch.target.lengths
     inputs = lengths.pad(batch.target.shifted_right(SPECIAL.start).tokens)
-    state, steps = model.start(batch.source), []
-    for tokens in inputs.unbind(1):
-        logits, state = model.step(tokens, state)
-        steps.append(logits)
+    state, steps = model.start(batch.source, room=inputs.shape[1]), []
+    for place, tokens in enumerate(inputs.unbind(1), 1):
+        state.reach(place, exact=True)
+        steps.append(model.step(tokens[:, None], state).squeeze(1))
     torch.testing.assert_close(lengths.unpad(torch.stack(steps, 1)), whole, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_selected_rows_go_on_as_they_were(form: str) -> None:
+def test_a_longer_reach_changes_nothing(form: str) -> None:
     model, source = small_model(0, **FORMS[form]), with_ends(sentences(3))
-    rows = torch.tensor([2, 0, 0, 1, 2])
-    state = model.start(source)
-    _, state = model.step(torch.tensor([2, 2, 2]), state)
-    plain, _ = model.step(torch.tensor([5, 6, 7]), state)
-    chosen, _ = model.step(torch.tensor([5, 6, 7])[rows], state.select(rows))
-    torch.testing.assert_close(chosen, plain[rows], atol=1e-5, rtol=0)
+    if not model.can_be_recorded:
+        pytest.skip("it counts distances")
+    tokens = torch.randint(4, 20, (4, 3, 2), generator=torch.Generator().manual_seed(0))
+    found = []
+    for slack in (0, 7):
+        state = model.start(source, beams=2, room=12)
+        for place, read in enumerate(tokens, 1):
+            state.reach(place + slack, exact=slack == 0)
+            logits = model.step(read, state)
+            state.reorder(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+        found.append(logits)
+    torch.testing.assert_close(*found, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_beams_go_on_from_their_parents(form: str) -> None:
+    """Whatever way a beam came, it is as if it had come alone."""
+    model, sources = small_model(0, **FORMS[form]), sentences(4)
+    draw = torch.Generator().manual_seed(1)
+    tokens = torch.randint(4, 20, (5, 4, 3), generator=draw)
+    parents = torch.randint(0, 3, (5, 4, 3), generator=draw)
+    state = model.start(with_ends(sources), beams=3, room=5)
+    paths: list[list[list[int]]] = [[[] for _ in range(3)] for _ in range(4)]
+    for place in range(5):
+        state.reach(place + 1, exact=True)
+        logits = model.step(tokens[place], state)
+        for row, beams in enumerate(paths):
+            written = [[*beams[w], int(tokens[place, row, w])] for w in range(3)]
+            paths[row] = [written[w] for w in parents[place, row].tolist()]
+            if place < 4:
+                continue
+            for w in range(3):
+                alone = model.start(with_ends([sources[row]]), room=5)
+                for number, token in enumerate(written[w], 1):
+                    alone.reach(number, exact=True)
+                    expected = model.step(torch.tensor([[token]]), alone)
+                torch.testing.assert_close(logits[row, w], expected[0, 0], atol=1e-5, rtol=0)
+        state.reorder(parents[place])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sentences_that_stay_go_on_as_they_were(form: str) -> None:
+    model, source = small_model(0, **FORMS[form]), with_ends(sentences(3))
+    rows, read = torch.tensor([2, 0]), torch.tensor([[5, 6], [7, 8], [9, 10]])
+    found = []
+    for chosen in (torch.arange(3), rows):
+        state = model.start(source, beams=2, room=3)
+        model.step(torch.full((3, 2), 2), state)
+        state.reorder(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+        state = state.select(chosen)
+        state.reach(2, exact=True)
+        found.append(model.step(read[chosen], state))
+    torch.testing.assert_close(found[1], found[0][rows], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("beam_size", [2, 3, 4])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.ragged import Lengths
 from regard.layers.convolution import Convolution, ConvolutionalFeedForward
-from regard.layers.feedforward import FeedForward, Past
+from regard.layers.feedforward import FeedForward
 
 
 def test_a_gate_multiplies() -> None:
@@ -44,7 +44,7 @@ def test_steps_are_the_causal_pass() -> None:
     network = ConvolutionalFeedForward(4, 6, "relu", 0.0, causal=True)
     x = torch.randn(3, 7, 4)
     whole = network(x.flatten(0, 1), Lengths.of([7, 7, 7])).view(3, 7, 4)
-    past: Past = ()
+    past = network.nothing_before(x[:, :1])
     for place in range(7):
-        y, past = network.step(x[:, place], past)
-        torch.testing.assert_close(y, whole[:, place])
+        y = network.step(x[:, place, None], past)
+        torch.testing.assert_close(y, whole[:, place, None])

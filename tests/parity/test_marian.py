@@ -209,16 +209,25 @@ def test_greedy_search_writes_the_same(seed: int) -> None:
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
 def test_beam_search_writes_the_same(length_penalty: float, seed: int) -> None:
     theirs = talkative_marian(seed)
-    settings = {"length_penalty": length_penalty}
     found = beam_search(
-        ours_like(theirs), with_ends(SOURCES), our_rules(), beam_size=BEAMS, **settings
+        ours_like(theirs),
+        with_ends(SOURCES),
+        our_rules(),
+        beam_size=BEAMS,
+        length_penalty=length_penalty,
     )
     written = they_write(
-        theirs, num_beams=BEAMS, num_return_sequences=BEAMS, early_stopping=False, **settings
+        theirs,
+        num_beams=BEAMS,
+        num_return_sequences=BEAMS,
+        early_stopping=False,
+        length_penalty=length_penalty,
     )
     best = [hypothesis for hypotheses in found for hypothesis in hypotheses[:BEAMS]]
     assert [h.tokens for h in best] == their_ids(written.sequences)
-    assert_close(torch.tensor([h.score for h in best]), written.sequences_scores, atol=1e-5, rtol=0)
+    assert_close(
+        torch.tensor([h.score for h in best]), written.sequences_scores, atol=1e-5, rtol=2e-6
+    )
 
 
 def test_a_hypothesis_has_the_log_probability_that_they_give_it() -> None:

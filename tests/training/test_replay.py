@@ -15,12 +15,12 @@ from regard.data.shapes import Shape
 from regard.errors import ConfigError
 from regard.models.folder import read_tensors
 from regard.processes import Team
+from regard.recording import recordable
 from regard.training.checkpoint import OPTIMIZER, folders
 from regard.training.config import TrainingConfig
 from regard.training.engine import Engine
 from regard.training.loop import train
 from regard.training.optimizer import make_optimizer
-from regard.training.replay import recordable
 from regard.training.step import Updater
 from toys import Silent, altered, pairs, small_model, small_run, write_reversal_store
 

@@ -1,4 +1,9 @@
-"""Keys and values of what is past, so that one decoding step costs one new column."""
+"""What decoding keeps between steps, so that a step costs one new column.
+
+The W beams of a sentence share one store: at each place, each writes a column of its own. Which of
+the columns a beam came through is its trail. When beams change places, only their trails do; keys
+and values stay where they are.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,87 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KeyValues:
-    """What queries look at: keys and values of B rows, each (B, H, S, d)."""
+    """What queries look at: S columns for each of B sentences."""
 
-    keys: Tensor
-    values: Tensor
+    keys: Tensor  # (B, S, H, d)
+    values: Tensor  # (B, S, H, e)
 
-    @property
-    def length(self) -> int:
-        """How many columns there are."""
-        return self.keys.shape[2]
+    def write(self, columns: Tensor, key: Tensor, value: Tensor) -> None:
+        """Fill W columns; key and value (B, W, H, d)."""
+        self.keys.index_copy_(1, columns, key)
+        self.values.index_copy_(1, columns, value)
 
-    def extended(self, key: Tensor, value: Tensor) -> KeyValues:
-        """With one column more; key and value (B, H, 1, d)."""
-        return KeyValues(torch.cat([self.keys, key], 2), torch.cat([self.values, value], 2))
+    def seen(self, columns: int | None = None) -> tuple[Tensor, Tensor]:
+        """The first columns, or all, as attention wants them: (B, H, S, d)"""
+        keys, values = self.keys[:, :columns], self.values[:, :columns]
+        return keys.transpose(1, 2), values.transpose(1, 2)
 
-    def select(self, rows: Tensor) -> KeyValues:
-        """These rows, in this order, as often as they are named."""
-        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+    def select(self, sentences: Tensor) -> KeyValues:
+        """Those of some sentences."""
+        keys = self.keys.index_select(0, sentences)
+        return KeyValues(keys, self.values.index_select(0, sentences))
+
+
+@dataclass
+class Trail:
+    """Where the beams of B sentences came through, and where they stand.
+
+    Only the places up to `reach` are looked at. On a CPU that is up to where the beams stand; where
+    steps are recorded, all steps of a recording have the same reach, and some of it is not written.
+    """
+
+    beams: Tensor  # (B, W, T) at each place, the beam whose column it was; -1: not written yet
+    place: Tensor  # (1,) where the next tokens will stand
+    reach: int = 1
+    exact: bool = True  # the beams stand at the end of their reach
+
+    @staticmethod
+    def of(sentences: int, beams: int, room: int, device: torch.device) -> Trail:
+        """With room for so many places."""
+        table = torch.full((sentences, beams, room), -1, device=device)
+        return Trail(table, torch.zeros(1, dtype=torch.long, device=device))
+
+    def begin(self, dtype: torch.dtype) -> Sight:
+        """A new step: each beam writes its own columns, and looks back along its trail."""
+        sentences, width, _ = self.beams.shape
+        own = torch.arange(width, device=self.beams.device)
+        self.beams.index_copy_(2, self.place, own.view(1, -1, 1).expand(sentences, -1, 1))
+        return Sight(
+            place=self.place,
+            writes=self.place * width + own,
+            columns=self.reach * width,
+            bias=self._bias(own, dtype),
+            came=self.beams[:, :, : self.reach],
+        )
+
+    def end(self) -> None:
+        """The step is done."""
+        self.place += 1
+
+    def _bias(self, own: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """What keeps each beam to the columns that it came through; None: nothing need."""
+        if len(own) == 1 and self.exact:
+            return None
+        through = self.beams[:, :, : self.reach, None] == own  # (B, W, places, beams)
+        bias = torch.zeros(through.shape, dtype=dtype, device=own.device)
+        return bias.masked_fill_(~through, -torch.inf).flatten(2)[:, None]
+
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence. (B, W)"""
+        came = self.beams[:, :, : self.reach]
+        came.copy_(came.gather(1, parents[:, :, None].expand_as(came)))
+
+    def select(self, sentences: Tensor) -> Trail:
+        """Those of some sentences."""
+        return Trail(self.beams[sentences], self.place.clone(), self.reach, self.exact)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the layers need to know of a step."""
+
+    place: Tensor  # (1,)
+    writes: Tensor  # (W,) the columns that are written
+    columns: int  # how many are looked at
+    bias: Tensor | None  # (B, 1, W, columns) to add to scores; -inf where no beam came through
+    came: Tensor  # (B, W, places) the beam of each place

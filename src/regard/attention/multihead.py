@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import attend, attend_ragged, attention_weights, ragged_mask
-from regard.attention.cache import KeyValues
+from regard.attention.cache import KeyValues, Sight
 from regard.attention.config import AttentionShape
 from regard.attention.linear import Linear
 from regard.attention.positions import rotate
@@ -69,14 +69,42 @@ class SelfAttention(nn.Module):
         )
         return self.combine(y.flatten(-2))
 
-    def step(self, x: Tensor, past: KeyValues | None) -> tuple[Tensor, KeyValues]:
-        """One new token a row: x (B, D), with what came before it -> (B, D) and the longer past."""
-        place = torch.full((1,), 0 if past is None else past.length, device=x.device)
-        query, key, value = (part.unsqueeze(2) for part in self._parts(x, place))  # (B, H, 1, d)
-        past = KeyValues(key, value) if past is None else past.extended(key, value)
-        select = _selection(self)
-        y = attend(query, past.keys, past.values, score=self.score, select=select)
-        return self.combine(y.squeeze(2).flatten(-2)), past
+    def room(self, sentences: int, columns: int) -> KeyValues:
+        """An empty past."""
+        like = self.project.weight
+        keys, _, values = (
+            like.new_zeros(sentences, columns, self.shape.heads, size // self.shape.heads)
+            for size in self.sizes
+        )
+        return KeyValues(keys, values)
+
+    def step(self, x: Tensor, past: KeyValues, sight: Sight) -> Tensor:
+        """One new token a beam: x (B, W, D) -> (B, W, D); the past gets its columns."""
+        rows = self._parts(x.flatten(0, 1), sight.place)
+        query, key, value = (part.unflatten(0, x.shape[:2]) for part in rows)  # (B, W, H, d)
+        past.write(sight.writes, key, value)
+        keys, values = past.seen(sight.columns)
+        if self.shape.positions == "relative":
+            y = self._along(query, keys, values, sight.came)
+        else:
+            y = attend(
+                query.transpose(1, 2),
+                keys,
+                values,
+                bias=sight.bias,
+                score=self.score,
+                select=_selection(self),
+            ).transpose(1, 2)
+        return self.combine(y.flatten(-2))
+
+    def _along(self, query: Tensor, keys: Tensor, values: Tensor, came: Tensor) -> Tensor:
+        """For a score that counts distances: each beam has its own past, place by place."""
+        sentences, beams, places = came.shape
+        columns = torch.arange(places, device=came.device) * beams + came
+        sentence = torch.arange(sentences, device=came.device)[:, None, None]
+        own = (part.transpose(1, 2)[sentence, columns].transpose(2, 3) for part in (keys, values))
+        y = attend(query.unsqueeze(3), *own, score=self.score, select=_selection(self))
+        return y.squeeze(3)  # (B, W, H, e)
 
     def _parts(self, x: Tensor, places: Tensor) -> list[Tensor]:
         """Queries, keys and values, turned by their places if these are rotary. (N, H, d) each"""
@@ -126,23 +154,14 @@ class CrossAttention(nn.Module):
         return self.combine(y.flatten(-2))
 
     def prepare(self, memory: Tensor, lengths: Lengths) -> KeyValues:
-        """Keys and values of the memory, once for all steps; (M, D) -> (B, H, S, d)."""
-        key, value = (lengths.pad(part).transpose(1, 2) for part in self._keys_values(memory))
-        return KeyValues(key, value)
+        """Keys and values of the memory, once for all steps; (M, D) -> (B, S, H, d)."""
+        return KeyValues(*(lengths.pad(part) for part in self._keys_values(memory)))
 
-    def step(self, x: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
-        """One new token a row: x (B, D), mask (B, 1, 1, S) -> (B, D)"""
-        query = self._queries(x).unsqueeze(2)  # (B, H, 1, d)
-        y = attend(
-            query,
-            memory.keys,
-            memory.values,
-            mask=mask,
-            score=self.score,
-            select=_selection(self),
-            finite=True,
-        )
-        return self.combine(y.squeeze(2).flatten(-2))
+    def step(self, x: Tensor, memory: KeyValues, bias: Tensor) -> Tensor:
+        """One new token a beam: x (B, W, D), bias (B, 1, 1, S) -> (B, W, D)"""
+        query = self._queries(x).transpose(1, 2)  # (B, H, W, d)
+        y = attend(query, *memory.seen(), bias=bias, score=self.score, select=_selection(self))
+        return self.combine(y.transpose(1, 2).flatten(-2))
 
     def _queries(self, x: Tensor) -> Tensor:
         queries: Tensor = self.query(x)

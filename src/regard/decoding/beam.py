@@ -1,51 +1,31 @@
-"""Beam search: at each step, keep the `beam_size` best unfinished beginnings of each sentence.
+"""Beam search: at each step, keep the W best unfinished beginnings of each sentence.
 
     advance   the model reads the last tokens and scores the next ones
-    adjust    rules forbid what may not be written
     rank      the best continuations of each sentence, over all its beams
     retire    continuations that end are finished hypotheses
     keep      the best of the others are the new beams
 
-A sentence is done when it has `beam_size` finished hypotheses that no beam, as it stands, could
-beat, or when no beam is left; then it leaves the batch. Nothing in a sentence's search depends on
-another sentence.
+A sentence is done when it has W finished hypotheses that no beam, as it stands, could beat, or when
+no beam is left. Nothing in a sentence's search depends on another sentence. Everything is a tensor
+of fixed size, so that a step can be recorded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.hypothesis import Hypothesis, best_first, finished, normalized
-from regard.decoding.rules import Rules
+from regard.decoding.hypothesis import Hypothesis, best_first, finished
+from regard.decoding.rules import FREE, Rules
+from regard.decoding.steps import Pace, Plain, run
+from regard.decoding.words import best_words, normalizer
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
-
-
-@dataclass(frozen=True)
-class Beams:
-    """The unfinished beginnings of A sentences, W for each."""
-
-    tokens: Tensor  # (A, W, t)
-    log_probs: Tensor  # (A, W)
-
-    @staticmethod
-    def empty(sentences: int, device: torch.device) -> Beams:
-        """One empty beginning for each sentence."""
-        tokens = torch.empty(sentences, 1, 0, dtype=torch.long, device=device)
-        return Beams(tokens, torch.zeros(sentences, 1, device=device))
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Continuations of each sentence, best first."""
-
-    log_probs: Tensor  # (A, C)
-    parents: Tensor  # (A, C) the beam that is continued
-    tokens: Tensor  # (A, C) by what
 
 
 @torch.inference_mode()
@@ -56,80 +36,199 @@ def beam_search(
     *,
     beam_size: int,
     length_penalty: float = 1.0,
+    pace: Pace | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to `beam_size` hypotheses for each source sentence, best first."""
-    found: list[list[Hypothesis]] = [[] for _ in range(len(source.lengths))]
-    alive = list(range(len(found)))
-    state = model.start(source)
-    tokens = model.first_tokens(len(found))
-    beams = Beams.empty(len(found), tokens.device)
-    for step in range(int(rules.limits.max())):
-        logits, state = model.step(tokens, state)
-        log_probs = logits.float().log_softmax(-1).unflatten(0, beams.log_probs.shape)
-        candidates = rank(beams, rules.adjust(log_probs, step), beam_size)
-        retire(beams, candidates, beam_size, length_penalty, [found[i] for i in alive])
-        kept, parents = keep(beams, candidates, beam_size)
-        going = [
-            row
-            for row, best in enumerate(kept.log_probs[:, 0].tolist())
-            if can_improve(best, step + 1, found[alive[row]], beam_size, length_penalty)
-        ]
-        if not going:
-            break
-        rows = torch.tensor(going, device=tokens.device)
-        beams = Beams(kept.tokens[rows], kept.log_probs[rows])
-        state, rules = state.select(parents[rows].flatten()), rules.select(rows)
-        tokens = beams.tokens[:, :, -1].flatten()
-        alive = [alive[row] for row in going]
-    return [best_first(ended)[:beam_size] for ended in found]
+    room = rules.greatest_limit
+    state = model.start(source, beams=beam_size, room=room)
+    last = model.first_tokens(len(source.lengths), beam_size)
+    return run(BeamSearch.of(model, state, rules, last, length_penalty), pace or Plain())
 
 
-def rank(beams: Beams, log_probs: Tensor, beam_size: int) -> Candidates:
-    """The best continuations: twice the beam, for at most half of them can be ends.
+@dataclass
+class Ended:
+    """The best finished hypotheses of each sentence, best first; each (B, W)."""
 
-    log_probs (A, W, V) -> C = min(2 beam_size, W V) candidates
-    """
-    totals = (beams.log_probs[:, :, None] + log_probs).flatten(1)  # (A, W V)
-    best, places = totals.topk(min(2 * beam_size, totals.shape[1]), dim=1)
-    words = log_probs.shape[-1]
-    return Candidates(best, places // words, places % words)
+    scores: Tensor  # -inf: there is none
+    log_probs: Tensor
+    lengths: Tensor  # without the end mark
+    beams: Tensor  # that were ended
 
 
-def retire(
-    beams: Beams,
-    candidates: Candidates,
-    beam_size: int,
-    length_penalty: float,
-    found: list[list[Hypothesis]],
-) -> None:
-    """Move the ends among the `beam_size` best candidates to the finished hypotheses."""
-    best = candidates.log_probs[:, :beam_size]
-    ends = (candidates.tokens[:, :beam_size] == SPECIAL.end) & (best > -torch.inf)
-    for row, column in ends.nonzero().tolist():
-        written = beams.tokens[row, candidates.parents[row, column]].tolist()
-        found[row].append(
-            finished([*written, SPECIAL.end], float(best[row, column]), length_penalty)
+@dataclass(frozen=True)
+class Candidates:
+    """Continuations of each sentence, best first; each (B, 2 W)."""
+
+    log_probs: Tensor
+    parents: Tensor  # the beam that is continued
+    tokens: Tensor  # by what
+
+
+@dataclass
+class BeamSearch(Generic[S]):
+    """The state of a search over B sentences."""
+
+    model: Autoregressive[S]
+    state: S
+    rules: Rules
+    length_penalty: float
+    place: Tensor  # (1,) where the next tokens will stand
+    last: Tensor  # (B, W) the last tokens
+    log_probs: Tensor  # (B, W) of the beams, best first; -inf: there is none
+    tokens: Tensor  # (T, B, W) what was written at each place
+    parents: Tensor  # (T, B, W) by which beam of the place before
+    ended: Ended
+    going: Tensor  # (B,)
+
+    @staticmethod
+    def of(
+        model: Autoregressive[S], state: S, rules: Rules, last: Tensor, length_penalty: float
+    ) -> BeamSearch[S]:
+        """One empty beginning for each sentence."""
+        log_probs = torch.full(last.shape, -torch.inf, device=last.device)
+        none, empty = log_probs.clone(), torch.zeros_like(last)
+        log_probs[:, 0] = 0.0
+        table = last.new_zeros(rules.greatest_limit, *last.shape)
+        return BeamSearch(
+            model,
+            state,
+            rules,
+            length_penalty,
+            place=last.new_zeros(1),
+            last=last,
+            log_probs=log_probs,
+            tokens=table,
+            parents=table.clone(),
+            ended=Ended(none, none.clone(), empty, empty.clone()),
+            going=torch.ones(len(last), dtype=torch.bool, device=last.device),
         )
 
+    @property
+    def kind(self) -> Hashable:
+        """What its steps depend on, shapes apart."""
+        return "beam", self.length_penalty, self.rules.minimum
 
-def keep(beams: Beams, candidates: Candidates, beam_size: int) -> tuple[Beams, Tensor]:
-    """The best candidates that go on, and the row of the state that each continues. (A, W)"""
-    width = beams.log_probs.shape[1]
-    room = min(beam_size, candidates.tokens.shape[1] - width)  # each beam has one end at most
-    places = (candidates.tokens == SPECIAL.end).int().argsort(dim=1, stable=True)[:, :room]
-    parents, tokens = candidates.parents.gather(1, places), candidates.tokens.gather(1, places)
-    past = beams.tokens.gather(1, parents[:, :, None].expand(-1, -1, beams.tokens.shape[2]))
-    kept = Beams(torch.cat([past, tokens[:, :, None]], 2), candidates.log_probs.gather(1, places))
-    first_rows = torch.arange(len(parents), device=parents.device)[:, None] * width
-    return kept, first_rows + parents
+    def advance(self, *, forces: bool) -> None:
+        """One step."""
+        logits = self.model.step(self.last, self.state)
+        candidates = self.rank(logits, forces=forces)
+        self.retire(candidates)
+        parents = self.keep(candidates)
+        self.state.reorder(parents)
+        self.place += 1
 
+    def rank(self, logits: Tensor, *, forces: bool) -> Candidates:
+        """The best continuations: twice the beam, for at most half of them can be ends.
 
-def can_improve(
-    log_prob: float, length: int, found: list[Hypothesis], beam_size: int, length_penalty: float
-) -> bool:
-    """Whether the best beam, scored as it stands, would be among the best finished hypotheses."""
-    if log_prob == -torch.inf:
-        return False
-    if len(found) < beam_size:
-        return True
-    return normalized(log_prob, length, length_penalty) > best_first(found)[beam_size - 1].score
+        logits (B, W, V)
+        """
+        width, words = logits.shape[1:]
+        before = self.log_probs - normalizer(logits)  # (B, W)
+        only = self._forced(logits, before) if forces else None
+        self.rules.forbid(logits, self.place)
+        count = min(2 * width, words)
+        values, found = best_words(logits.flatten(0, 1), count)
+        totals = before[:, :, None] + values.view(-1, width, count)
+        best, places = totals.flatten(1).topk(2 * width, dim=1)
+        tokens = found.view(-1, width * count).gather(1, places)
+        free = Candidates(best, places // count, tokens)
+        return free if only is None else self._where_forced(only, free)
+
+    def retire(self, candidates: Candidates) -> None:
+        """Move the ends among the W best candidates to the finished hypotheses."""
+        ended, width = self.ended, self.last.shape[1]
+        ends = candidates.tokens[:, :width] == SPECIAL.end
+        log_probs = candidates.log_probs[:, :width].masked_fill(~ends, -torch.inf)
+        new = Ended(
+            self._normalized(log_probs),
+            log_probs,
+            self.place.expand(log_probs.shape),
+            candidates.parents[:, :width],
+        )
+        scores, places = torch.cat([ended.scores, new.scores], 1).topk(width, dim=1)
+        ended.scores.copy_(scores)
+        for name in ("log_probs", "lengths", "beams"):
+            both = torch.cat([getattr(ended, name), getattr(new, name)], 1)
+            getattr(ended, name).copy_(both.gather(1, places))
+
+    def keep(self, candidates: Candidates) -> Tensor:
+        """The best candidates that go on are the new beams; which beams they continue. (B, W)"""
+        width = self.last.shape[1]
+        ends = candidates.tokens == SPECIAL.end
+        places = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+        log_probs = candidates.log_probs.masked_fill(ends, -torch.inf).gather(1, places)
+        self.going.copy_(self._normalized(log_probs[:, 0]) > self.ended.scores[:, -1])
+        self.log_probs.copy_(log_probs.masked_fill(~self.going[:, None], -torch.inf))
+        self.last.copy_(candidates.tokens.gather(1, places))
+        parents = candidates.parents.gather(1, places)
+        self.tokens.index_copy_(0, self.place, self.last[None])
+        self.parents.index_copy_(0, self.place, parents[None])
+        return parents
+
+    def _normalized(self, log_probs: Tensor) -> Tensor:
+        """As the score of a hypothesis that stands at this place."""
+        return log_probs / (self.place + 1).float() ** self.length_penalty
+
+    def _forced(self, logits: Tensor, before: Tensor) -> Candidates:
+        """Each beam goes on by what is forced; where nothing is, the token is -1."""
+        width = logits.shape[1]
+        wanted = self.rules.forced(self.place)[:, None, None].expand(-1, width, 1)
+        gains = logits.gather(2, wanted.clamp(min=0)).squeeze(2).float()
+        nothing = torch.full_like(before, -torch.inf)
+        beams = torch.arange(width, device=logits.device).repeat(2).expand(len(logits), -1)
+        return Candidates(
+            torch.cat([before + gains, nothing], 1), beams, wanted.squeeze(2).repeat(1, 2)
+        )
+
+    def _where_forced(self, only: Candidates, free: Candidates) -> Candidates:
+        forced = only.tokens != FREE
+        return Candidates(
+            torch.where(forced, only.log_probs, free.log_probs),
+            torch.where(forced, only.parents, free.parents),
+            torch.where(forced, only.tokens, free.tokens),
+        )
+
+    def select(self, sentences: Tensor) -> BeamSearch[S]:
+        """Some sentences alone."""
+        ended = self.ended
+        return BeamSearch(
+            self.model,
+            self.state.select(sentences),
+            self.rules.select(sentences),
+            self.length_penalty,
+            place=self.place.clone(),
+            last=self.last[sentences],
+            log_probs=self.log_probs[sentences],
+            tokens=self.tokens[:, sentences],
+            parents=self.parents[:, sentences],
+            ended=Ended(
+                ended.scores[sentences],
+                ended.log_probs[sentences],
+                ended.lengths[sentences],
+                ended.beams[sentences],
+            ),
+            going=self.going[sentences],
+        )
+
+    def results(self) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each sentence, best first."""
+        bodies = self._bodies().tolist()
+        lengths, totals = self.ended.lengths.tolist(), self.ended.log_probs.tolist()
+        return [
+            best_first(
+                finished([*body[:length], SPECIAL.end], total, self.length_penalty)
+                for body, length, total in zip(*columns, strict=True)
+                if total > -torch.inf
+            )
+            for columns in zip(bodies, lengths, totals, strict=True)
+        ]
+
+    def _bodies(self) -> Tensor:
+        """What was written along the way to each end, read backwards. (B, W, T)"""
+        tokens, parents = self.tokens.cpu(), self.parents.cpu()
+        lengths, beams = self.ended.lengths.cpu(), self.ended.beams.cpu()
+        bodies = torch.zeros_like(tokens)
+        for place in reversed(range(int(lengths.max()))):
+            bodies[place] = tokens[place].gather(1, beams)
+            beams = torch.where(place < lengths, parents[place].gather(1, beams), beams)
+        return bodies.permute(1, 2, 0)

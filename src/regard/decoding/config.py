@@ -20,6 +20,7 @@ class SearchConfig(Settings):
     ] = 1.0
     max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0)] = 2.0
     max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1)] = 20
+    min_length: Annotated[int, Doc("tokens before the end may be written"), Ge(0)] = 0
     sample: Annotated[bool, Doc("draw at random instead of searching")] = False
     temperature: Annotated[float, Doc("sampling: above 1 more varied, below 1 less"), Ge(0.01)] = (
         1.0
@@ -46,6 +47,7 @@ class SearchKeywords(TypedDict, total=False):
     length_penalty: float
     max_ratio: float
     max_extra: int
+    min_length: int
     sample: bool
     temperature: float
     top_k: int

@@ -19,40 +19,52 @@ from regard.data.ragged import Ragged
 from regard.models.protocol import Autoregressive
 
 
-@dataclass(frozen=True)
+@dataclass
 class EnsembleState:
-    """The state of each model, for the same rows."""
+    """The state of each model, for the same beams."""
 
     states: list[Any]
-    fresh: bool  # nothing was read yet
+    fresh: bool = True  # nothing was read yet
 
-    def select(self, rows: Tensor) -> EnsembleState:
-        """These rows, in every model."""
-        return EnsembleState([state.select(rows) for state in self.states], self.fresh)
+    def reach(self, places: int, *, exact: bool) -> None:
+        """The next step looks at so many places, in every model."""
+        for state in self.states:
+            state.reach(places, exact=exact)
+
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence, in every model. (B, W)"""
+        for state in self.states:
+            state.reorder(parents)
+
+    def select(self, sentences: Tensor) -> EnsembleState:
+        """Some sentences alone."""
+        return EnsembleState([state.select(sentences) for state in self.states], self.fresh)
 
 
 class Ensemble:
     """Models of one vocabulary, of whatever kind and size."""
 
+    can_be_recorded = False  # the first step reads something else in each model
+
     def __init__(self, models: Sequence[Autoregressive[Any]]) -> None:
         self._models = models
 
-    def start(self, source: Ragged) -> EnsembleState:
-        """A state with one row for each source sentence."""
-        return EnsembleState([model.start(source) for model in self._models], fresh=True)
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> EnsembleState:
+        """A state for the source sentences, with room for so many beams and tokens of each."""
+        return EnsembleState([m.start(source, beams=beams, room=room) for m in self._models])
 
-    def first_tokens(self, rows: int) -> Tensor:
-        """What the first model reads first; the others read their own."""
-        return self._models[0].first_tokens(rows)
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        """What the first model reads first; the others read their own. (B, W)"""
+        return self._models[0].first_tokens(sentences, beams)
 
-    def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
-        """Read one token a row and score the next: (B,) -> (B, V), logarithms of probabilities."""
-        scored = [
-            model.step(model.first_tokens(len(tokens)) if state.fresh else tokens, own)
-            for model, own in zip(self._models, state.states, strict=True)
-        ]
-        log_probs = [logits.float().log_softmax(-1) for logits, _ in scored]
-        return mean_probability(log_probs), EnsembleState([after for _, after in scored], False)
+    def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V), log-probabilities."""
+        log_probs = []
+        for model, own in zip(self._models, state.states, strict=True):
+            read = model.first_tokens(*tokens.shape) if state.fresh else tokens
+            log_probs.append(model.step(read, own).float().log_softmax(-1))
+        state.fresh = False
+        return mean_probability(log_probs)
 
 
 def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:

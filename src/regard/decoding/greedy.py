@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
 from regard.decoding.hypothesis import Hypothesis, finished
-from regard.decoding.rules import Rules
+from regard.decoding.rules import FREE, Rules
+from regard.decoding.steps import Pace, Plain, run
+from regard.decoding.words import normalizer
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
-Choose = Callable[[Tensor, list[int]], Tensor]
+Choose = Callable[[Tensor, Tensor], Tensor]
 
 
-def likeliest(log_probs: Tensor, sentences: list[int]) -> Tensor:
-    """log_probs (B, V) -> tokens (B,)"""
-    return log_probs.argmax(-1)
+def likeliest(scores: Tensor, sentences: Tensor) -> Tensor:
+    """Scores (B, V) -> tokens (B,)"""
+    return scores.argmax(-1)
 
 
 @torch.inference_mode()
@@ -29,27 +33,99 @@ def greedy_search(
     *,
     length_penalty: float = 1.0,
     choose: Choose = likeliest,
+    pace: Pace | None = None,
 ) -> list[Hypothesis]:
-    """A hypothesis for each source sentence; a finished one leaves the batch."""
-    state = model.start(source)
-    alive = list(range(len(source.lengths)))
-    tokens = model.first_tokens(len(alive))
-    written: list[list[int]] = [[] for _ in alive]
-    totals = [0.0 for _ in alive]
-    for step in range(int(rules.limits.max())):
-        logits, state = model.step(tokens, state)
-        log_probs = rules.adjust(logits.float().log_softmax(-1), step)
-        tokens = choose(log_probs, alive)
-        gains = log_probs.gather(1, tokens[:, None]).squeeze(1)
-        for sentence, token, gain in zip(alive, tokens.tolist(), gains.tolist(), strict=True):
-            written[sentence].append(token)
-            totals[sentence] += gain
-        rows = (tokens != SPECIAL.end).nonzero().squeeze(1)
-        if len(rows) == 0:
-            break
-        if len(rows) < len(alive):
-            state, rules, tokens = state.select(rows), rules.select(rows), tokens[rows]
-            alive = [alive[row] for row in rows.tolist()]
-    return [
-        finished(ids, total, length_penalty) for ids, total in zip(written, totals, strict=True)
-    ]
+    """A hypothesis for each source sentence."""
+    state = model.start(source, room=rules.greatest_limit)
+    last = model.first_tokens(len(source.lengths))
+    return run(GreedySearch.of(model, state, rules, last, length_penalty, choose), pace or Plain())
+
+
+@dataclass
+class GreedySearch(Generic[S]):
+    """The state of a search over B sentences."""
+
+    model: Autoregressive[S]
+    state: S
+    rules: Rules
+    length_penalty: float
+    choose: Choose
+    sentences: Tensor  # (B,) their numbers
+    place: Tensor  # (1,) where the next tokens will stand
+    last: Tensor  # (B, 1) the last tokens
+    log_probs: Tensor  # (B,)
+    tokens: Tensor  # (T, B) what was written at each place
+    going: Tensor  # (B,)
+
+    @staticmethod
+    def of(
+        model: Autoregressive[S],
+        state: S,
+        rules: Rules,
+        last: Tensor,
+        length_penalty: float,
+        choose: Choose,
+    ) -> GreedySearch[S]:
+        """Nothing is written yet."""
+        count, device = len(last), last.device
+        return GreedySearch(
+            model,
+            state,
+            rules,
+            length_penalty,
+            choose,
+            sentences=torch.arange(count, device=device),
+            place=last.new_zeros(1),
+            last=last,
+            log_probs=torch.zeros(count, device=device),
+            tokens=last.new_full((rules.greatest_limit, count), SPECIAL.end),
+            going=torch.ones(count, dtype=torch.bool, device=device),
+        )
+
+    @property
+    def kind(self) -> Hashable:
+        """What its steps depend on, shapes apart."""
+        return "greedy", self.choose, self.rules.minimum
+
+    def advance(self, *, forces: bool) -> None:
+        """One step."""
+        logits = self.model.step(self.last, self.state).squeeze(1)  # (B, V)
+        mass = normalizer(logits)
+        forced = self.rules.forced(self.place) if forces else None
+        needed = logits.gather(1, forced.clamp(min=0)[:, None]) if forced is not None else None
+        self.rules.forbid(logits, self.place)
+        tokens = self.choose(logits, self.sentences)
+        gains = logits.gather(1, tokens[:, None])
+        if forced is not None and needed is not None:  # it may be forbidden otherwise
+            tokens = torch.where(forced == FREE, tokens, forced)
+            gains = torch.where(forced[:, None] == FREE, gains, needed)
+        gains = gains.squeeze(1).float() - mass
+        self.log_probs += gains.masked_fill(~self.going, 0.0)
+        self.last.copy_(tokens[:, None])
+        self.tokens.index_copy_(0, self.place, tokens.masked_fill(~self.going, SPECIAL.end)[None])
+        self.going &= tokens != SPECIAL.end
+        self.place += 1
+
+    def select(self, sentences: Tensor) -> GreedySearch[S]:
+        """Some sentences alone."""
+        return GreedySearch(
+            self.model,
+            self.state.select(sentences),
+            self.rules.select(sentences),
+            self.length_penalty,
+            self.choose,
+            sentences=self.sentences[sentences],
+            place=self.place.clone(),
+            last=self.last[sentences],
+            log_probs=self.log_probs[sentences],
+            tokens=self.tokens[:, sentences],
+            going=self.going[sentences],
+        )
+
+    def results(self) -> list[Hypothesis]:
+        """What each sentence came to, up to its end mark."""
+        found = []
+        for ids, total in zip(self.tokens.t().tolist(), self.log_probs.tolist(), strict=True):
+            length = ids.index(SPECIAL.end) + 1
+            found.append(finished(ids[:length], total, self.length_penalty))
+        return found

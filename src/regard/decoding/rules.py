@@ -1,19 +1,19 @@
-"""What may be written next: pure functions on log-probabilities, used by every search.
+"""What may be written next, the same for every search.
 
-They forbid (set to -inf) and never renormalise, so a search's score stays the model's own.
+Rules forbid and force, and never renormalise, so a search's score stays the model's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regard.text.special import SPECIAL
 
-_FREE = -1
+FREE = -1
 
 
 @dataclass(frozen=True)
@@ -22,53 +22,49 @@ class Rules:
 
     limits: Tensor  # (B,) tokens, the end mark included
     prefixes: Tensor  # (B, P), filled up with -1
+    minimum: int = 0  # tokens before the end mark
+    least_limit: int = 1
+    greatest_limit: int = 1
 
     @staticmethod
     def of(
-        limits: Sequence[int], prefixes: Sequence[Sequence[int]] | None, device: torch.device
+        limits: Sequence[int],
+        prefixes: Sequence[Sequence[int]] | None,
+        device: torch.device,
+        minimum: int = 0,
     ) -> Rules:
         """From plain lists."""
         prefixes = prefixes or [[] for _ in limits]
         longest = max(map(len, prefixes))
-        filled = [[*prefix, *[_FREE] * (longest - len(prefix))] for prefix in prefixes]
+        filled = [[*prefix, *[FREE] * (longest - len(prefix))] for prefix in prefixes]
         table = torch.tensor(filled, device=device, dtype=torch.long).view(len(limits), longest)
         # A forced beginning is always allowed to be written out and ended.
         room = [max(limit, len(prefix) + 1) for limit, prefix in zip(limits, prefixes, strict=True)]
-        return Rules(torch.tensor(room, device=device), table)
+        return Rules(torch.tensor(room, device=device), table, minimum, min(room), max(room))
 
     def select(self, sentences: Tensor) -> Rules:
         """The rules of these sentences."""
-        return Rules(self.limits[sentences], self.prefixes[sentences])
+        return replace(self, limits=self.limits[sentences], prefixes=self.prefixes[sentences])
 
-    def adjust(self, log_probs: Tensor, step: int) -> Tensor:
-        """Apply all rules to what may stand at place `step`: (B, ..., V) -> the same."""
-        log_probs = without_marks(log_probs)
-        log_probs = ended_at_limit(log_probs, self.limits, step)
-        if step < self.prefixes.shape[1]:
-            log_probs = forced(log_probs, self.prefixes[:, step])
-        return log_probs
+    def may_force(self, step: int) -> bool:
+        """Whether anything could be forced at this place."""
+        return step < self.prefixes.shape[1] or step + 1 >= self.least_limit
 
+    def forced(self, place: Tensor) -> Tensor:
+        """What has to be written at a place (1,): a token, or -1 where anything may be. (B,)
 
-def without_marks(log_probs: Tensor) -> Tensor:
-    """Nobody writes padding, a start mark or an unknown word."""
-    marks = torch.tensor([SPECIAL.pad, SPECIAL.unknown, SPECIAL.start], device=log_probs.device)
-    return log_probs.index_fill(-1, marks, -torch.inf)
+        A beginning as prescribed, and an end at the limit.
+        """
+        tokens = torch.where(place + 1 >= self.limits, SPECIAL.end, FREE)
+        length = self.prefixes.shape[1]
+        if length == 0:
+            return tokens
+        prescribed = self.prefixes.index_select(1, place.clamp(max=length - 1)).squeeze(1)
+        return torch.where((place < length) & (prescribed != FREE), prescribed, tokens)
 
-
-def ended_at_limit(log_probs: Tensor, limits: Tensor, step: int) -> Tensor:
-    """At its limit a sentence can only end."""
-    words = torch.arange(log_probs.shape[-1], device=log_probs.device)
-    full = _per_sentence(step + 1 >= limits, log_probs)
-    return log_probs.masked_fill(full & (words != SPECIAL.end), -torch.inf)
-
-
-def forced(log_probs: Tensor, tokens: Tensor) -> Tensor:
-    """Where a token is prescribed (not -1), only that one may be written. tokens (B,)"""
-    words = torch.arange(log_probs.shape[-1], device=log_probs.device)
-    wanted = _per_sentence(tokens, log_probs)
-    return log_probs.masked_fill((wanted != _FREE) & (words != wanted), -torch.inf)
-
-
-def _per_sentence(values: Tensor, log_probs: Tensor) -> Tensor:
-    """(B,) to (B, 1, ..., 1), as many axes as the log-probabilities have."""
-    return values.view(-1, *[1] * (log_probs.dim() - 1))
+    def forbid(self, logits: Tensor, place: Tensor) -> None:
+        """Nobody writes padding, a start mark or an unknown word, nor an end too early."""
+        for mark in (SPECIAL.pad, SPECIAL.unknown, SPECIAL.start):
+            logits[..., mark] = -torch.inf
+        if self.minimum:
+            logits[..., SPECIAL.end].masked_fill_(place < self.minimum, -torch.inf)

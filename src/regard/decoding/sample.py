@@ -19,10 +19,10 @@ def sampler(
 ) -> Choose:
     """A `choose` for `greedy_search` that draws instead of taking the likeliest."""
 
-    def choose(log_probs: Tensor, sentences: list[int]) -> Tensor:
-        log_probs = kept_top_p(kept_top_k(log_probs / temperature, top_k), top_p)
-        draws = torch.tensor([generators[sentence].random() for sentence in sentences])
-        return drawn(log_probs.softmax(-1), draws.to(log_probs.device))
+    def choose(scores: Tensor, sentences: Tensor) -> Tensor:
+        scores = kept_top_p(kept_top_k(scores.float() / temperature, top_k), top_p)
+        draws = torch.tensor([generators[sentence].random() for sentence in sentences.tolist()])
+        return drawn(scores.softmax(-1), draws.to(scores.device))
 
     return choose
 

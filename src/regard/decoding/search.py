@@ -14,6 +14,7 @@ from regard.decoding.greedy import greedy_search
 from regard.decoding.hypothesis import Hypothesis, best_first
 from regard.decoding.rules import Rules
 from regard.decoding.sample import sampler
+from regard.decoding.steps import Pace
 from regard.models.protocol import Autoregressive, S
 
 
@@ -24,24 +25,26 @@ def search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     max_length: int | None = None,
+    pace: Pace | None = None,
 ) -> list[list[Hypothesis]]:
     """`top_beams` hypotheses for each source sentence, best first."""
     lengths = source.lengths.lengths.tolist()
     limits = [_limit(length, config, max_length) for length in lengths]
-    rules = Rules.of(limits, prefixes, source.tokens.device)
+    rules = Rules.of(limits, prefixes, source.tokens.device, config.min_length)
     if config.sample:
         return _samples(model, source, rules, config)
+    penalty = config.length_penalty
     if config.beam_size == 1:
-        found = greedy_search(model, source, rules, length_penalty=config.length_penalty)
+        found = greedy_search(model, source, rules, length_penalty=penalty, pace=pace)
         return [[hypothesis] for hypothesis in found]
     beams = beam_search(
-        model, source, rules, beam_size=config.beam_size, length_penalty=config.length_penalty
+        model, source, rules, beam_size=config.beam_size, length_penalty=penalty, pace=pace
     )
     return [hypotheses[: config.top_beams] for hypotheses in beams]
 
 
 def _limit(source_length: int, config: SearchConfig, max_length: int | None) -> int:
-    limit = int(source_length * config.max_ratio) + config.max_extra
+    limit = max(int(source_length * config.max_ratio) + config.max_extra, config.min_length + 1)
     return limit if max_length is None else min(limit, max_length)
 
 

@@ -27,12 +27,15 @@ class Convolution(nn.Module):
         """X (N, D) -> (N, out)"""
         return self.weight(torch.cat([_moved(x, lengths, by) for by in self._offsets], 1))
 
-    def step(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
-        """One new token a row: x (B, D), its past (B, 2, D) -> (B, out) and the next past."""
-        if past is None:
-            past = x.new_zeros(len(x), 2, x.shape[1])
-        inputs = torch.cat([past, x[:, None]], 1)  # (B, 3, D)
-        return self.weight(inputs.flatten(1)), inputs[:, 1:]
+    def nothing_before(self, like: Tensor) -> Tensor:
+        """The past before the first step: zeros, as before a sentence. (B, W, 2, D)"""
+        return like.new_zeros(*like.shape[:2], 2, self.weight.in_features // 3)
+
+    def step(self, x: Tensor, past: Tensor) -> Tensor:
+        """One new token a beam: x (B, W, D), past (B, W, 2, D), which moves on -> (B, W, out)"""
+        inputs = torch.cat([past, x[:, :, None]], 2)  # (B, W, 3, D)
+        past.copy_(inputs[:, :, 1:])
+        return self.weight(inputs.flatten(2))
 
 
 def _moved(x: Tensor, lengths: Lengths, by: int) -> Tensor:
@@ -61,9 +64,12 @@ class ConvolutionalFeedForward(nn.Module):
         inner = self.dropout(self.activation(self.expand(x, lengths)))
         return self.contract(inner, lengths)
 
-    def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
-        """One new token a row: x (B, D) -> (B, D)"""
-        first, second = past or (None, None)
-        inner, first = self.expand.step(x, first)
-        y, second = self.contract.step(self.dropout(self.activation(inner)), second)
-        return y, (first, second)
+    def nothing_before(self, like: Tensor) -> Past:
+        """The past before the first step, for as many beams as `like` (B, W, ...) has."""
+        return self.expand.nothing_before(like), self.contract.nothing_before(like)
+
+    def step(self, x: Tensor, past: Past) -> Tensor:
+        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+        first, second = past
+        inner = self.dropout(self.activation(self.expand.step(x, first)))
+        return self.contract.step(inner, second)

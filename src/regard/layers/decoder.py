@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
+from regard.attention.cache import KeyValues, Sight
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
@@ -17,15 +18,20 @@ from regard.layers.feedforward import Past
 class BlockCache:
     """What a block keeps between steps: its past, and the keys and values of the memory."""
 
-    past: KeyValues | None
+    past: KeyValues
     memory: KeyValues
-    near: Past = ()  # the last inputs of a feed-forward network that looks back
+    near: Past = ()  # the last inputs of a feed-forward network that looks back; (B, W, ...)
 
-    def select(self, rows: Tensor, *, memory_too: bool) -> BlockCache:
-        """These rows; the memory stays where every row keeps its sentence."""
-        past = self.past.select(rows) if self.past else None
-        memory = self.memory.select(rows) if memory_too else self.memory
-        return BlockCache(past, memory, tuple(part.index_select(0, rows) for part in self.near))
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence. (B, W)"""
+        for part in self.near:
+            rows = torch.arange(len(part), device=part.device)[:, None]
+            part.copy_(part[rows, parents])
+
+    def select(self, sentences: Tensor) -> BlockCache:
+        """Those of some sentences."""
+        near = tuple(part[sentences] for part in self.near)
+        return BlockCache(self.past.select(sentences), self.memory.select(sentences), near)
 
 
 class DecoderBlock(nn.Module):
@@ -58,16 +64,22 @@ class DecoderBlock(nn.Module):
         y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y)
 
-    def step(
-        self, x: Tensor, cache: BlockCache, memory_mask: Tensor | None
-    ) -> tuple[Tensor, BlockCache]:
-        """The same for one new token a row: x (B, D) -> (B, D)"""
-        y, past = self.attention.step(self.attention_residual.before(x), cache.past)
+    def prepare(self, memory: Tensor, lengths: Lengths, beams: int, room: int) -> BlockCache:
+        """The cache before the first step."""
+        return BlockCache(
+            self.attention.room(len(lengths), beams * room),
+            self.cross.prepare(memory, lengths),
+            self.feedforward.nothing_before(memory.new_zeros(len(lengths), beams, 0)),
+        )
+
+    def step(self, x: Tensor, cache: BlockCache, sight: Sight, memory_bias: Tensor) -> Tensor:
+        """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
+        y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
         x = self.attention_residual.after(x, y)
-        y = self.cross.step(self.cross_residual.before(x), cache.memory, memory_mask)
+        y = self.cross.step(self.cross_residual.before(x), cache.memory, memory_bias)
         x = self.cross_residual.after(x, y)
-        y, near = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
-        return self.feedforward_residual.after(x, y), BlockCache(past, cache.memory, near)
+        y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
+        return self.feedforward_residual.after(x, y)
 
 
 class Decoder(nn.Module):
@@ -91,19 +103,17 @@ class Decoder(nn.Module):
             x = block(x, lengths, memory, memory_lengths, record)
         return self.norm(x)
 
-    def prepare(self, memory: Tensor, lengths: Lengths) -> list[BlockCache]:
-        """The caches before the first step."""
-        return [BlockCache(None, block.cross.prepare(memory, lengths)) for block in self._blocks()]
+    def prepare(self, memory: Tensor, lengths: Lengths, beams: int, room: int) -> list[BlockCache]:
+        """The caches before the first step, with room for so many."""
+        return [block.prepare(memory, lengths, beams, room) for block in self._blocks()]
 
     def step(
-        self, x: Tensor, caches: list[BlockCache], memory_mask: Tensor | None
-    ) -> tuple[Tensor, list[BlockCache]]:
-        """One new token a row: x (B, D) -> (B, D)"""
-        after: list[BlockCache] = []
+        self, x: Tensor, caches: list[BlockCache], sight: Sight, memory_bias: Tensor
+    ) -> Tensor:
+        """One new token a beam: x (B, W, D) -> (B, W, D)"""
         for block, cache in zip(self._blocks(), caches, strict=True):
-            x, cache = block.step(x, cache, memory_mask)
-            after.append(cache)
-        return self.norm(x), after
+            x = block.step(x, cache, sight, memory_bias)
+        return self.norm(x)
 
     def _blocks(self) -> list[DecoderBlock]:
         return list(self.blocks)  # type: ignore[arg-type]

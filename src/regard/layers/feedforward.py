@@ -19,7 +19,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "silu": F.silu,
 }
-Past = tuple[Tensor, ...]  # what a step needs of the steps before, a row each; here nothing
+Past = tuple[Tensor, ...]  # what a step needs of the steps before; here nothing
 
 
 class FeedForward(nn.Module):
@@ -48,6 +48,10 @@ class FeedForward(nn.Module):
             inner = inner * self.gate(x)
         return self.contract(self.dropout(inner))
 
-    def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
-        """One new token a row: x (B, D) -> (B, D)"""
-        return self(x), past
+    def nothing_before(self, like: Tensor) -> Past:
+        """The past before the first step."""
+        return ()
+
+    def step(self, x: Tensor, past: Past) -> Tensor:
+        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+        return self(x)

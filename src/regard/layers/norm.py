@@ -25,12 +25,13 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """X (N, D) -> (N, D)"""
+        """X (..., D) -> (..., D)"""
+        rows = x.flatten(0, -2).float()
         mean, variance = self.get_buffer("mean"), self.get_buffer("variance")
-        several = len(x) > 1  # a single token has no variance
+        several = len(rows) > 1  # a single token has no variance
         return F.batch_norm(
-            x.float(), mean, variance, self.weight, self.bias, training=self.training and several
-        )
+            rows, mean, variance, self.weight, self.bias, training=self.training and several
+        ).view(x.shape)
 
 
 def make_norm(kind: NormKind, width: int) -> nn.Module:

@@ -32,10 +32,18 @@ class Predictions:
 
 
 class State(Protocol):
-    """What a search carries from step to step: some number of rows, each with its past."""
+    """What a search carries from step to step: for each of B sentences, W beams and their pasts."""
 
-    def select(self, rows: Tensor) -> Self:
-        """These rows, in this order, as often as they are named."""
+    def reach(self, places: int, *, exact: bool) -> None:
+        """The next step looks at so many places; exact: the last of them is where it stands."""
+        ...
+
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence. (B, W)"""
+        ...
+
+    def select(self, sentences: Tensor) -> Self:
+        """Some sentences alone. (A,)"""
         ...
 
 
@@ -45,17 +53,22 @@ S = TypeVar("S", bound=State)
 class Autoregressive(Protocol[S]):
     """A model that writes one token after another; every search needs this and no more."""
 
-    def start(self, source: Ragged) -> S:
-        """A state with one row for each source sentence."""
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> S:
+        """A state for the source sentences, with room for so many beams and tokens of each."""
         ...
 
-    def first_tokens(self, rows: int) -> Tensor:
-        """What the first step reads. (rows,)"""
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        """What the first step reads. (B, W)"""
         ...
 
-    def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:
-        """Read one token a row and score the next; the given state is consumed.
+    def step(self, tokens: Tensor, state: S) -> Tensor:
+        """Read one token a beam and score the next; the state moves on.
 
-        tokens (B,) -> logits (B, V)
+        tokens (B, W) -> logits (B, W, V), which are the caller's
         """
+        ...
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether a step is the same work on tensors each time, whatever it reaches."""
         ...

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.attention.cache import Trail
 from regard.attention.config import AttentionConfig, AttentionShape, PositionName
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout, LearnedPositions, SinusoidalPositions
@@ -115,24 +116,28 @@ class TransformerConfig(Settings):
             )
 
 
-@dataclass(frozen=True)
+@dataclass
 class TransformerState:
-    """Caches of all decoder blocks, for the rows of a search."""
+    """Caches of all decoder blocks, and how far the beams have come."""
 
     caches: list[BlockCache]
-    memory_mask: Tensor | None  # (B, 1, 1, S)
-    owners: Tensor  # (B,) the source sentence of each row
-    length: int
+    memory_bias: Tensor  # (B, 1, 1, S) nothing for a source's tokens, -inf behind its end
+    trail: Trail
 
-    def select(self, rows: Tensor) -> TransformerState:
-        """These rows; the memory is copied only when a row's sentence changes."""
-        owners = self.owners.index_select(0, rows)
-        moved = not torch.equal(owners, self.owners)
-        mask = self.memory_mask
-        if mask is not None and moved:
-            mask = mask.index_select(0, rows)
-        caches = [cache.select(rows, memory_too=moved) for cache in self.caches]
-        return TransformerState(caches, mask, owners, self.length)
+    def reach(self, places: int, *, exact: bool) -> None:
+        """The next step looks at so many places; exact: the last of them is where it stands."""
+        self.trail.reach, self.trail.exact = places, exact
+
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence. (B, W)"""
+        self.trail.reorder(parents)
+        for cache in self.caches:
+            cache.reorder(parents)
+
+    def select(self, sentences: Tensor) -> TransformerState:
+        """Some sentences alone."""
+        caches = [cache.select(sentences) for cache in self.caches]
+        return TransformerState(caches, self.memory_bias[sentences], self.trail.select(sentences))
 
 
 class Transformer(nn.Module):
@@ -168,25 +173,31 @@ class Transformer(nn.Module):
         x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
         return self.encoder(x, lengths, record)
 
-    def start(self, source: Ragged) -> TransformerState:
-        """A state with one row for each source sentence."""
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> TransformerState:
+        """A state for the source sentences, with room for so many beams and tokens of each."""
         lengths = source.lengths
-        caches = self.decoder.prepare(self.encode(source), lengths)
-        mask = lengths.mask[:, None, None, :]
-        owners = torch.arange(len(lengths), device=source.tokens.device)
-        return TransformerState(caches, mask, owners, 0)
+        memory = self.encode(source)
+        caches = self.decoder.prepare(memory, lengths, beams, room)
+        bias = memory.new_zeros(lengths.mask.shape).masked_fill_(~lengths.mask, -torch.inf)
+        trail = Trail.of(len(lengths), beams, room, source.tokens.device)
+        return TransformerState(caches, bias[:, None, None], trail)
 
-    def first_tokens(self, rows: int) -> Tensor:
-        """The start mark for each row. (B,)"""
-        return torch.full((rows,), self._start, device=self.projection.weight.device)
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        """The start mark for each beam. (B, W)"""
+        return torch.full((sentences, beams), self._start, device=self.projection.weight.device)
 
-    def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        """Read one token a row and score the next: (B,) -> (B, V)"""
-        place = torch.tensor([state.length], device=tokens.device)
-        x = self.target_embedding(tokens, place, state.length + 1)
-        x, caches = self.decoder.step(x, state.caches, state.memory_mask)
-        after = TransformerState(caches, state.memory_mask, state.owners, state.length + 1)
-        return self.projection(x), after
+    def step(self, tokens: Tensor, state: TransformerState) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+        sight = state.trail.begin(self.projection.weight.dtype)
+        x = self.target_embedding(tokens, sight.place, state.trail.reach)
+        x = self.decoder.step(x, state.caches, sight, state.memory_bias)
+        state.trail.end()
+        return self.projection(x)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether steps with a longer reach than needed are the same: all but distances are."""
+        return self.config.positions != "relative"
 
     @property
     def blocks(self) -> list[nn.Module]:

@@ -13,11 +13,12 @@ from regard.data.ragged import Batch
 from regard.devices import autocast, is_half
 from regard.models.transformer import Transformer
 from regard.processes import ALONE, Team, keeping_gradients
+from regard.recording import Recording, recordable
 from regard.training.config import TrainingConfig
 from regard.training.engine import Engine
 from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
 from regard.training.optimizer import set_rate
-from regard.training.replay import Recording, Replayed, recordable
+from regard.training.replay import Replayed
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,160 @@
+"""One step after another, for any search: when to look, who leaves, what is recorded.
+
+A search is an object whose tensors change in place: `advance` is one step of it. On a CPU each
+step is looked at, and sentences that are done leave. On a GPU a step is recorded and replayed, so
+that nothing waits for Python, and only every few steps somebody looks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.decoding.rules import Rules
+from regard.recording import Recording
+
+R = TypeVar("R")
+
+
+class Search(Protocol[R]):
+    """A search for translations of B sentences."""
+
+    state: Any
+    rules: Rules
+    going: Tensor  # (B,) whether more can be found
+
+    @property
+    def kind(self) -> Hashable:
+        """Searches of one kind and shape have the same steps."""
+        ...
+
+    def advance(self, *, forces: bool) -> None:
+        """One step; `forces`: the rules may force something."""
+        ...
+
+    def select(self, sentences: Tensor) -> Self:
+        """Some sentences alone."""
+        ...
+
+    def results(self) -> list[R]:
+        """What was found, for each sentence."""
+        ...
+
+
+class Pace(Protocol):
+    """How a search goes on."""
+
+    stride: int  # steps between two looks
+
+    def forward(self, search: Search[R], steps: range) -> Search[R]:
+        """Do some steps; the search that goes on from there, with the same sentences."""
+        ...
+
+    def staying(self, going: list[bool]) -> list[int] | None:
+        """The sentences that stay, those that are done having left; None: all stay."""
+        ...
+
+
+def run(search: Search[R], pace: Pace) -> list[R]:
+    """All steps of a search; what was found, for each sentence."""
+    alive = list(range(len(search.going)))
+    found: dict[int, R] = {}
+    limit = search.rules.greatest_limit
+    for first in range(0, limit, pace.stride):
+        search = pace.forward(search, range(first, min(first + pace.stride, limit)))
+        going = search.going.tolist()
+        if not any(going):
+            break
+        rows = pace.staying(going)
+        if rows is not None:
+            found.update(zip(alive, search.results(), strict=True))  # those who stay are told again
+            search = search.select(torch.tensor(rows, device=search.going.device))
+            alive = [alive[row] for row in rows]
+    found.update(zip(alive, search.results(), strict=True))
+    return [found[sentence] for sentence in range(len(found))]
+
+
+class Plain:
+    """Step by step; once a quarter of the sentences is done, they leave."""
+
+    stride = 1
+
+    def forward(self, search: Search[R], steps: range) -> Search[R]:
+        """Do some steps."""
+        for step in steps:
+            search.state.reach(step + 1, exact=True)
+            search.advance(forces=search.rules.may_force(step))
+        return search
+
+    def staying(self, going: list[bool]) -> list[int] | None:
+        """The sentences that go on, if that saves a quarter."""
+        rows = [row for row, goes in enumerate(going) if goes]
+        return rows if len(rows) <= 0.75 * len(going) else None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A search that lends its tensors to all searches of its kind, and recordings of its steps."""
+
+    search: Search[Any]
+    recordings: dict[int, Recording]  # by reach
+
+
+class Recorded:
+    """By recordings, one for each kind and shape of search and each doubling of its reach.
+
+    Sentences leave by halves, so that there are few shapes.
+    """
+
+    stride = 8
+
+    def __init__(self) -> None:
+        self._slots: dict[Hashable, Slot] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def forward(self, search: Search[R], steps: range) -> Search[R]:
+        """Do some steps."""
+        slot = self._slot(search)
+        for step in steps:
+            self._recording(slot, max(16, 1 << step.bit_length()))()
+        return slot.search
+
+    def staying(self, going: list[bool]) -> list[int] | None:
+        """Half of the sentences, if more than half are done."""
+        rows = sorted(range(len(going)), key=lambda row: not going[row])
+        half = len(rows) // 2
+        return rows[:half] if half and not going[rows[half]] else None
+
+    def _slot(self, search: Search[Any]) -> Slot:
+        """The slot of such searches, in the state of this one."""
+        own = list(tensors_of(search))
+        key = search.kind, *((part.shape, part.dtype) for part in own)
+        slot = self._slots.setdefault(key, Slot(search, {}))
+        for there, here in zip(tensors_of(slot.search), own, strict=True):
+            if there is not here:
+                there.copy_(here)
+        return slot
+
+    def _recording(self, slot: Slot, reach: int) -> Recording:
+        def step() -> None:
+            slot.search.state.reach(reach, exact=False)
+            slot.search.advance(forces=True)
+
+        return slot.recordings.setdefault(reach, Recording(step, self._pool))
+
+
+def tensors_of(thing: Any) -> Iterator[Tensor]:
+    """All tensors in data classes, lists and tuples, in order."""
+    if isinstance(thing, Tensor):
+        yield thing
+    elif isinstance(thing, list | tuple):
+        for part in thing:
+            yield from tensors_of(part)
+    elif dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            yield from tensors_of(getattr(thing, field.name))

@@ -1,0 +1,53 @@
+"""Work of a GPU, recorded once and replayed from then on.
+
+A small model's work is a thousand short kernels, and asking for them one by one takes Python longer
+than running them takes the GPU. A recording (a CUDA graph) asks for all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@contextmanager
+def recordable(device: torch.device) -> Iterator[None]:
+    """A stream of its own for all work, since nothing can be recorded on the usual one."""
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream(device).wait_stream(stream)
+
+
+class Recording:
+    """Some work without arguments, done once as it is, then recorded, then replayed."""
+
+    def __init__(self, work: Callable[[], Tensor | None], pool: Any) -> None:
+        self._work = work
+        self._pool = pool
+        self._runs = 0
+        self._graph = torch.cuda.CUDAGraph()
+        self._result: Tensor | None = None
+
+    def __call__(self) -> Tensor | None:
+        """Do the work. What it returns is good until the next time."""
+        self._runs += 1
+        if self._runs == 1:  # kernels are compiled, libraries wake up: none of that can be recorded
+            return self._work()
+        if self._runs == 2:
+            self._record()
+        self._graph.replay()
+        return self._result
+
+    def _record(self) -> None:
+        # Threads that prepare the next batches may go on meanwhile.
+        self._graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        try:
+            self._result = self._work()
+        finally:
+            self._graph.capture_end()
