@@ -15,9 +15,9 @@ from torch import Tensor
 
 
 @contextmanager
-def recordable(device: torch.device) -> Iterator[None]:
+def recordable(device: torch.device, stream: torch.cuda.Stream | None = None) -> Iterator[None]:
     """A stream of its own for all work, since nothing can be recorded on the usual one."""
-    stream = torch.cuda.Stream(device)
+    stream = stream or torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         yield

@@ -55,30 +55,16 @@ class Trail:
         table = torch.full((sentences, beams, room), -1, device=device)
         return Trail(table, torch.zeros(1, dtype=torch.long, device=device))
 
-    def begin(self, dtype: torch.dtype) -> Sight:
+    def begin(self) -> Sight:
         """A new step: each beam writes its own columns, and looks back along its trail."""
         sentences, width, _ = self.beams.shape
         own = torch.arange(width, device=self.beams.device)
         self.beams.index_copy_(2, self.place, own.view(1, -1, 1).expand(sentences, -1, 1))
-        return Sight(
-            place=self.place,
-            writes=self.place * width + own,
-            columns=self.reach * width,
-            bias=self._bias(own, dtype),
-            came=self.beams[:, :, : self.reach],
-        )
+        return Sight(self, self.place * width + own, self.reach * width)
 
     def end(self) -> None:
         """The step is done."""
         self.place += 1
-
-    def _bias(self, own: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """What keeps each beam to the columns that it came through; None: nothing need."""
-        if len(own) == 1 and self.exact:
-            return None
-        through = self.beams[:, :, : self.reach, None] == own  # (B, W, places, beams)
-        bias = torch.zeros(through.shape, dtype=dtype, device=own.device)
-        return bias.masked_fill_(~through, -torch.inf).flatten(2)[:, None]
 
     def reorder(self, parents: Tensor) -> None:
         """Each beam goes on from another one of its sentence. (B, W)"""
@@ -90,12 +76,49 @@ class Trail:
         return Trail(self.beams[sentences], self.place.clone(), self.reach, self.exact)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sight:
-    """What the layers need to know of a step."""
+    """What a layer needs to know of a step to look back."""
 
-    place: Tensor  # (1,)
+    trail: Trail
     writes: Tensor  # (W,) the columns that are written
     columns: int  # how many are looked at
-    bias: Tensor | None  # (B, 1, W, columns) to add to scores; -inf where no beam came through
-    came: Tensor  # (B, W, places) the beam of each place
+
+    def bias(self, dtype: torch.dtype) -> Tensor | None:
+        """What keeps each beam to the columns that it came through; None: nothing need.
+
+        (B, 1, W, columns), the same for all layers
+        """
+        if self.trail.beams.shape[1] == 1 and self.trail.exact:
+            return None
+        if self._bias is None:
+            own = torch.arange(self.trail.beams.shape[1], device=self.writes.device)
+            through = self.came[:, :, :, None] == own  # (B, W, places, beams)
+            bias = torch.zeros(through.shape, dtype=dtype, device=own.device)
+            self._bias = bias.masked_fill_(~through, -torch.inf).flatten(2)[:, None]
+        return self._bias
+
+    _bias: Tensor | None = None
+
+    @property
+    def came(self) -> Tensor:
+        """The beam of each place. (B, W, places)"""
+        return self.trail.beams[:, :, : self.trail.reach]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Which columns of the memory are words."""
+
+    lengths: Tensor  # (B,)
+    bias: Tensor  # (B, 1, 1, S) nothing for words, -inf behind them
+
+    @staticmethod
+    def of(mask: Tensor, lengths: Tensor, dtype: torch.dtype) -> Sources:
+        """From where words are: mask (B, S)."""
+        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        return Sources(lengths, bias.masked_fill_(~mask, -torch.inf)[:, None, None])
+
+    def select(self, sentences: Tensor) -> Sources:
+        """Those of some sentences."""
+        return Sources(self.lengths[sentences], self.bias[sentences])

@@ -7,18 +7,20 @@ Both modules work on the flat batch in training (`forward`) and on one new token
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import attend, attend_ragged, attention_weights, ragged_mask
-from regard.attention.cache import KeyValues, Sight
+from regard.attention.cache import KeyValues, Sight, Sources
 from regard.attention.config import AttentionShape
 from regard.attention.linear import Linear
 from regard.attention.positions import rotate
-from regard.attention.scores import Score
+from regard.attention.scores import Score, scaled_dot
 from regard.attention.select import Select
 from regard.data.ragged import Lengths
+from regard.devices import has_triton
 
 
 @dataclass(frozen=True)
@@ -80,21 +82,21 @@ class SelfAttention(nn.Module):
 
     def step(self, x: Tensor, past: KeyValues, sight: Sight) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D); the past gets its columns."""
-        rows = self._parts(x.flatten(0, 1), sight.place)
+        rows = self._parts(x.flatten(0, 1), sight.trail.place)
         query, key, value = (part.unflatten(0, x.shape[:2]) for part in rows)  # (B, W, H, d)
         past.write(sight.writes, key, value)
+        if kernel := _step_kernel(self, query, past.values):
+            trail = sight.trail
+            y = kernel.attention_along(query, past.keys, past.values, trail.beams, trail.place)
+            return self.combine(y.flatten(-2))
         keys, values = past.seen(sight.columns)
         if self.shape.positions == "relative":
             y = self._along(query, keys, values, sight.came)
         else:
-            y = attend(
-                query.transpose(1, 2),
-                keys,
-                values,
-                bias=sight.bias,
-                score=self.score,
-                select=_selection(self),
-            ).transpose(1, 2)
+            bias, select = sight.bias(x.dtype), _selection(self)
+            query = query.transpose(1, 2)
+            y = attend(query, keys, values, bias=bias, score=self.score, select=select)
+            y = y.transpose(1, 2)
         return self.combine(y.flatten(-2))
 
     def _along(self, query: Tensor, keys: Tensor, values: Tensor, came: Tensor) -> Tensor:
@@ -157,10 +159,15 @@ class CrossAttention(nn.Module):
         """Keys and values of the memory, once for all steps; (M, D) -> (B, S, H, d)."""
         return KeyValues(*(lengths.pad(part) for part in self._keys_values(memory)))
 
-    def step(self, x: Tensor, memory: KeyValues, bias: Tensor) -> Tensor:
-        """One new token a beam: x (B, W, D), bias (B, 1, 1, S) -> (B, W, D)"""
-        query = self._queries(x).transpose(1, 2)  # (B, H, W, d)
-        y = attend(query, *memory.seen(), bias=bias, score=self.score, select=_selection(self))
+    def step(self, x: Tensor, memory: KeyValues, sources: Sources) -> Tensor:
+        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+        query = self._queries(x)  # (B, W, H, d)
+        if kernel := _step_kernel(self, query, memory.values):
+            y = kernel.attention_to(query, memory.keys, memory.values, sources.lengths)
+            return self.combine(y.flatten(-2))
+        bias, select = sources.bias, _selection(self)
+        query = query.transpose(1, 2)
+        y = attend(query, *memory.seen(), bias=bias, score=self.score, select=select)
         return self.combine(y.transpose(1, 2).flatten(-2))
 
     def _queries(self, x: Tensor) -> Tensor:
@@ -181,6 +188,18 @@ def _selection(
 ) -> Select:
     choices = record.choices if record else None
     return module.shape.select(training=module.training, choices=choices)
+
+
+def _step_kernel(
+    module: SelfAttention | CrossAttention, query: Tensor, values: Tensor
+) -> ModuleType | None:
+    """A GPU's own way to compute a step, where it computes the same."""
+    usual = module.score is scaled_dot and module.shape.config.select == "soft"
+    if not query.is_cuda or not usual or not has_triton():
+        return None
+    from regard.attention import step_kernel
+
+    return step_kernel if step_kernel.fits(query, values) else None
 
 
 @torch.no_grad()

@@ -126,6 +126,12 @@ class Ragged:
         """The same on another device."""
         return Ragged(self.tokens.to(device, non_blocking=True), self.lengths.to(device))
 
+    def up_to(self, longest: int) -> Ragged:
+        """The same, laid out as if the longest sentence had so many tokens."""
+        assert longest >= self.lengths.longest
+        lengths = Lengths(self.lengths.lengths, longest=longest, total=self.lengths.total)
+        return Ragged(self.tokens, lengths)
+
     def twice(self) -> Ragged:
         """All sentences, and then all of them again."""
         lengths = self.lengths

@@ -23,7 +23,7 @@ from regard.data.ragged import Ragged
 from regard.decoding.hypothesis import Hypothesis, best_first, finished
 from regard.decoding.rules import FREE, Rules
 from regard.decoding.steps import Pace, Plain, run
-from regard.decoding.words import best_words, normalizer
+from regard.decoding.words import best_words, log_probabilities
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
@@ -39,10 +39,11 @@ def beam_search(
     pace: Pace | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to `beam_size` hypotheses for each source sentence, best first."""
-    room = rules.greatest_limit
+    pace = pace or Plain()
+    room = pace.room(rules.greatest_limit)
     state = model.start(source, beams=beam_size, room=room)
     last = model.first_tokens(len(source.lengths), beam_size)
-    return run(BeamSearch.of(model, state, rules, last, length_penalty), pace or Plain())
+    return run(BeamSearch.of(model, state, rules, last, room, length_penalty), pace)
 
 
 @dataclass
@@ -82,13 +83,18 @@ class BeamSearch(Generic[S]):
 
     @staticmethod
     def of(
-        model: Autoregressive[S], state: S, rules: Rules, last: Tensor, length_penalty: float
+        model: Autoregressive[S],
+        state: S,
+        rules: Rules,
+        last: Tensor,
+        room: int,
+        length_penalty: float,
     ) -> BeamSearch[S]:
         """One empty beginning for each sentence."""
         log_probs = torch.full(last.shape, -torch.inf, device=last.device)
         none, empty = log_probs.clone(), torch.zeros_like(last)
         log_probs[:, 0] = 0.0
-        table = last.new_zeros(rules.greatest_limit, *last.shape)
+        table = last.new_zeros(room, *last.shape)
         return BeamSearch(
             model,
             state,
@@ -110,25 +116,24 @@ class BeamSearch(Generic[S]):
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
-        logits = self.model.step(self.last, self.state)
-        candidates = self.rank(logits, forces=forces)
+        log_probs = log_probabilities(self.model.step(self.last, self.state))
+        candidates = self.rank(log_probs, forces=forces)
         self.retire(candidates)
         parents = self.keep(candidates)
         self.state.reorder(parents)
         self.place += 1
 
-    def rank(self, logits: Tensor, *, forces: bool) -> Candidates:
+    def rank(self, log_probs: Tensor, *, forces: bool) -> Candidates:
         """The best continuations: twice the beam, for at most half of them can be ends.
 
-        logits (B, W, V)
+        log_probs (B, W, V)
         """
-        width, words = logits.shape[1:]
-        before = self.log_probs - normalizer(logits)  # (B, W)
-        only = self._forced(logits, before) if forces else None
-        self.rules.forbid(logits, self.place)
+        width, words = log_probs.shape[1:]
+        only = self._forced(log_probs) if forces else None
+        self.rules.forbid(log_probs, self.place)
         count = min(2 * width, words)
-        values, found = best_words(logits.flatten(0, 1), count)
-        totals = before[:, :, None] + values.view(-1, width, count)
+        values, found = best_words(log_probs.flatten(0, 1), count)
+        totals = self.log_probs[:, :, None] + values.view(-1, width, count)
         best, places = totals.flatten(1).topk(2 * width, dim=1)
         tokens = found.view(-1, width * count).gather(1, places)
         free = Candidates(best, places // count, tokens)
@@ -169,15 +174,17 @@ class BeamSearch(Generic[S]):
         """As the score of a hypothesis that stands at this place."""
         return log_probs / (self.place + 1).float() ** self.length_penalty
 
-    def _forced(self, logits: Tensor, before: Tensor) -> Candidates:
+    def _forced(self, log_probs: Tensor) -> Candidates:
         """Each beam goes on by what is forced; where nothing is, the token is -1."""
-        width = logits.shape[1]
-        wanted = self.rules.forced(self.place)[:, None, None].expand(-1, width, 1)
-        gains = logits.gather(2, wanted.clamp(min=0)).squeeze(2).float()
-        nothing = torch.full_like(before, -torch.inf)
-        beams = torch.arange(width, device=logits.device).repeat(2).expand(len(logits), -1)
+        sentences, width, _ = log_probs.shape
+        wanted = self.rules.forced(self.place)[:, None].expand(-1, width)
+        gains = log_probs.gather(2, wanted.clamp(min=0)[:, :, None]).squeeze(2)
+        nothing = torch.full_like(gains, -torch.inf)
+        beams = torch.arange(width, device=log_probs.device).repeat(2)
         return Candidates(
-            torch.cat([before + gains, nothing], 1), beams, wanted.squeeze(2).repeat(1, 2)
+            torch.cat([self.log_probs + gains, nothing], 1),
+            beams.expand(sentences, -1),
+            wanted.repeat(1, 2),
         )
 
     def _where_forced(self, only: Candidates, free: Candidates) -> Candidates:

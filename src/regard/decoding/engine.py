@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -13,9 +15,12 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
+from regard.decoding.steps import Pace, Plain, Recorded
+from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models.protocol import Autoregressive
 from regard.models.transformer import Transformer
+from regard.recording import recordable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,24 +45,52 @@ class Engine(Protocol):
 
 
 class TorchEngine:
-    """Our own searches over our own models, in PyTorch; several models write as one."""
+    """Our own searches over our own models, in PyTorch; several models write as one.
 
-    def __init__(self, models: Sequence[Transformer], device: torch.device) -> None:
+    On a GPU, models compute in bfloat16 unless told otherwise, and steps are recorded: what Python
+    asks for takes longer than what the GPU does.
+    """
+
+    def __init__(
+        self, models: Sequence[Transformer], device: torch.device, precision: Precision = "auto"
+    ) -> None:
+        if precision == "bfloat16" or (precision == "auto" and device.type == "cuda"):
+            models = [copy.deepcopy(model).bfloat16() for model in models]
         self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
         self._device = device
         self._max_length = max_length(models)
+        self._recorded = device.type == "cuda" and self._model.can_be_recorded
+        self._pace: Pace = Recorded() if self._recorded else Plain()
+        self._stream = torch.cuda.Stream(device) if self._recorded else None
 
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch_size: int
     ) -> list[list[Hypothesis]]:
         """`top_beams` hypotheses for each job, best first."""
+        with recordable(self._device, self._stream) if self._stream else nullcontext():
+            return by_length(
+                jobs, lambda job: len(job.source), batch_size, lambda batch: self._of(batch, config)
+            )
 
-        def of(batch: list[Job]) -> list[list[Hypothesis]]:
-            source = with_ends([job.source for job in batch]).to(self._device)
-            begins = [job.begin for job in batch]
-            return search(self._model, source, config, prefixes=begins, max_length=self._max_length)
+    def _of(self, batch: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+        filled = self._filled(batch) if self._recorded else batch
+        source = with_ends([job.source for job in filled])
+        if self._recorded:
+            longest = -(-source.lengths.longest // 16) * 16
+            source = source.up_to(min(longest, self._max_length or longest))
+        found = search(
+            self._model,
+            source.to(self._device),
+            config,
+            prefixes=[job.begin for job in filled],
+            max_length=self._max_length,
+            pace=self._pace,
+        )
+        return found[: len(batch)]
 
-        return by_length(jobs, lambda job: len(job.source), batch_size, of)
+    def _filled(self, batch: list[Job]) -> list[Job]:
+        """With empty sentences, so that there are few sizes of batches."""
+        return batch + [Job([], [])] * ((1 << (len(batch) - 1).bit_length()) - len(batch))
 
 
 def max_length(models: Sequence[Transformer]) -> int | None:

@@ -13,16 +13,16 @@ from regard.data.ragged import Ragged
 from regard.decoding.hypothesis import Hypothesis, finished
 from regard.decoding.rules import FREE, Rules
 from regard.decoding.steps import Pace, Plain, run
-from regard.decoding.words import normalizer
+from regard.decoding.words import best_words, log_probabilities
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
 Choose = Callable[[Tensor, Tensor], Tensor]
 
 
-def likeliest(scores: Tensor, sentences: Tensor) -> Tensor:
-    """Scores (B, V) -> tokens (B,)"""
-    return scores.argmax(-1)
+def likeliest(log_probs: Tensor, sentences: Tensor) -> Tensor:
+    """log_probs (B, V) -> tokens (B,)"""
+    return best_words(log_probs, 1)[1].squeeze(1)
 
 
 @torch.inference_mode()
@@ -36,9 +36,11 @@ def greedy_search(
     pace: Pace | None = None,
 ) -> list[Hypothesis]:
     """A hypothesis for each source sentence."""
-    state = model.start(source, room=rules.greatest_limit)
+    pace = pace or Plain()
+    room = pace.room(rules.greatest_limit)
+    state = model.start(source, room=room)
     last = model.first_tokens(len(source.lengths))
-    return run(GreedySearch.of(model, state, rules, last, length_penalty, choose), pace or Plain())
+    return run(GreedySearch.of(model, state, rules, last, room, length_penalty, choose), pace)
 
 
 @dataclass
@@ -63,6 +65,7 @@ class GreedySearch(Generic[S]):
         state: S,
         rules: Rules,
         last: Tensor,
+        room: int,
         length_penalty: float,
         choose: Choose,
     ) -> GreedySearch[S]:
@@ -78,7 +81,7 @@ class GreedySearch(Generic[S]):
             place=last.new_zeros(1),
             last=last,
             log_probs=torch.zeros(count, device=device),
-            tokens=last.new_full((rules.greatest_limit, count), SPECIAL.end),
+            tokens=last.new_full((room, count), SPECIAL.end),
             going=torch.ones(count, dtype=torch.bool, device=device),
         )
 
@@ -89,19 +92,22 @@ class GreedySearch(Generic[S]):
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
-        logits = self.model.step(self.last, self.state).squeeze(1)  # (B, V)
-        mass = normalizer(logits)
-        forced = self.rules.forced(self.place) if forces else None
-        needed = logits.gather(1, forced.clamp(min=0)[:, None]) if forced is not None else None
-        self.rules.forbid(logits, self.place)
-        tokens = self.choose(logits, self.sentences)
-        gains = logits.gather(1, tokens[:, None])
+        log_probs = log_probabilities(self.model.step(self.last, self.state).squeeze(1))  # (B, V)
+        forced = self.rules.forced(self.place)[:, None] if forces else None
+        needed = log_probs.gather(1, forced.clamp(min=0)) if forced is not None else None
+        self.rules.forbid(log_probs, self.place)
+        tokens = self.choose(log_probs, self.sentences)[:, None]
+        gains = log_probs.gather(1, tokens)
         if forced is not None and needed is not None:  # it may be forbidden otherwise
+            gains = torch.where(forced == FREE, gains, needed)
             tokens = torch.where(forced == FREE, tokens, forced)
-            gains = torch.where(forced[:, None] == FREE, gains, needed)
-        gains = gains.squeeze(1).float() - mass
+        self._write(tokens, gains.squeeze(1))
+
+    def _write(self, tokens: Tensor, gains: Tensor) -> None:
+        """One more token for each sentence that is going; (B, 1), (B,)"""
         self.log_probs += gains.masked_fill(~self.going, 0.0)
-        self.last.copy_(tokens[:, None])
+        self.last.copy_(tokens)
+        tokens = tokens.squeeze(1)
         self.tokens.index_copy_(0, self.place, tokens.masked_fill(~self.going, SPECIAL.end)[None])
         self.going &= tokens != SPECIAL.end
         self.place += 1

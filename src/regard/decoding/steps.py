@@ -51,6 +51,10 @@ class Pace(Protocol):
 
     stride: int  # steps between two looks
 
+    def room(self, limit: int) -> int:
+        """Room to make where so many tokens may be written."""
+        ...
+
     def forward(self, search: Search[R], steps: range) -> Search[R]:
         """Do some steps; the search that goes on from there, with the same sentences."""
         ...
@@ -84,6 +88,10 @@ class Plain:
 
     stride = 1
 
+    def room(self, limit: int) -> int:
+        """Just enough."""
+        return limit
+
     def forward(self, search: Search[R], steps: range) -> Search[R]:
         """Do some steps."""
         for step in steps:
@@ -112,6 +120,10 @@ class Recorded:
     """
 
     stride = 8
+
+    def room(self, limit: int) -> int:
+        """One of a few sizes."""
+        return -(-limit // 32) * 32
 
     def __init__(self) -> None:
         self._slots: dict[Hashable, Slot] = {}

@@ -15,6 +15,8 @@ def best_words(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     to look for them there takes a fraction of the time that sorting whole rows takes.
     """
     rows, words = scores.shape
+    if count == 1 and scores.is_cuda:
+        return scores.max(1, keepdim=True)
     chunks = words // _CHUNK
     if chunks < 4 * count:
         return scores.topk(count, dim=1)
@@ -28,6 +30,6 @@ def best_words(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return found, columns.gather(1, at)
 
 
-def normalizer(logits: Tensor) -> Tensor:
-    """What to take from logits to make them logarithms of probabilities: (..., V) -> (...)"""
-    return logits.float().logsumexp(-1)
+def log_probabilities(logits: Tensor) -> Tensor:
+    """In float32, whatever the model computes in."""
+    return logits.log_softmax(-1, dtype=torch.float32)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sight
+from regard.attention.cache import KeyValues, Sight, Sources
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
@@ -72,11 +72,11 @@ class DecoderBlock(nn.Module):
             self.feedforward.nothing_before(memory.new_zeros(len(lengths), beams, 0)),
         )
 
-    def step(self, x: Tensor, cache: BlockCache, sight: Sight, memory_bias: Tensor) -> Tensor:
+    def step(self, x: Tensor, cache: BlockCache, sight: Sight, sources: Sources) -> Tensor:
         """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
         y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
         x = self.attention_residual.after(x, y)
-        y = self.cross.step(self.cross_residual.before(x), cache.memory, memory_bias)
+        y = self.cross.step(self.cross_residual.before(x), cache.memory, sources)
         x = self.cross_residual.after(x, y)
         y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
         return self.feedforward_residual.after(x, y)
@@ -107,12 +107,10 @@ class Decoder(nn.Module):
         """The caches before the first step, with room for so many."""
         return [block.prepare(memory, lengths, beams, room) for block in self._blocks()]
 
-    def step(
-        self, x: Tensor, caches: list[BlockCache], sight: Sight, memory_bias: Tensor
-    ) -> Tensor:
+    def step(self, x: Tensor, caches: list[BlockCache], sight: Sight, sources: Sources) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D)"""
         for block, cache in zip(self._blocks(), caches, strict=True):
-            x = block.step(x, cache, sight, memory_bias)
+            x = block.step(x, cache, sight, sources)
         return self.norm(x)
 
     def _blocks(self) -> list[DecoderBlock]:

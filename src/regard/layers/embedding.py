@@ -39,7 +39,7 @@ class Embedding(nn.Module):
         if self.training and self.word_dropout:
             words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
         if self.positions is not None:
-            words = words + self.positions(positions, longest)
+            words = words + self.positions(positions, longest).to(words.dtype)
         return self.dropout(words)
 
 

@@ -29,9 +29,9 @@ class BatchNorm(nn.Module):
         rows = x.flatten(0, -2).float()
         mean, variance = self.get_buffer("mean"), self.get_buffer("variance")
         several = len(rows) > 1  # a single token has no variance
-        return F.batch_norm(
-            rows, mean, variance, self.weight, self.bias, training=self.training and several
-        ).view(x.shape)
+        training = self.training and several
+        found = F.batch_norm(rows, mean, variance, self.weight, self.bias, training=training)
+        return found.view(x.shape)
 
 
 def make_norm(kind: NormKind, width: int) -> nn.Module:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import Trail
+from regard.attention.cache import Sources, Trail
 from regard.attention.config import AttentionConfig, AttentionShape, PositionName
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout, LearnedPositions, SinusoidalPositions
@@ -121,7 +121,7 @@ class TransformerState:
     """Caches of all decoder blocks, and how far the beams have come."""
 
     caches: list[BlockCache]
-    memory_bias: Tensor  # (B, 1, 1, S) nothing for a source's tokens, -inf behind its end
+    sources: Sources
     trail: Trail
 
     def reach(self, places: int, *, exact: bool) -> None:
@@ -137,7 +137,8 @@ class TransformerState:
     def select(self, sentences: Tensor) -> TransformerState:
         """Some sentences alone."""
         caches = [cache.select(sentences) for cache in self.caches]
-        return TransformerState(caches, self.memory_bias[sentences], self.trail.select(sentences))
+        sources, trail = self.sources.select(sentences), self.trail.select(sentences)
+        return TransformerState(caches, sources, trail)
 
 
 class Transformer(nn.Module):
@@ -178,9 +179,9 @@ class Transformer(nn.Module):
         lengths = source.lengths
         memory = self.encode(source)
         caches = self.decoder.prepare(memory, lengths, beams, room)
-        bias = memory.new_zeros(lengths.mask.shape).masked_fill_(~lengths.mask, -torch.inf)
+        sources = Sources.of(lengths.mask, lengths.lengths, memory.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)
-        return TransformerState(caches, bias[:, None, None], trail)
+        return TransformerState(caches, sources, trail)
 
     def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
         """The start mark for each beam. (B, W)"""
@@ -188,10 +189,12 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Tensor, state: TransformerState) -> Tensor:
         """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
-        sight = state.trail.begin(self.projection.weight.dtype)
-        x = self.target_embedding(tokens, sight.place, state.trail.reach)
-        x = self.decoder.step(x, state.caches, sight, state.memory_bias)
-        state.trail.end()
+        trail = state.trail
+        sight = trail.begin()
+        reach = min(trail.reach, self.max_length or trail.reach)
+        x = self.target_embedding(tokens, trail.place, reach)
+        x = self.decoder.step(x, state.caches, sight, state.sources)
+        trail.end()
         return self.projection(x)
 
     @property

@@ -1,0 +1,93 @@
+"""The kernel of a decoding step against plain attention; without a GPU, Triton interprets it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.attention.attend import attend
+from regard.attention.cache import Trail
+
+pytest.importorskip("triton")
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+
+
+def walked(sentences: int, beams: int, steps: int, room: int) -> Trail:
+    """A trail after some steps; the last one is under way."""
+    draw = torch.Generator().manual_seed(beams)
+    trail = Trail.of(sentences, beams, room, DEVICE)
+    for step in range(steps):
+        trail.reach = step + 1
+        trail.begin()
+        if step + 1 < steps:
+            trail.end()
+            trail.reorder(torch.randint(0, beams, (sentences, beams), generator=draw).to(DEVICE))
+    return trail
+
+
+@pytest.mark.parametrize(("beams", "steps"), [(1, 1), (1, 70), (4, 1), (4, 20), (5, 13), (16, 9)])
+@pytest.mark.parametrize(("width", "value_width"), [(8, 8), (20, 40), (64, 64)])
+def test_along_trails(beams: int, steps: int, width: int, value_width: int) -> None:
+    from regard.attention import step_kernel
+
+    torch.manual_seed(0)
+    sentences, heads, room = 3, 2, 80
+    trail = walked(sentences, beams, steps, room)
+    query = torch.randn(sentences, beams, heads, width, device=DEVICE)
+    keys = torch.randn(sentences, room * beams, heads, width, device=DEVICE)
+    values = torch.randn(sentences, room * beams, heads, value_width, device=DEVICE)
+    found = step_kernel.attention_along(query, keys, values, trail.beams, trail.place)
+    columns = steps * beams
+    through = trail.beams[:, :, :steps, None] == torch.arange(beams, device=DEVICE)
+    expected = attend(
+        *(part.transpose(1, 2) for part in (query, keys[:, :columns], values[:, :columns])),
+        mask=through.flatten(2)[:, None],
+    ).transpose(1, 2)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_to_a_source(beams: int) -> None:
+    from regard.attention import step_kernel
+
+    torch.manual_seed(0)
+    lengths = torch.tensor([1, 90, 64], device=DEVICE)
+    query = torch.randn(3, beams, 2, 16, device=DEVICE)
+    keys, values = torch.randn(2, 3, 96, 2, 16, device=DEVICE)
+    found = step_kernel.attention_to(query, keys, values, lengths)
+    mask = torch.arange(96, device=DEVICE) < lengths[:, None, None, None]
+    expected = attend(*(part.transpose(1, 2) for part in (query, keys, values)), mask=mask)
+    torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-4, rtol=1e-4)
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from regard.attention.step_kernel import _attention
+
+for along in (True, False):
+    fixed = {"width": 64, "width_block": 64, "value_width": 64, "value_block": 64}
+    fixed |= {"beams": 4, "along": along, "block": 64, "rows": 16}
+    kinds = {"table": "*i64", "place": "*i64", "scale": "fp32"}
+    for name in _attention.arg_names:
+        pointer = name in ("query", "keys", "values", "result")
+        kinds.setdefault(name, "constexpr" if name in fixed else "*bf16" if pointer else "i32")
+    kinds = {name: kinds[name] for name in _attention.arg_names}
+    triton.compile(ASTSource(_attention, kinds, fixed), GPUTarget("cuda", 90, 32))
+"""
+
+
+@pytest.mark.skipif(GPU, reason="the other tests compile it")
+def test_it_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
