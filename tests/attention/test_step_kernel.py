@@ -42,8 +42,12 @@ def test_along_trails(beams: int, steps: int, width: int, value_width: int) -> N
     query = torch.randn(sentences, beams, heads, width, device=DEVICE)
     keys = torch.randn(sentences, room * beams, heads, width, device=DEVICE)
     values = torch.randn(sentences, room * beams, heads, value_width, device=DEVICE)
-    found = step_kernel.attention_along(query, keys, values, trail.beams, trail.place)
+    key = torch.randn(sentences, beams, heads, width, device=DEVICE)
+    value = torch.randn(sentences, beams, heads, value_width, device=DEVICE)
+    found = step_kernel.attention_along(query, key, value, keys, values, trail.beams, trail.place)
     columns = steps * beams
+    assert torch.equal(keys[:, columns - beams : columns], key)
+    assert torch.equal(values[:, columns - beams : columns], value)
     through = trail.beams[:, :, :steps, None] == torch.arange(beams, device=DEVICE)
     expected = attend(
         *(part.transpose(1, 2) for part in (query, keys[:, :columns], values[:, :columns])),
@@ -77,7 +81,7 @@ for along in (True, False):
     fixed |= {"beams": 4, "along": along, "block": 64, "rows": 16}
     kinds = {"table": "*i64", "place": "*i64", "scale": "fp32"}
     for name in _attention.arg_names:
-        pointer = name in ("query", "keys", "values", "result")
+        pointer = name in ("query", "key", "value", "keys", "values", "result")
         kinds.setdefault(name, "constexpr" if name in fixed else "*bf16" if pointer else "i32")
     kinds = {name: kinds[name] for name in _attention.arg_names}
     triton.compile(ASTSource(_attention, kinds, fixed), GPUTarget("cuda", 90, 32))

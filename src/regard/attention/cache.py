@@ -8,6 +8,7 @@ and values stay where they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -58,9 +59,9 @@ class Trail:
     def begin(self) -> Sight:
         """A new step: each beam writes its own columns, and looks back along its trail."""
         sentences, width, _ = self.beams.shape
-        own = torch.arange(width, device=self.beams.device)
-        self.beams.index_copy_(2, self.place, own.view(1, -1, 1).expand(sentences, -1, 1))
-        return Sight(self, self.place * width + own, self.reach * width)
+        own = torch.arange(width, device=self.beams.device).view(1, -1, 1)
+        self.beams.index_copy_(2, self.place, own.expand(sentences, -1, 1))
+        return Sight(self)
 
     def end(self) -> None:
         """The step is done."""
@@ -81,24 +82,35 @@ class Sight:
     """What a layer needs to know of a step to look back."""
 
     trail: Trail
-    writes: Tensor  # (W,) the columns that are written
-    columns: int  # how many are looked at
+    _bias: Tensor | None = None
+
+    @cached_property
+    def own(self) -> Tensor:
+        """The beams of a sentence. (W,)"""
+        return torch.arange(self.trail.beams.shape[1], device=self.trail.beams.device)
+
+    @cached_property
+    def writes(self) -> Tensor:
+        """The columns that are written. (W,)"""
+        return self.trail.place * len(self.own) + self.own
+
+    @property
+    def columns(self) -> int:
+        """How many are looked at."""
+        return self.trail.reach * len(self.own)
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
         """What keeps each beam to the columns that it came through; None: nothing need.
 
         (B, 1, W, columns), the same for all layers
         """
-        if self.trail.beams.shape[1] == 1 and self.trail.exact:
+        if len(self.own) == 1 and self.trail.exact:
             return None
         if self._bias is None:
-            own = torch.arange(self.trail.beams.shape[1], device=self.writes.device)
-            through = self.came[:, :, :, None] == own  # (B, W, places, beams)
-            bias = torch.zeros(through.shape, dtype=dtype, device=own.device)
+            through = self.came[:, :, :, None] == self.own  # (B, W, places, beams)
+            bias = torch.zeros(through.shape, dtype=dtype, device=self.own.device)
             self._bias = bias.masked_fill_(~through, -torch.inf).flatten(2)[:, None]
         return self._bias
-
-    _bias: Tensor | None = None
 
     @property
     def came(self) -> Tensor:

@@ -84,11 +84,11 @@ class SelfAttention(nn.Module):
         """One new token a beam: x (B, W, D) -> (B, W, D); the past gets its columns."""
         rows = self._parts(x.flatten(0, 1), sight.trail.place)
         query, key, value = (part.unflatten(0, x.shape[:2]) for part in rows)  # (B, W, H, d)
-        past.write(sight.writes, key, value)
         if kernel := _step_kernel(self, query, past.values):
-            trail = sight.trail
-            y = kernel.attention_along(query, past.keys, past.values, trail.beams, trail.place)
+            trails = sight.trail.beams, sight.trail.place
+            y = kernel.attention_along(query, key, value, past.keys, past.values, *trails)
             return self.combine(y.flatten(-2))
+        past.write(sight.writes, key, value)
         keys, values = past.seen(sight.columns)
         if self.shape.positions == "relative":
             y = self._along(query, keys, values, sight.came)

@@ -25,14 +25,20 @@ def fits(query: Tensor, value: Tensor) -> bool:
 
 
 def attention_along(
-    query: Tensor, keys: Tensor, values: Tensor, trails: Tensor, place: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    trails: Tensor,
+    place: Tensor,
 ) -> Tensor:
-    """Each beam looks at the columns that it came through, up to its place.
+    """Each beam writes its column, and looks at the columns that it came through.
 
-    query (B, W, H, d), keys (B, C, H, d), values (B, C, H, e), trails (B, W, T), place (1,)
-    -> (B, W, H, e); column `p W + w` is what beam w wrote at place p
+    query, key (B, W, H, d), value (B, W, H, e), keys (B, C, H, d), values (B, C, H, e),
+    trails (B, W, T), place (1,) -> (B, W, H, e); column `p W + w` is beam w's at place p
     """
-    return _launch(query, keys, values, trails, place, along=True)
+    return _launch(query, key, value, keys, values, trails, place, along=True)
 
 
 def attention_to(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
@@ -40,20 +46,30 @@ def attention_to(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -
 
     query (B, W, H, d), keys (B, S, H, d), values (B, S, H, e), lengths (B,) -> (B, W, H, e)
     """
-    return _launch(query, keys, values, lengths, lengths, along=False)
+    return _launch(query, query, query, keys, values, lengths, lengths, along=False)
 
 
 def _launch(
-    query: Tensor, keys: Tensor, values: Tensor, table: Tensor, place: Tensor, *, along: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    table: Tensor,
+    place: Tensor,
+    *,
+    along: bool,
 ) -> Tensor:
     sentences, beams, heads, width = query.shape
     value_width = values.shape[-1]
     assert all(part.is_contiguous() for part in (keys, values, table))
-    assert query.stride()[2:] == (width, 1)
+    for part in (query, key, value):  # rows of one product: where each begins is all that differs
+        assert part.stride() == (beams * part.stride(1), part.stride(1), part.shape[3], 1)
     result = query.new_empty(sentences, beams, heads, value_width)
     _attention[(sentences, heads)](
-        *(query, keys, values, table, place, result),
-        *(query.stride(0), query.stride(1), heads, keys.shape[1], width**-0.5),
+        *(query, key, value, keys, values, table, place, result),
+        *(part.stride(1) for part in (query, key, value)),
+        *(heads, keys.shape[1], width**-0.5),
         width=width,
         value_width=value_width,
         width_block=max(16, triton.next_power_of_2(width)),
@@ -62,7 +78,7 @@ def _launch(
         along=along,
         block=_KEYS,
         rows=_MOST_BEAMS,
-        num_warps=4,
+        num_warps=2,
         enable_fp_fusion=True,  # as Triton always did; unsaid, newer versions warn of a change
     )
     return result
@@ -71,13 +87,16 @@ def _launch(
 @triton.jit
 def _attention(
     query,
+    key,
+    value,
     keys,
     values,
     table,
     place,
     result,
-    query_sentence,
-    query_beam,
+    query_row,
+    key_row,
+    value_row,
     heads,
     room,
     scale,
@@ -92,37 +111,47 @@ def _attention(
 ):
     """All beams of a sentence, one head; table: trails, or the lengths of sources."""
     sentence, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    beam, inner, outer = tl.arange(0, rows), tl.arange(0, width_block), tl.arange(0, value_block)
-    own = (beam < beams)[:, None]
-    at = query + sentence * query_sentence + beam[:, None] * query_beam + head * width
-    q = tl.load(at + inner[None, :], mask=own & (inner < width)[None, :], other=0.0)
+    beam = tl.arange(0, rows)[:, None]
+    inner, outer = tl.arange(0, width_block)[None, :], tl.arange(0, value_block)[None, :]
+    own, row = beam < beams, sentence * beams + beam
+    inside, within = own & (inner < width), own & (outer < value_width)
+    q = tl.load(query + row * query_row + head * width + inner, mask=inside, other=0.0)
     if along:
-        count = tl.minimum(room, (tl.load(place).to(tl.int32) + 1) * beams)
+        count = (tl.load(place).to(tl.int32) + 1) * beams
+        new = (sentence * room + count - beams + beam) * heads + head
+        _move(key + row * key_row + head * width + inner, keys + new * width + inner, inside)
+        source = value + row * value_row + head * value_width + outer
+        _move(source, values + new * value_width + outer, within)
+        tl.debug_barrier()  # what other threads of this program wrote will be read
     else:
         count = tl.load(table + sentence).to(tl.int32)
-    top = tl.full((rows,), _LEAST, tl.float32)
-    mass = tl.zeros((rows,), tl.float32)
+    top, mass = tl.full((rows, 1), _LEAST, tl.float32), tl.zeros((rows, 1), tl.float32)
     found = tl.zeros((rows, value_block), tl.float32)
     for first in range(0, count, block):
         column = first + tl.arange(0, block)
-        cell = (sentence * room + column) * heads + head  # of a sentence, a column and a head
-        known = (column < count)[None, :] & (inner < width)[:, None]
-        k = tl.load(keys + cell[None, :] * width + inner[:, None], mask=known, other=0.0)
-        scores = tl.dot(q, k, input_precision="ieee") * scale
+        k = _columns(keys, sentence * room, column, count, head, heads, width, inner)
+        v = _columns(values, sentence * room, column, count, head, heads, value_width, outer)
         may = own & (column < count)[None, :]
         if along:
-            trail = table + (sentence * beams + beam[:, None]) * (room // beams)
-            came = tl.load(trail + (column // beams)[None, :], mask=may, other=-1)
-            may = may & (came == (column % beams)[None, :])
-        higher = tl.maximum(top, tl.max(tl.where(may, scores, _LEAST), 1))
-        weights = tl.where(may, tl.exp(scores - higher[:, None]), 0.0)
-        shrink = tl.exp(top - higher)
-        mass = mass * shrink + tl.sum(weights, 1)
-        known = (column < count)[:, None] & (outer < value_width)[None, :]
-        v = tl.load(values + cell[:, None] * value_width + outer[None, :], mask=known, other=0.0)
-        found = found * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
-        top = higher
-    found = found / tl.maximum(mass, 1e-30)[:, None]
-    at = result + ((sentence * beams + beam[:, None]) * heads + head) * value_width + outer[None, :]
-    known = own & (outer < value_width)[None, :]
-    tl.store(at, found.to(result.dtype.element_ty), mask=known)
+            trail = table + row * (room // beams) + (column // beams)[None, :]
+            may = may & (tl.load(trail, mask=may, other=-1) == (column % beams)[None, :])
+        scores = tl.where(may, tl.dot(q, tl.trans(k), input_precision="ieee") * scale, _LEAST)
+        higher = tl.maximum(top, tl.max(scores, 1)[:, None])
+        weights, shrink = tl.where(may, tl.exp(scores - higher), 0.0), tl.exp(top - higher)
+        top, mass = higher, mass * shrink + tl.sum(weights, 1)[:, None]
+        found = found * shrink + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+    found = (found / tl.maximum(mass, 1e-30)).to(result.dtype.element_ty)
+    tl.store(result + (row * heads + head) * value_width + outer, found, mask=within)
+
+
+@triton.jit
+def _move(source, target, real):
+    tl.store(target, tl.load(source, mask=real), mask=real)
+
+
+@triton.jit
+def _columns(base, begin, column, count, head, heads, width: tl.constexpr, inner):
+    """The head's numbers of some columns of a sentence. (columns, block)"""
+    cell = (begin + column[:, None]) * heads + head
+    real = (column < count)[:, None] & (inner < width)
+    return tl.load(base + cell * width + inner, mask=real, other=0.0)

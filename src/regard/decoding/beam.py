@@ -23,7 +23,7 @@ from regard.data.ragged import Ragged
 from regard.decoding.hypothesis import Hypothesis, best_first, finished
 from regard.decoding.rules import FREE, Rules
 from regard.decoding.steps import Pace, Plain, run
-from regard.decoding.words import best_words, log_probabilities
+from regard.decoding.words import Words, next_words
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
@@ -116,23 +116,20 @@ class BeamSearch(Generic[S]):
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
-        log_probs = log_probabilities(self.model.step(self.last, self.state))
-        candidates = self.rank(log_probs, forces=forces)
+        logits = self.model.step(self.last, self.state)
+        words = next_words(logits.flatten(0, 1), self.rules, self.place)
+        candidates = self.rank(words, logits.shape[-1], forces=forces)
         self.retire(candidates)
         parents = self.keep(candidates)
         self.state.reorder(parents)
         self.place += 1
 
-    def rank(self, log_probs: Tensor, *, forces: bool) -> Candidates:
-        """The best continuations: twice the beam, for at most half of them can be ends.
-
-        log_probs (B, W, V)
-        """
-        width, words = log_probs.shape[1:]
-        only = self._forced(log_probs) if forces else None
-        self.rules.forbid(log_probs, self.place)
-        count = min(2 * width, words)
-        values, found = best_words(log_probs.flatten(0, 1), count)
+    def rank(self, words: Words, vocabulary: int, *, forces: bool) -> Candidates:
+        """The best continuations: twice the beam, for at most half of them can be ends."""
+        width = self.last.shape[1]
+        only = self._forced(words) if forces else None
+        count = min(2 * width, vocabulary)
+        values, found = words.best(count)  # (B W, count)
         totals = self.log_probs[:, :, None] + values.view(-1, width, count)
         best, places = totals.flatten(1).topk(2 * width, dim=1)
         tokens = found.view(-1, width * count).gather(1, places)
@@ -174,13 +171,13 @@ class BeamSearch(Generic[S]):
         """As the score of a hypothesis that stands at this place."""
         return log_probs / (self.place + 1).float() ** self.length_penalty
 
-    def _forced(self, log_probs: Tensor) -> Candidates:
+    def _forced(self, words: Words) -> Candidates:
         """Each beam goes on by what is forced; where nothing is, the token is -1."""
-        sentences, width, _ = log_probs.shape
+        sentences, width = self.last.shape
         wanted = self.rules.forced(self.place)[:, None].expand(-1, width)
-        gains = log_probs.gather(2, wanted.clamp(min=0)[:, :, None]).squeeze(2)
+        gains = words.of(wanted.clamp(min=0).reshape(-1, 1)).view(sentences, width)
         nothing = torch.full_like(gains, -torch.inf)
-        beams = torch.arange(width, device=log_probs.device).repeat(2)
+        beams = torch.arange(width, device=gains.device).repeat(2)
         return Candidates(
             torch.cat([self.log_probs + gains, nothing], 1),
             beams.expand(sentences, -1),

@@ -13,16 +13,16 @@ from regard.data.ragged import Ragged
 from regard.decoding.hypothesis import Hypothesis, finished
 from regard.decoding.rules import FREE, Rules
 from regard.decoding.steps import Pace, Plain, run
-from regard.decoding.words import best_words, log_probabilities
+from regard.decoding.words import Words, next_words
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
-Choose = Callable[[Tensor, Tensor], Tensor]
+Choose = Callable[[Words, Tensor], Tensor]
 
 
-def likeliest(log_probs: Tensor, sentences: Tensor) -> Tensor:
-    """log_probs (B, V) -> tokens (B,)"""
-    return best_words(log_probs, 1)[1].squeeze(1)
+def likeliest(words: Words, sentences: Tensor) -> Tensor:
+    """The next words of sentences (B,) -> tokens (B,)"""
+    return words.best(1)[1].squeeze(1)
 
 
 @torch.inference_mode()
@@ -92,12 +92,12 @@ class GreedySearch(Generic[S]):
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
-        log_probs = log_probabilities(self.model.step(self.last, self.state).squeeze(1))  # (B, V)
+        logits = self.model.step(self.last, self.state)
+        words = next_words(logits.squeeze(1), self.rules, self.place)
         forced = self.rules.forced(self.place)[:, None] if forces else None
-        needed = log_probs.gather(1, forced.clamp(min=0)) if forced is not None else None
-        self.rules.forbid(log_probs, self.place)
-        tokens = self.choose(log_probs, self.sentences)[:, None]
-        gains = log_probs.gather(1, tokens)
+        needed = words.of(forced.clamp(min=0)) if forced is not None else None
+        tokens = self.choose(words, self.sentences)[:, None]
+        gains = words.of(tokens)
         if forced is not None and needed is not None:  # it may be forbidden otherwise
             gains = torch.where(forced == FREE, gains, needed)
             tokens = torch.where(forced == FREE, tokens, forced)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.greedy import Choose
+from regard.decoding.words import Words
 
 
 def sampler(
@@ -19,10 +20,10 @@ def sampler(
 ) -> Choose:
     """A `choose` for `greedy_search` that draws instead of taking the likeliest."""
 
-    def choose(scores: Tensor, sentences: Tensor) -> Tensor:
-        scores = kept_top_p(kept_top_k(scores.float() / temperature, top_k), top_p)
+    def choose(words: Words, sentences: Tensor) -> Tensor:
+        log_probs = kept_top_p(kept_top_k(words.all() / temperature, top_k), top_p)
         draws = torch.tensor([generators[sentence].random() for sentence in sentences.tolist()])
-        return drawn(scores.softmax(-1), draws.to(scores.device))
+        return drawn(log_probs.softmax(-1), draws.to(log_probs.device))
 
     return choose
 

@@ -110,7 +110,7 @@ class Slot:
     """A search that lends its tensors to all searches of its kind, and recordings of its steps."""
 
     search: Search[Any]
-    recordings: dict[int, Recording]  # by reach
+    recordings: dict[tuple[int, bool], Recording]  # by reach, and whether rules may force
 
 
 class Recorded:
@@ -133,7 +133,8 @@ class Recorded:
         """Do some steps."""
         slot = self._slot(search)
         for step in steps:
-            self._recording(slot, max(16, 1 << step.bit_length()))()
+            reach = max(16, 1 << step.bit_length())
+            self._recording(slot, reach, forces=search.rules.may_force(step))()
         return slot.search
 
     def staying(self, going: list[bool]) -> list[int] | None:
@@ -152,12 +153,12 @@ class Recorded:
                 there.copy_(here)
         return slot
 
-    def _recording(self, slot: Slot, reach: int) -> Recording:
+    def _recording(self, slot: Slot, reach: int, *, forces: bool) -> Recording:
         def step() -> None:
             slot.search.state.reach(reach, exact=False)
-            slot.search.advance(forces=True)
+            slot.search.advance(forces=forces)
 
-        return slot.recordings.setdefault(reach, Recording(step, self._pool))
+        return slot.recordings.setdefault((reach, forces), Recording(step, self._pool))
 
 
 def tensors_of(thing: Any) -> Iterator[Tensor]:
