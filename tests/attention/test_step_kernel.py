@@ -39,11 +39,14 @@ def test_along_trails(beams: int, steps: int, width: int, value_width: int) -> N
     torch.manual_seed(0)
     sentences, heads, room = 3, 2, 80
     trail = walked(sentences, beams, steps, room)
-    query = torch.randn(sentences, beams, heads, width, device=DEVICE)
+    sizes = [heads * width, heads * width, heads * value_width]
+    product = torch.randn(sentences * beams, sum(sizes), device=DEVICE)
+    query, key, value = (
+        part.unflatten(-1, (heads, -1)).unflatten(0, (sentences, beams))
+        for part in product.split(sizes, dim=-1)
+    )
     keys = torch.randn(sentences, room * beams, heads, width, device=DEVICE)
     values = torch.randn(sentences, room * beams, heads, value_width, device=DEVICE)
-    key = torch.randn(sentences, beams, heads, width, device=DEVICE)
-    value = torch.randn(sentences, beams, heads, value_width, device=DEVICE)
     found = step_kernel.attention_along(query, key, value, keys, values, trail.beams, trail.place)
     columns = steps * beams
     assert torch.equal(keys[:, columns - beams : columns], key)

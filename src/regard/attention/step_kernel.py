@@ -63,12 +63,12 @@ def _launch(
     sentences, beams, heads, width = query.shape
     value_width = values.shape[-1]
     assert all(part.is_contiguous() for part in (keys, values, table))
-    for part in (query, key, value):  # rows of one product: where each begins is all that differs
-        assert part.stride() == (beams * part.stride(1), part.stride(1), part.shape[3], 1)
+    rows = [part.view(sentences * beams, heads, -1) for part in (query, key, value)]
+    assert all(part.stride()[1:] == (part.shape[2], 1) for part in rows)
     result = query.new_empty(sentences, beams, heads, value_width)
     _attention[(sentences, heads)](
         *(query, key, value, keys, values, table, place, result),
-        *(part.stride(1) for part in (query, key, value)),
+        *(part.stride(0) for part in rows),  # they may be parts of one product
         *(heads, keys.shape[1], width**-0.5),
         width=width,
         value_width=value_width,
