@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.cache import Some
 from regard.config import as_tree, build, merged
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import with_ends
@@ -94,7 +95,7 @@ class TableState:
     def reorder(self, parents: Tensor) -> None:
         assert len(parents) == len(self.sources)
 
-    def select(self, sentences: Tensor) -> TableState:
+    def select(self, sentences: Some) -> TableState:
         return TableState(self.sources[sentences], self.length)
 
 

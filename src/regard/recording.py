@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -24,17 +25,17 @@ def recordable(device: torch.device, stream: torch.cuda.Stream | None = None) ->
     torch.cuda.current_stream(device).wait_stream(stream)
 
 
-class Recording:
+class Recording(Generic[T]):
     """Some work without arguments, done once as it is, then recorded, then replayed."""
 
-    def __init__(self, work: Callable[[], Tensor | None], pool: Any) -> None:
+    def __init__(self, work: Callable[[], T], pool: Any) -> None:
         self._work = work
         self._pool = pool
         self._runs = 0
         self._graph = torch.cuda.CUDAGraph()
-        self._result: Tensor | None = None
+        self._result: T | None = None
 
-    def __call__(self) -> Tensor | None:
+    def __call__(self) -> T:
         """Do the work. What it returns is good until the next time."""
         self._runs += 1
         if self._runs == 1:  # kernels are compiled, libraries wake up: none of that can be recorded
@@ -42,7 +43,7 @@ class Recording:
         if self._runs == 2:
             self._record()
         self._graph.replay()
-        return self._result
+        return self._result  # type: ignore[return-value]  # None only where that is the result
 
     def _record(self) -> None:
         # Threads that prepare the next batches may go on meanwhile.

@@ -81,7 +81,7 @@ from regard.attention.step_kernel import _attention
 
 for along in (True, False):
     fixed = {"width": 64, "width_block": 64, "value_width": 64, "value_block": 64}
-    fixed |= {"beams": 4, "along": along, "block": 64, "rows": 16}
+    fixed |= {"beams": 4, "along": along, "block": 32}
     kinds = {"table": "*i64", "place": "*i64", "scale": "fp32"}
     for name in _attention.arg_names:
         pointer = name in ("query", "key", "value", "keys", "values", "result")

@@ -13,6 +13,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+Some = Tensor | slice  # the numbers of sentences, or a run of them
+
+
+def some_of(rows: Tensor, sentences: Some) -> Tensor:
+    """The rows of some sentences; of a run of them, nothing is copied."""
+    return rows[sentences] if isinstance(sentences, slice) else rows.index_select(0, sentences)
+
 
 @dataclass(frozen=True)
 class KeyValues:
@@ -31,10 +38,9 @@ class KeyValues:
         keys, values = self.keys[:, :columns], self.values[:, :columns]
         return keys.transpose(1, 2), values.transpose(1, 2)
 
-    def select(self, sentences: Tensor) -> KeyValues:
+    def select(self, sentences: Some) -> KeyValues:
         """Those of some sentences."""
-        keys = self.keys.index_select(0, sentences)
-        return KeyValues(keys, self.values.index_select(0, sentences))
+        return KeyValues(some_of(self.keys, sentences), some_of(self.values, sentences))
 
 
 @dataclass
@@ -72,9 +78,9 @@ class Trail:
         came = self.beams[:, :, : self.reach]
         came.copy_(came.gather(1, parents[:, :, None].expand_as(came)))
 
-    def select(self, sentences: Tensor) -> Trail:
+    def select(self, sentences: Some) -> Trail:
         """Those of some sentences."""
-        return Trail(self.beams[sentences], self.place.clone(), self.reach, self.exact)
+        return Trail(some_of(self.beams, sentences), self.place.clone(), self.reach, self.exact)
 
 
 @dataclass
@@ -131,6 +137,6 @@ class Sources:
         bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
         return Sources(lengths, bias.masked_fill_(~mask, -torch.inf)[:, None, None])
 
-    def select(self, sentences: Tensor) -> Sources:
+    def select(self, sentences: Some) -> Sources:
         """Those of some sentences."""
-        return Sources(self.lengths[sentences], self.bias[sentences])
+        return Sources(some_of(self.lengths, sentences), some_of(self.bias, sentences))

@@ -39,8 +39,8 @@ class Side:
         lengths, fillers = row.lengths, self.fillers(row.lengths)
         empty = sentences - len(lengths) - len(fillers)
         assert empty >= 0
-        more = torch.tensor(fillers + [0] * empty, dtype=lengths.lengths.dtype)
-        tokens = torch.full((self.tokens,), SPECIAL.pad)
+        more = lengths.lengths.new_tensor(fillers + [0] * empty)
+        tokens = row.tokens.new_full((self.tokens,), SPECIAL.pad)
         tokens[: lengths.total] = row.tokens
         return self.laid_out(tokens, torch.cat([lengths.lengths, more]))
 

@@ -35,15 +35,18 @@ def beam_search(
     rules: Rules,
     *,
     beam_size: int,
+    top_beams: int | None = None,
     length_penalty: float = 1.0,
     pace: Pace | None = None,
 ) -> list[list[Hypothesis]]:
-    """Up to `beam_size` hypotheses for each source sentence, best first."""
+    """Up to `top_beams` hypotheses for each source sentence, best first; unsaid: all beams."""
     pace = pace or Plain()
     room = pace.room(rules.greatest_limit)
-    state = model.start(source, beams=beam_size, room=room)
+    state = pace.start(model, source, beams=beam_size, room=room)
     last = model.first_tokens(len(source.lengths), beam_size)
-    return run(BeamSearch.of(model, state, rules, last, room, length_penalty), pace)
+    beams = BeamSearch.of(model, state, rules, last, room, length_penalty)
+    beams.wanted = top_beams or beam_size
+    return run(beams, pace)
 
 
 @dataclass
@@ -80,6 +83,7 @@ class BeamSearch(Generic[S]):
     parents: Tensor  # (T, B, W) by which beam of the place before
     ended: Ended
     going: Tensor  # (B,)
+    wanted: int = 1  # hypotheses of each sentence
 
     @staticmethod
     def of(
@@ -212,12 +216,15 @@ class BeamSearch(Generic[S]):
                 ended.beams[sentences],
             ),
             going=self.going[sentences],
+            wanted=self.wanted,
         )
 
     def results(self) -> list[list[Hypothesis]]:
         """The finished hypotheses of each sentence, best first."""
         bodies = self._bodies().tolist()
-        lengths, totals = self.ended.lengths.tolist(), self.ended.log_probs.tolist()
+        lengths, totals = (
+            part[:, : self.wanted].tolist() for part in (self.ended.lengths, self.ended.log_probs)
+        )
         return [
             best_first(
                 finished([*body[:length], SPECIAL.end], total, self.length_penalty)
@@ -228,10 +235,12 @@ class BeamSearch(Generic[S]):
         ]
 
     def _bodies(self) -> Tensor:
-        """What was written along the way to each end, read backwards. (B, W, T)"""
+        """What was written along the way to each end, read backwards. (B, wanted, T)"""
         tokens, parents = self.tokens.cpu(), self.parents.cpu()
-        lengths, beams = self.ended.lengths.cpu(), self.ended.beams.cpu()
-        bodies = torch.zeros_like(tokens)
+        lengths, beams = (
+            part[:, : self.wanted].cpu() for part in (self.ended.lengths, self.ended.beams)
+        )
+        bodies = tokens.new_zeros(len(tokens), *beams.shape)
         for place in reversed(range(int(lengths.max()))):
             bodies[place] = tokens[place].gather(1, beams)
             beams = torch.where(place < lengths, parents[place].gather(1, beams), beams)

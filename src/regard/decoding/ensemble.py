@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.cache import Some
 from regard.data.ragged import Ragged
 from regard.models.protocol import Autoregressive
 
@@ -36,7 +37,7 @@ class EnsembleState:
         for state in self.states:
             state.reorder(parents)
 
-    def select(self, sentences: Tensor) -> EnsembleState:
+    def select(self, sentences: Some) -> EnsembleState:
         """Some sentences alone."""
         return EnsembleState([state.select(sentences) for state in self.states], self.fresh)
 

@@ -38,7 +38,7 @@ def greedy_search(
     """A hypothesis for each source sentence."""
     pace = pace or Plain()
     room = pace.room(rules.greatest_limit)
-    state = model.start(source, room=room)
+    state = pace.start(model, source, beams=1, room=room)
     last = model.first_tokens(len(source.lengths))
     return run(GreedySearch.of(model, state, rules, last, room, length_penalty, choose), pace)
 

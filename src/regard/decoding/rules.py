@@ -46,6 +46,10 @@ class Rules:
         """The rules of these sentences."""
         return replace(self, limits=self.limits[sentences], prefixes=self.prefixes[sentences])
 
+    def with_limits_of(self, others: Rules) -> Rules:
+        """These tensors, into which those of other rules were copied."""
+        return replace(self, least_limit=others.least_limit, greatest_limit=others.greatest_limit)
+
     def may_force(self, step: int) -> bool:
         """Whether anything could be forced at this place."""
         return step < self.prefixes.shape[1] or step + 1 >= self.least_limit

@@ -37,10 +37,15 @@ def search(
     if config.beam_size == 1:
         found = greedy_search(model, source, rules, length_penalty=penalty, pace=pace)
         return [[hypothesis] for hypothesis in found]
-    beams = beam_search(
-        model, source, rules, beam_size=config.beam_size, length_penalty=penalty, pace=pace
+    return beam_search(
+        model,
+        source,
+        rules,
+        beam_size=config.beam_size,
+        top_beams=config.top_beams,
+        length_penalty=penalty,
+        pace=pace,
     )
-    return [hypotheses[: config.top_beams] for hypotheses in beams]
 
 
 def _limit(source_length: int, config: SearchConfig, max_length: int | None) -> int:

@@ -15,10 +15,14 @@ from typing import Any, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from regard.data.ragged import Ragged
+from regard.data.shapes import Side
 from regard.decoding.rules import Rules
+from regard.models.protocol import Autoregressive, S
 from regard.recording import Recording
 
 R = TypeVar("R")
+_MOST_STARTS = 64  # recordings; each keeps its state
 
 
 class Search(Protocol[R]):
@@ -53,6 +57,10 @@ class Pace(Protocol):
 
     def room(self, limit: int) -> int:
         """Room to make where so many tokens may be written."""
+        ...
+
+    def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
+        """What `model.start` gives."""
         ...
 
     def forward(self, search: Search[R], steps: range) -> Search[R]:
@@ -92,6 +100,10 @@ class Plain:
         """Just enough."""
         return limit
 
+    def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
+        """What `model.start` gives."""
+        return model.start(source, beams=beams, room=room)
+
     def forward(self, search: Search[R], steps: range) -> Search[R]:
         """Do some steps."""
         for step in steps:
@@ -110,7 +122,7 @@ class Slot:
     """A search that lends its tensors to all searches of its kind, and recordings of its steps."""
 
     search: Search[Any]
-    recordings: dict[tuple[int, bool], Recording]  # by reach, and whether rules may force
+    recordings: dict[tuple[int, bool], Recording[None]]  # by reach, and whether rules may force
 
 
 class Recorded:
@@ -121,13 +133,37 @@ class Recorded:
 
     stride = 8
 
+    def __init__(self) -> None:
+        self._starts: dict[Hashable, tuple[Ragged, Recording[Any]]] = {}
+        self._slots: dict[Hashable, Slot] = {}
+        self._last: Slot | None = None
+        self._pool = torch.cuda.graph_pool_handle()
+
     def room(self, limit: int) -> int:
         """One of a few sizes."""
         return -(-limit // 32) * 32
 
-    def __init__(self) -> None:
-        self._slots: dict[Hashable, Slot] = {}
-        self._pool = torch.cuda.graph_pool_handle()
+    def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
+        """What `model.start` gives; the sources are filled up with sentences that nobody wants."""
+        lengths = source.lengths
+        unit = max(16, len(lengths) * lengths.longest // 8)
+        side = Side.around(lengths, unit, lengths.longest)
+        filled = side.filled(source, len(lengths) + 1 + -(-unit // side.longest))
+        key = side, len(lengths), beams, room
+        if key not in self._starts:
+            if len(self._starts) == _MOST_STARTS:
+                return model.start(source, beams=beams, room=room)
+            there = side.laid_out(filled.tokens.clone(), filled.lengths.lengths.clone())
+
+            def begun() -> S:
+                fresh = side.laid_out(there.tokens, there.lengths.lengths)  # it keeps what it knows
+                return model.start(fresh, beams=beams, room=room).select(slice(0, len(lengths)))
+
+            self._starts[key] = there, Recording(begun, self._pool)
+        there, recording = self._starts[key]
+        there.tokens.copy_(filled.tokens)
+        there.lengths.lengths.copy_(filled.lengths.lengths)
+        return recording()
 
     def forward(self, search: Search[R], steps: range) -> Search[R]:
         """Do some steps."""
@@ -145,15 +181,18 @@ class Recorded:
 
     def _slot(self, search: Search[Any]) -> Slot:
         """The slot of such searches, in the state of this one."""
+        if self._last is not None and self._last.search is search:
+            return self._last
         own = list(tensors_of(search))
         key = search.kind, *((part.shape, part.dtype) for part in own)
-        slot = self._slots.setdefault(key, Slot(search, {}))
+        slot = self._last = self._slots.setdefault(key, Slot(search, {}))
         for there, here in zip(tensors_of(slot.search), own, strict=True):
             if there is not here:
                 there.copy_(here)
+        slot.search.rules = slot.search.rules.with_limits_of(search.rules)
         return slot
 
-    def _recording(self, slot: Slot, reach: int, *, forces: bool) -> Recording:
+    def _recording(self, slot: Slot, reach: int, *, forces: bool) -> Recording[None]:
         def step() -> None:
             slot.search.state.reach(reach, exact=False)
             slot.search.advance(forces=forces)

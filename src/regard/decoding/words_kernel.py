@@ -59,11 +59,11 @@ def _summary(
     block: tl.constexpr,
     chunk: tl.constexpr,
 ):
-    """One row."""
+    """One row. Sums are kept apart for each place of a block, and added up at the end."""
     row = tl.program_id(0).to(tl.int64)
     begun = tl.load(place) >= minimum
-    top = -1e30
-    mass = 0.0
+    top = tl.full((block, chunk), -1e30, tl.float32)
+    mass = tl.zeros((block, chunk), tl.float32)
     best = -1e30
     at = 0
     for first in range(0, chunks, block):
@@ -71,16 +71,18 @@ def _summary(
         column = number[:, None] * chunk + tl.arange(0, chunk)[None, :]
         found = tl.load(logits + row * stride + column, mask=column < words, other=-1e30)
         found = found.to(tl.float32)
-        higher = tl.maximum(top, tl.max(found))
-        mass = mass * tl.exp(top - higher) + tl.sum(tl.exp(found - higher))
+        higher = tl.maximum(top, found)
+        mass = mass * tl.exp(top - higher) + tl.exp(found - higher)
         top = higher
         may = (column >= _MARKS) & (begun | (column != _END)) & (column < words)
         values, places = tl.max(tl.where(may, found, -1e30), 1, return_indices=True)
         tl.store(highest + row * chunks + number, values, mask=number < chunks)
         value, which = tl.max(values, 0, return_indices=True)
-        place_there = tl.sum(tl.where(number == first + which, places, 0))
-        at = tl.where(value > best, (first + which) * chunk + place_there, at)
+        inside = tl.sum(tl.where(number == first + which, places, 0))
+        at = tl.where(value > best, (first + which) * chunk + inside, at)
         best = tl.maximum(best, value)
-    tl.store(floats + row, top + tl.log(mass))
+    highest_of_all = tl.max(top)
+    total = tl.sum(mass * tl.exp(top - highest_of_all))
+    tl.store(floats + row, highest_of_all + tl.log(total))
     tl.store(floats + tl.num_programs(0) + row, best)
     tl.store(word + row, at)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sight, Sources
+from regard.attention.cache import KeyValues, Sight, Some, Sources, some_of
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
@@ -28,9 +28,9 @@ class BlockCache:
             rows = torch.arange(len(part), device=part.device)[:, None]
             part.copy_(part[rows, parents])
 
-    def select(self, sentences: Tensor) -> BlockCache:
+    def select(self, sentences: Some) -> BlockCache:
         """Those of some sentences."""
-        near = tuple(part[sentences] for part in self.near)
+        near = tuple(some_of(part, sentences) for part in self.near)
         return BlockCache(self.past.select(sentences), self.memory.select(sentences), near)
 
 

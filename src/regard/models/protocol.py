@@ -7,6 +7,7 @@ from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
+from regard.attention.cache import Some
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.embedding import Projection
 
@@ -42,7 +43,7 @@ class State(Protocol):
         """Each beam goes on from another one of its sentence. (B, W)"""
         ...
 
-    def select(self, sentences: Tensor) -> Self:
+    def select(self, sentences: Some) -> Self:
         """Some sentences alone. (A,)"""
         ...
 

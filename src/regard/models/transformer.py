@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import Sources, Trail
+from regard.attention.cache import Some, Sources, Trail
 from regard.attention.config import AttentionConfig, AttentionShape, PositionName
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout, LearnedPositions, SinusoidalPositions
@@ -134,7 +134,7 @@ class TransformerState:
         for cache in self.caches:
             cache.reorder(parents)
 
-    def select(self, sentences: Tensor) -> TransformerState:
+    def select(self, sentences: Some) -> TransformerState:
         """Some sentences alone."""
         caches = [cache.select(sentences) for cache in self.caches]
         sources, trail = self.sources.select(sentences), self.trail.select(sentences)

@@ -32,7 +32,7 @@ class Replayed:
         self._unit = max(64, batch_tokens // _SIZES)
         self._max_length = max_length or _LONGEST
         self._pool = torch.cuda.graph_pool_handle()
-        self._recordings: dict[Shape, tuple[Tensor, Recording]] = {}
+        self._recordings: dict[Shape, tuple[Tensor, Recording[Tensor]]] = {}
 
     def __call__(self, batch: Batch) -> Tensor:
         """What `work` returns; good until the next call."""
@@ -45,11 +45,9 @@ class Replayed:
             return self._work(shape.unpacked(numbers.to(self._device, non_blocking=True)))
         inputs, recording = self._recording(shape, len(numbers))
         inputs.copy_(numbers, non_blocking=True)
-        result = recording()
-        assert result is not None
-        return result
+        return recording()
 
-    def _recording(self, shape: Shape, size: int) -> tuple[Tensor, Recording]:
+    def _recording(self, shape: Shape, size: int) -> tuple[Tensor, Recording[Tensor]]:
         if shape not in self._recordings:
             inputs = torch.empty(size, dtype=torch.long, device=self._device)
             recording = Recording(lambda: self._work(shape.unpacked(inputs)), self._pool)
