@@ -41,6 +41,10 @@ class Sentences:
     def __getitem__(self, index: int) -> NDArray[Any]:
         return self._ids[self._offsets[index] : self._offsets[index + 1]]
 
+    def flat(self) -> NDArray[Any]:
+        """All ids, sentence after sentence."""
+        return self._ids
+
     def lengths(self) -> NDArray[np.int64]:
         """How many ids each sentence has."""
         return np.diff(self._offsets)
@@ -209,7 +213,7 @@ class PartWriter:
         """`corpora` are the names of source and target and the tag of each."""
         self._source = SideWriter(folder, f"{name}.source", dtype)
         self._target = SideWriter(folder, f"{name}.target", dtype)
-        self._corpora = [
+        self._corpora: list[Tree] = [
             {"source": source, "target": target, "tag": tag, "pairs": 0}
             for source, target, tag in corpora
         ]
