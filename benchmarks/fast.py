@@ -61,7 +61,7 @@ CANDIDATES = [
     _shape(6, 1),
     _shape(6, 2),
     _shape(8, 1),
-    _shape(8, 2),
+    _shape(10, 1),
     _shape(12, 1),
     _shape(12, 1, "training.learning_rate=2e-3", name=" half the rate"),
     _shape(6, 1, "training.r_drop=0", name=" without R-Drop"),

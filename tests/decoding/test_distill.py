@@ -6,14 +6,14 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from data.corpora import texts_of
 from regard.config import build
-from regard.data.doctor import DoctorConfig, reason_to_skip
-from regard.data.retarget import Retargeted
+from regard.data.retarget import Retargeted, retarget
 from regard.data.sampling import Turn
 from regard.data.store import Store
 from regard.decoding.config import DistillConfig
@@ -74,12 +74,10 @@ def whole(
 
 
 def taught(store: Store, texts: Iterable[str]) -> list[tuple[str, str]]:
-    """The pairs that should come out; see `retarget` for those that keep their target."""
-    rules = DoctorConfig()
-    return [
-        (source, old if reason_to_skip(source, text, rules) or len(text) > 50 else text)
-        for (source, old), text in zip(texts_of(store), texts, strict=True)
-    ]
+    """The pairs that should come of these translations; some keep their target (`retarget`)."""
+    with TemporaryDirectory() as folder:
+        retarget(store, Path(folder) / "new", texts, author="", mix=False, about={})
+        return texts_of(Store(Path(folder) / "new"))
 
 
 def sources_of(store: Store) -> list[str]:

@@ -13,7 +13,6 @@ common: then their folders are copied together, and whoever runs last joins them
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -23,12 +22,12 @@ from pathlib import Path
 from regard.config import Tree, as_tree, differences, merged
 from regard.data.retarget import Retargeted, retarget
 from regard.data.sampling import Turn
-from regard.data.store import Store
+from regard.data.store import Store, fingerprint
 from regard.decoding.config import DistillConfig, SearchKeywords
 from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import locked, write_json, write_text
-from regard.models.folder import AVERAGE, WEIGHTS
+from regard.models.folder import AVERAGE
 
 PLAN = "plan.json"
 Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
@@ -208,10 +207,10 @@ def refuse_unsuitable(translator: Translator, store: Store) -> None:
 
 
 def _digest(teacher: Path) -> str:
-    """Another one for other weights."""
+    """Another one for other weights, in whatever form a folder has them."""
     average = teacher / AVERAGE
-    with (average if average.is_file() else teacher / WEIGHTS).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+    files = [average] if average.is_file() else sorted(teacher.glob("*.safetensors"))
+    return fingerprint(path.read_bytes() for path in files or sorted(teacher.glob("*/*.bin")))
 
 
 def _read(path: Path) -> Tree:
