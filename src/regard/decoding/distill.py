@@ -42,7 +42,8 @@ class Distillation:
         self._store = store
         self._part = store.part("train")
         self._out = out
-        self._folder = out.with_name(out.name + ".portions")
+        place = out.resolve()
+        self._folder = place.with_name(place.name + ".portions")
         self._config = config
         self._author = " + ".join(path.resolve().name for path in teachers)
         self._plan: Tree = {
