@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shutil
 import statistics
 from dataclasses import dataclass
@@ -21,7 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from pages import fill
-from side_by_side import Tree, add_options, all_of, bleu, regard, results_in, seconds_of, settings
+from side_by_side import (
+    Tree,
+    add_options,
+    all_of,
+    bleu,
+    parameters_of,
+    regard,
+    results_in,
+    seconds_of,
+    settings,
+)
 
 RECIPE = Path("recipes/multi30k-en-de.toml")
 PAGE = Path("docs/ablations.md")
@@ -137,7 +146,7 @@ def _measured(row: Row, seed: int, options: Any) -> Tree:
         "seed": seed,
         "bleu": bleu(out, *files, "--lowercase"),
         "loss": _validation_loss(out),
-        "parameters": _parameters(out),
+        "parameters": parameters_of(out),
         "seconds": seconds_of(out),
         "searches": {
             name: bleu(out, *files, "--lowercase", *search) for name, search in searches.items()
@@ -150,14 +159,6 @@ def _measured(row: Row, seed: int, options: Any) -> Tree:
 def _validation_loss(run: Path) -> float:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return min(row["valid_loss"] for row in rows if "valid_loss" in row)
-
-
-def _parameters(run: Path) -> int:
-    from safetensors import safe_open
-
-    with safe_open(run / "model.safetensors", framework="np") as file:
-        names = list(file.keys())
-        return sum(math.prod(file.get_slice(name).get_shape()) for name in names)
 
 
 def _table(results: list[Tree]) -> str:

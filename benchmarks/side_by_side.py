@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import safe_open
 
 import machine
 
@@ -50,6 +52,13 @@ def seconds_of(run: Path) -> float:
     last = (run / "metrics.jsonl").read_text().splitlines()[-1]
     seconds: float = json.loads(last)["seconds"]
     return seconds
+
+
+def parameters_of(run: Path) -> int:
+    """How many numbers a run's model is made of."""
+    with safe_open(run / "model.safetensors", framework="np") as file:
+        names = list(file.keys())
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in names)
 
 
 def results_in(path: Path) -> list[Tree]:

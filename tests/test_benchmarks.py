@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import ablations
+import fast
 import forms
 import growth
 import lengths
@@ -27,6 +28,30 @@ def test_every_row_is_a_run(row: ablations.Row) -> None:
     plain = run_config(recipe, preset=None, changes={}, assignments=[])
     changed = run_config(recipe, preset=None, changes={}, assignments=row.settings)
     assert (changed == plain) == (not row.settings)
+
+
+@pytest.mark.parametrize("candidate", fast.CANDIDATES, ids=lambda one: one.name)
+def test_every_candidate_is_a_run(candidate: fast.Candidate) -> None:
+    recipe = ROOT / fast.RECIPE
+    run_config(recipe, preset=None, changes={}, assignments=candidate.settings)
+    assert fast.Candidate.of(f"{candidate.name}: {' '.join(candidate.settings)}") == candidate
+
+
+def test_candidates_have_names_of_their_own() -> None:
+    names = [candidate.name for candidate in fast.CANDIDATES]
+    assert len({*names}) == len(names)
+
+
+def test_candidates_are_ranked() -> None:
+    def result(name: str, seed: int, bleu: float) -> side_by_side.Tree:
+        figures = {"bleu": bleu, "greedy": bleu - 1, "parameters": 2_000_000, "seconds": 60.0}
+        return {"candidate": name, "seed": seed, **figures}
+
+    rows = fast.table([result("6+1", 1, 40), result("8+1", 1, 41), result("6+1", 2, 41)])
+    assert rows.splitlines()[2:] == [
+        "| 8+1 | 2.00M | 41.00 |  | 40.00 | 60 | 1 |",
+        "| 6+1 | 2.00M | 40.50 | 0.71 | 39.50 | 60 | 2 |",
+    ]
 
 
 @pytest.mark.parametrize("form", forms.FORMS)

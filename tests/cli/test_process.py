@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 
+from regard.cli import app
 from regard.data.store import Store
 from regard.models.folder import WEIGHTS, read_tensors
 from regard.training.checkpoint import folders
@@ -27,6 +29,10 @@ SETTINGS = [
     "training.log_every=3",
     "training.tensorboard=false",
 ]
+
+
+COMMAND = typer.main.get_command(app)
+VERBS = [*getattr(COMMAND, "commands", {})]
 
 
 def words(store: Store, out: Path, steps: int) -> list[str]:
@@ -89,21 +95,16 @@ def test_kills_at_random_moments_change_nothing(tmp_path: Path, unvalidated_stor
 def test_help_is_quick_and_complete() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "regard", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    for verb in ["prepare", "train", "translate", "evaluate", "score", "average", "show", "demo"]:
+    assert {"prepare", "train", "translate", "distill", "shortlist"} <= {*VERBS}
+    for verb in VERBS:
         assert verb in done.stdout
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not loaded & {"torch", "numpy", "sentencepiece", "matplotlib"}
 
 
-@pytest.mark.parametrize("verb", ["prepare", "train", "translate", "evaluate", "score", "average"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_option_has_help(verb: str) -> None:
-    import typer
-
-    from regard.cli import app
-
-    command = typer.main.get_command(app)
-    assert hasattr(command, "commands")
-    for parameter in command.commands[verb].params:
+    for parameter in getattr(COMMAND, "commands", {})[verb].params:
         assert getattr(parameter, "help", None), f"{verb} {parameter.name}"
 
 

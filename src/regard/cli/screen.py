@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,38 @@ def counting(total: int | None = None) -> Iterator[Any]:
             progress.update(tasks[task], completed=done)
 
         yield count
+
+
+@contextmanager
+def pace(task: str, done: int, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """A function (done) that shows how much of a total that is, how fast it goes, and what is left.
+
+    On a terminal it is a bar; in a log file, a line now and then.
+    """
+    with Progress(
+        TextColumn("{task.description} {task.completed:,} of {task.total:,}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[figures]}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task(task, total=total, completed=done, figures="starting")
+        began, first = time.monotonic(), done
+        last_line = began
+
+        def show_pace(done: int) -> None:
+            nonlocal last_line
+            now = time.monotonic()
+            rate = (done - first) / (now - began)
+            left = timedelta(seconds=round((total - done) / rate))
+            figures = f"{rate:,.0f} {unit}/s  left {left}"
+            progress.update(bar, completed=done, figures=figures)
+            if not console.is_terminal and now - last_line > _SECONDS_A_LINE:
+                say(f"{task} {done:,} of {total:,}  {figures}")
+                last_line = now
+
+        yield show_pace
 
 
 class TrainingBar:

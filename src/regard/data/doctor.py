@@ -95,9 +95,9 @@ def examined(
         )
         if first is None or second is None:
             continue
-        reason = _reason_to_skip(first, second, config, seen)
+        reason = reason_to_skip(first, second, config) or _seen_before(first, second, config, seen)
         if reason:
-            report.note(reason, number)
+            report.note(f"{reason}: skipped", number)
         else:
             yield number, first, second
     report.pairs = min(counts)
@@ -127,21 +127,27 @@ def _repaired(line: bytes, path: Path, number: int, report: Report) -> str | Non
     return text.translate(_BREAKS).strip()
 
 
-def _reason_to_skip(source: str, target: str, config: DoctorConfig, seen: set[int]) -> str | None:
-    """The first rule that speaks against a pair."""
+def reason_to_skip(source: str, target: str, config: DoctorConfig) -> str | None:
+    """The first rule that speaks against a pair, whatever came before it."""
     if not source or not target:
-        return "empty: skipped"
+        return "empty"
     if max(len(source), len(target)) > config.max_characters:
-        return "too many characters: skipped"
+        return "too many characters"
     if config.max_ratio and _ratio(source, target) > config.max_ratio:
-        return "odd length ratio: skipped"
+        return "odd length ratio"
     if config.skip_copied and source == target:
-        return "target is a copy of the source: skipped"
-    if config.skip_duplicates:
-        key = hash((source, target))
-        if key in seen:
-            return "duplicate: skipped"
-        seen.add(key)
+        return "target is a copy of the source"
+    return None
+
+
+def _seen_before(source: str, target: str, config: DoctorConfig, seen: set[int]) -> str | None:
+    """A reason, if the pair came before; if not, it is remembered."""
+    if not config.skip_duplicates:
+        return None
+    key = hash((source, target))
+    if key in seen:
+        return "duplicate"
+    seen.add(key)
     return None
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import Tree, as_tree
+from regard.config import Tree
 from regard.data.doctor import DoctorConfig, Report, examined
-from regard.data.store import FORMAT, SideWriter, fingerprint
+from regard.data.store import PartWriter, describe, dtype_for
 from regard.errors import ConfigError, DataError, StorageError, one_message
 from regard.files import whole_folder, write_json
 from regard.text.config import TokenizerConfig
@@ -72,7 +71,9 @@ def prepare(
             name: _write_part(folder, part, tokenizer, reports[name], progress)
             for name, part in sets.items()
         }
-        description = _describe(described, tokenizer, languages)
+        description = describe(
+            described, tokenizer, {"source": languages[0], "target": languages[1]}
+        )
         write_json(folder / "store.json", description)
     return Prepared(tokenizer, reports, description)
 
@@ -173,50 +174,23 @@ def _write_part(
     reports: Sequence[Report],
     progress: Progress,
 ) -> Tree:
-    dtype = _dtype(tokenizers)
     several = 0
-    with (
-        SideWriter(folder, f"{part.name}.source", dtype) as sources,
-        SideWriter(folder, f"{part.name}.target", dtype) as targets,
-    ):
+    # Names without their folders, which are nobody's business.
+    names = [(files.source.name, files.target.name, files.tag) for files in part.corpora]
+    with PartWriter(folder, part.name, dtype_for(tokenizers), names) as pairs:
         for number, line, source, target in part.examined(reports, progress, "encoding"):
             text = tagged(source, part.corpora[number].tag)
             ids = tokenizers.source.encode(text), tokenizers.target.encode(target)
             if max(map(len, ids)) > part.rules.max_tokens:
                 reports[number].note("too many subwords: skipped", line)
                 continue
-            sources.append(ids[0])
-            targets.append(ids[1])
+            pairs.append(number, *ids)
             reports[number].kept += 1
             several += len(sentences(source)) > 1
     _refuse(part.problems(reports))
-    pairs = sum(report.kept for report in reports)
-    return {
-        "pairs": pairs,
-        "corpora": [
-            {  # names without their folders, which are nobody's business
-                "source": files.source.name,
-                "target": files.target.name,
-                "tag": files.tag,
-                "pairs": report.kept,
-            }
-            for files, report in zip(part.corpora, reports, strict=True)
-        ],
-        "source_tokens": sources.tokens,
-        "target_tokens": targets.tokens,
-        "longest_source": sources.longest,
-        "longest_target": targets.longest,
-        "several_sentences": several / pairs,
-        "digest": _digest(sources, targets, reports),
-        "found": _found(reports),
-    }
-
-
-def _digest(sources: SideWriter, targets: SideWriter, reports: Sequence[Report]) -> str:
-    contents = [sources.digest, targets.digest]
-    if len(reports) > 1:  # where one corpus ends and the next begins is content, too
-        contents += [str(report.kept).encode() for report in reports]
-    return fingerprint(contents)
+    description = pairs.description()
+    share = several / description["pairs"]
+    return {**description, "several_sentences": share, "found": _found(reports)}
 
 
 def _found(reports: Sequence[Report]) -> dict[str, int]:
@@ -226,29 +200,3 @@ def _found(reports: Sequence[Report]) -> dict[str, int]:
         for what, (count, _) in report.found.items():
             total[what] = total.get(what, 0) + count
     return total
-
-
-def _dtype(tokenizers: Tokenizers) -> str:
-    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
-    return "uint16" if largest <= 2**16 else "uint32"
-
-
-def _describe(
-    parts: Tree, tokenizers: Tokenizers, languages: tuple[str | None, str | None]
-) -> Tree:
-    contents = [part["digest"].encode() for part in parts.values()]
-    contents += [tokenizers.source.model, tokenizers.target.model]
-    contents += [json.dumps(as_tree(tokenizers.config)).encode()]
-    return {
-        "format": FORMAT,
-        "languages": {"source": languages[0], "target": languages[1]},
-        "tokenizer": as_tree(tokenizers.config),
-        "vocabulary": {
-            "source": tokenizers.source.vocab_size,
-            "target": tokenizers.target.vocab_size,
-            "joint": tokenizers.config.joint,
-        },
-        "dtype": _dtype(tokenizers),
-        "parts": parts,
-        "fingerprint": fingerprint(contents),
-    }

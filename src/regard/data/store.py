@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import Tree
+from regard.config import Tree, as_tree
 from regard.errors import ConfigError, DataError, ModelError
 from regard.text.folder import described_tokenizers
+from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
 Side = Literal["source", "target"]
@@ -39,6 +40,10 @@ class Sentences:
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         return self._ids[self._offsets[index] : self._offsets[index + 1]]
+
+    def flat(self) -> NDArray[Any]:
+        """All ids, sentence after sentence."""
+        return self._ids
 
     def lengths(self) -> NDArray[np.int64]:
         """How many ids each sentence has."""
@@ -197,6 +202,76 @@ class SideWriter:
     def __exit__(self, *error: object) -> None:
         self._ids.close()
         self._offsets.close()
+
+
+class PartWriter:
+    """Writes the pairs of one part, corpus after corpus, and describes what it wrote."""
+
+    def __init__(
+        self, folder: Path, name: str, dtype: str, corpora: Iterable[tuple[str, str, str]]
+    ) -> None:
+        """`corpora` are the names of source and target and the tag of each."""
+        self._source = SideWriter(folder, f"{name}.source", dtype)
+        self._target = SideWriter(folder, f"{name}.target", dtype)
+        self._corpora: list[Tree] = [
+            {"source": source, "target": target, "tag": tag, "pairs": 0}
+            for source, target, tag in corpora
+        ]
+
+    def append(self, corpus: int, source: Sequence[int], target: Sequence[int]) -> None:
+        """One more pair, of the corpus with this number."""
+        self._source.append(source)
+        self._target.append(target)
+        self._corpora[corpus]["pairs"] += 1
+
+    def description(self) -> Tree:
+        """What `store.json` says of the part."""
+        sizes = [corpus["pairs"] for corpus in self._corpora]
+        contents = [self._source.digest, self._target.digest]
+        if len(sizes) > 1:  # where one corpus ends and the next begins is content, too
+            contents += [str(size).encode() for size in sizes]
+        return {
+            "pairs": sum(sizes),
+            "corpora": self._corpora,
+            "source_tokens": self._source.tokens,
+            "target_tokens": self._target.tokens,
+            "longest_source": self._source.longest,
+            "longest_target": self._target.longest,
+            "digest": fingerprint(contents),
+        }
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._source.__exit__()
+        self._target.__exit__()
+
+
+def dtype_for(tokenizers: Tokenizers) -> str:
+    """The smallest type that holds all ids."""
+    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return "uint16" if largest <= 2**16 else "uint32"
+
+
+def describe(parts: Tree, tokenizers: Tokenizers, languages: Mapping[str, str | None]) -> Tree:
+    """What `store.json` says of a folder with these parts."""
+    contents = [part["digest"].encode() for part in parts.values()]
+    contents += [tokenizers.source.model, tokenizers.target.model]
+    contents += [json.dumps(as_tree(tokenizers.config)).encode()]
+    return {
+        "format": FORMAT,
+        "languages": dict(languages),
+        "tokenizer": as_tree(tokenizers.config),
+        "vocabulary": {
+            "source": tokenizers.source.vocab_size,
+            "target": tokenizers.target.vocab_size,
+            "joint": tokenizers.config.joint,
+        },
+        "dtype": dtype_for(tokenizers),
+        "parts": parts,
+        "fingerprint": fingerprint(contents),
+    }
 
 
 def fingerprint(contents: Iterable[bytes]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypedDict
 
 from regard.config import Doc, Ge, Le, Settings
@@ -53,3 +53,19 @@ class SearchKeywords(TypedDict, total=False):
     top_k: int
     top_p: float
     seed: int
+
+
+@dataclass(frozen=True)
+class DistillConfig(Settings):
+    """How a teacher's translations become training text."""
+
+    search: SearchConfig = field(default_factory=SearchConfig)
+    nearest: Annotated[
+        bool, Doc("take what is nearest to the old target in the beam, instead of the likeliest")
+    ] = False
+    mix: Annotated[
+        bool, Doc("keep the old pairs too, as corpora of their own after the new ones")
+    ] = False
+    portion: Annotated[
+        int, Doc("sentences that are written at a time; a kill loses no more"), Ge(1)
+    ] = 2000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -75,6 +76,17 @@ def evaluate(
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """BLEU alone, as the training loop watches it."""
     return float(BLEU(force=True).corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def sentence_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:
+    """BLEU of one sentence, in whatever pieces it comes."""
+    return float(_plain_bleu().sentence_score(" ".join(hypothesis), [" ".join(reference)]).score)
+
+
+@cache
+def _plain_bleu() -> BLEU:
+    """Which cuts no words, and counts no longer n-grams than a short sentence has."""
+    return BLEU(tokenize="none", effective_order=True, force=True)
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[str]) -> float:

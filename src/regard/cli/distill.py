@@ -1,0 +1,157 @@
+"""regard distill: training text in, the same with a teacher's translations out."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import BatchSize, Device, setting
+from regard.decoding.config import DistillConfig, SearchConfig
+from regard.errors import ConfigError, StoppedError
+
+if TYPE_CHECKING:
+    from regard.data.retarget import Retargeted
+    from regard.data.sampling import Turn
+    from regard.data.store import Store
+    from regard.decoding.distill import Distillation, Nearness
+    from regard.decoding.translator import Translator
+
+_COMPARED = 10_000  # pairs, for a figure that nobody waits for
+
+
+def distill(
+    teachers: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TEACHER...",
+            help="A model folder, or a run folder; several teach together as an ensemble.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[Path, typer.Option(help="A folder from `regard prepare`.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The prepared folder to write.", show_default=False)],
+    beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
+    length_penalty: Annotated[
+        float, setting(SearchConfig, "length_penalty")
+    ] = SearchConfig.length_penalty,
+    nearest: Annotated[
+        bool, setting(DistillConfig, "nearest", "--nearest")
+    ] = DistillConfig.nearest,
+    mix: Annotated[bool, setting(DistillConfig, "mix", "--mix")] = DistillConfig.mix,
+    share: Annotated[
+        str, typer.Option(help="The part of the work to do here: 2/4 is the second of four.")
+    ] = "1/1",
+    portion: Annotated[int, setting(DistillConfig, "portion")] = DistillConfig.portion,
+    batch_size: BatchSize = 64,
+    device: Device = "auto",
+) -> None:
+    """Let a teacher translate the training text, for a smaller model to learn from.
+
+    The same command again goes on where it stopped.
+    """
+    from regard.cli.screen import say
+    from regard.config import build
+    from regard.data.sampling import Turn
+    from regard.data.store import Store
+    from regard.decoding.distill import Distillation, refuse_unsuitable
+    from regard.decoding.translator import Translator
+
+    search = {"beam_size": beam_size, "length_penalty": length_penalty}
+    settings = {"search": search, "nearest": nearest, "mix": mix, "portion": portion}
+    config, turn, store = build(DistillConfig, settings), _turn(share), Store(data)
+    translator = Translator.load(*teachers, device=device)
+    refuse_unsuitable(translator, store)
+    work = Distillation(store, teachers, out, config)
+    if work.is_finished:
+        work.join()
+        say(f"This is finished; there is nothing left to do. The result is in {out}.")
+        return
+    _translate(work, turn, translator, batch_size, _nearness(store))
+    made = work.join()
+    if made is not None:
+        _report(made, store, out, mix=mix)
+    elif not work.is_finished:
+        left = sum(len(work.sentences(number)) for number in work.missing(Turn()))
+        say(
+            f"Share {share} is done; {left:,} sentences of other shares are not. The process that "
+            "ends last joins all, or this command again."
+        )
+
+
+def _turn(share: str) -> Turn:
+    from regard.data.sampling import Turn
+
+    match = re.fullmatch(r"(\d+)/(\d+)", share)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise ConfigError(f"--share {share}: write it as 2/4, the second of four.")
+    return Turn(int(match[1]) - 1, int(match[2]))
+
+
+def _nearness(store: Store) -> Nearness:
+    """BLEU over the store's subwords, which every language has."""
+    from regard.evaluation.metrics import sentence_bleu
+
+    def pieces(text: str) -> list[str]:
+        return store.tokenizers.target.pieces(store.tokenizers.target.encode(text))
+
+    return lambda text, old: sentence_bleu(pieces(text), pieces(old))
+
+
+def _translate(
+    work: Distillation, turn: Turn, translator: Translator, batch_size: int, nearness: Nearness
+) -> None:
+    """What is missing of a share, with a progress bar."""
+    from regard.cli.screen import pace, say
+
+    with work.held(turn) as folder:
+        missing = work.missing(turn)
+        total = sum(len(work.sentences(number)) for number in work.portions(turn))
+        done = total - sum(len(work.sentences(number)) for number in missing)
+        if done:
+            say(f"Going on: {done:,} of {total:,} sentences are done.")
+        with pace("sentence", done, total, "sentences") as progress:
+            try:
+                for number in missing:
+                    work.translate(
+                        number,
+                        folder,
+                        translator,
+                        batch_size=batch_size,
+                        nearness=nearness,
+                        notice=say,
+                    )
+                    done += len(work.sentences(number))
+                    progress(done)
+            except KeyboardInterrupt:
+                raise StoppedError(
+                    f"Stopped; {done:,} of {total:,} sentences are done. The same command goes on "
+                    "from there.",
+                    signal_number=signal.SIGINT,
+                ) from None
+
+
+def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
+    """What came of it, and what to do with it."""
+    from regard.cli.screen import say
+    from regard.data.store import Store
+    from regard.evaluation.metrics import bleu
+
+    kept = "; ".join(f"{reason}: {count:,}" for reason, count in made.kept.items())
+    say(
+        f"{made.pairs:,} pairs have a new target; {sum(made.kept.values()):,} keep the old one"
+        + (f" ({kept})." if kept else ".")
+    )
+    new, before = (_sample(store, len(old.part("train"))) for store in (Store(out), old))
+    say(f"BLEU of new targets against old ones, {len(new):,} pairs: {bleu(new, before):.2f}.")
+    weights = ' --set "data.weights=[1,1]"' if mix else ""
+    say(f"Written: {out}. Next: regard train --preset tiny --data {out} --out runs/NAME{weights}")
+
+
+def _sample(store: Store, pairs: int) -> list[str]:
+    """Some targets of the first so many training pairs, at even distances."""
+    target, step = store.part("train").target, -(-pairs // _COMPARED)
+    return [store.tokenizers.target.decode(target[i].tolist()) for i in range(0, pairs, step)]

@@ -1,0 +1,78 @@
+"""regard shortlist: the subwords that a sentence can need, for engines that score no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import Model
+
+if TYPE_CHECKING:
+    from regard.data.lexicon import Ids
+    from regard.data.store import Store
+
+_SIZES = (5, 10, 20, 50, 100, 200)
+_BATCH = 32
+
+
+def shortlist(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="The prepared folder that it was trained on, or another with its tokenizer.",
+            show_default=False,
+        ),
+    ],
+    likeliest: Annotated[
+        int,
+        typer.Option(help="Target subwords that each source subword allows beside them.", min=1),
+    ] = 20,
+    frequent: Annotated[
+        int,
+        typer.Option(help="The most frequent target subwords, which are always allowed.", min=0),
+    ] = 100,
+) -> None:
+    """Learn which subwords translate which, and put a shortlist into the model's folder."""
+    from regard.cli.screen import say
+    from regard.data.lexicon import likeliest as learned
+    from regard.data.shortlist import SHORTLIST
+    from regard.data.shortlist import frequent as most_frequent
+    from regard.data.shortlist import shortlist as listed
+    from regard.data.store import Store
+    from regard.errors import DataError
+    from regard.models.folder import ModelFolder
+
+    store, tokenizers = Store(data), ModelFolder.read(model).tokenizers
+    if tokenizers != store.tokenizers:
+        raise DataError(
+            f"{data} is cut in another way than {model} reads text. Give the data that it was "
+            f"trained on, or prepare other data with --tokenizer-from {model}."
+        )
+    part = store.part("train")
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    always = most_frequent(part, sizes[1], frequent)
+    table = learned(part, sizes, count=max(likeliest, *_SIZES), without=always)
+    if store.has("valid"):
+        _show_coverage(store, always, table, likeliest)
+    listed(always, table[:, :likeliest], tokenizers).write(model, tokenizers)
+    say(f"Written: {model / SHORTLIST}")
+
+
+def _show_coverage(store: Store, always: Ids, learned: Ids, likeliest: int) -> None:
+    """What shortlists of several lengths are like, on the validation text."""
+    from regard.cli.screen import show, table
+    from regard.data.shortlist import coverage, shortlist
+
+    rows = []
+    for size in sorted({*_SIZES, likeliest}):
+        one = shortlist(always, learned[:, :size], store.tokenizers)
+        found = coverage(one, store.part("valid"), batch_size=_BATCH)
+        mark = "written" if size == likeliest else ""
+        rows.append([size, 100 * found.covered, round(found.sentence), round(found.batch), mark])
+    total = store.tokenizers.target.vocab_size
+    title = f"Of {total:,} subwords, on the validation text:"
+    columns = ["likeliest", "% covered", "for a sentence", f"for {_BATCH} sentences", ""]
+    show(table(title, columns, rows))

@@ -1,0 +1,92 @@
+"""A prepared store with other targets: the same sources, as somebody else translates them."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import Tree
+from regard.data.doctor import DoctorConfig, reason_to_skip
+from regard.data.store import PartWriter, Store, describe, dtype_for
+from regard.files import whole_folder, write_json
+
+_RULES = DoctorConfig()
+
+
+@dataclass(frozen=True)
+class Retargeted:
+    """What came of it, for the person who asked."""
+
+    pairs: int  # with a new target
+    kept: dict[str, int]  # why so many kept their old one
+
+
+def retarget(
+    store: Store, out: Path, targets: Iterable[str], *, author: str, mix: bool, about: Tree
+) -> Retargeted:
+    """Write `store` to `out` with a new target for each training pair, in their order.
+
+    A target that the doctor would skip, or that goes round in circles, is not taken: the pair
+    keeps its old one. With `mix`, all old pairs follow as corpora of their own. Other parts stay
+    as they are, and `about` becomes part of the description.
+    """
+    kept: Counter[str] = Counter()
+    with whole_folder(out) as folder:
+        for name, content in store.tokenizers.files().items():
+            (folder / name).write_bytes(content)
+        parts = dict(store.description["parts"])
+        for name in parts.keys() - {"train"}:
+            _copy_part(store.folder, folder, name)
+        train = _write_pairs(store, folder, targets, kept, author=author, mix=mix)
+        parts["train"] = {**parts["train"], **train, "found": _found(kept)}
+        write_json(
+            folder / "store.json", {**describe(parts, store.tokenizers, store.languages), **about}
+        )
+    return Retargeted(len(store.part("train")) - kept.total(), dict(kept))
+
+
+def _copy_part(old: Path, new: Path, name: str) -> None:
+    for side in ("source", "target"):
+        for kind in ("ids", "offsets"):
+            shutil.copyfile(old / f"{name}.{side}.{kind}", new / f"{name}.{side}.{kind}")
+
+
+def _write_pairs(
+    store: Store,
+    folder: Path,
+    targets: Iterable[str],
+    kept: Counter[str],
+    *,
+    author: str,
+    mix: bool,
+) -> Tree:
+    part, tokenizers = store.part("train"), store.tokenizers
+    old = [(corpus.source, corpus.target, corpus.tag) for corpus in part.corpora]
+    new = [(source, f"written by {author}", tag) for source, _, tag in old]
+    names = [*new, *old] if mix else new
+    places = [
+        (number, index)
+        for number, corpus in enumerate(part.corpora)
+        for index in range(corpus.begin, corpus.end)
+    ]
+    with PartWriter(folder, "train", dtype_for(tokenizers), names) as pairs:
+        for (number, index), text in zip(places, targets, strict=True):
+            source, target = part.source[index].tolist(), part.target[index].tolist()
+            written = tokenizers.target.encode(text)
+            reason = reason_to_skip(tokenizers.source.decode(source), text.strip(), _RULES)
+            if reason is None and len(written) > 2 * len(target) + 10:
+                reason = "more than twice as long"  # "a cola-cola-cola-cola": almost always so
+            if reason:
+                kept[reason] += 1
+            pairs.append(number, source, target if reason else written)
+        for number, index in places if mix else []:
+            source, target = part.source[index].tolist(), part.target[index].tolist()
+            pairs.append(len(old) + number, source, target)
+    return pairs.description()
+
+
+def _found(kept: Counter[str]) -> dict[str, int]:
+    return {f"{reason}: old target kept": count for reason, count in kept.items()}

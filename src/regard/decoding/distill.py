@@ -1,0 +1,222 @@
+"""Sequence-level distillation (Kim and Rush, 2016, arXiv:1606.07947): a teacher's training text.
+
+The teacher, a model or an ensemble, translates the training part of a prepared store, and its
+translations take the place of the targets. Beside `OUT`, the result, lies the work so far:
+
+OUT.portions/2-of-4/    what the second of four processes has done
+    plan.json           what is being made, and of what; all processes must agree
+    000001.txt ...      the translations of one portion, a line each, whole or not there
+
+So work can be stopped at any time, and be shared by processes that see one disk, or none in
+common: then their folders are copied together, and whoever runs last joins them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from regard.config import Tree, as_tree, differences, merged
+from regard.data.retarget import Retargeted, retarget
+from regard.data.sampling import Turn
+from regard.data.store import Store, fingerprint
+from regard.decoding.config import DistillConfig, SearchKeywords
+from regard.decoding.translator import Notice, Translation, Translator
+from regard.errors import ConfigError, DataError, RunError, StorageError
+from regard.files import locked, write_json, write_text
+from regard.models.folder import AVERAGE
+
+PLAN = "plan.json"
+Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
+
+
+class Distillation:
+    """One store, one teacher, one way to search: by however many processes it is worked on."""
+
+    def __init__(
+        self, store: Store, teachers: Sequence[Path], out: Path, config: DistillConfig
+    ) -> None:
+        self._store = store
+        self._part = store.part("train")
+        self._out = out
+        place = out.resolve()
+        self._folder = place.with_name(place.name + ".portions")
+        self._config = config
+        self._author = " + ".join(path.resolve().name for path in teachers)
+        self._plan: Tree = {
+            "data": store.fingerprint,
+            "teachers": self._author,
+            "weights": [_digest(path) for path in teachers],
+            **as_tree(config),
+        }
+        self._refuse_foreign_folder()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the result is there."""
+        return self._out.is_dir() and any(self._out.iterdir())  # or it would have been refused
+
+    def portions(self, turn: Turn) -> list[int]:
+        """The portions that are a process's share."""
+        count = -(-len(self._part) // self._config.portion)
+        return [portion for portion in range(count) if turn.is_at(portion)]
+
+    def missing(self, turn: Turn) -> list[int]:
+        """Those that nobody has done yet."""
+        done = self._done()
+        return [portion for portion in self.portions(turn) if portion not in done]
+
+    def sentences(self, portion: int) -> range:
+        """Which training pairs a portion holds."""
+        begin = portion * self._config.portion
+        return range(begin, min(begin + self._config.portion, len(self._part)))
+
+    @contextmanager
+    def held(self, turn: Turn) -> Iterator[Path]:
+        """The folder of one share of the work; while this lasts, nobody else may work on it."""
+        folder = self._folder / f"{turn.number + 1}-of-{turn.of}"
+        with locked(folder):
+            self._refuse_other_plans()
+            write_json(folder / PLAN, self._plan)
+            yield folder
+
+    def translate(
+        self,
+        portion: int,
+        folder: Path,
+        translator: Translator,
+        *,
+        batch_size: int,
+        nearness: Nearness,
+        notice: Notice,
+    ) -> None:
+        """Do one portion, and keep it in the folder of its share."""
+        own = self.sentences(portion)
+        search = as_tree(self._config.search)
+        if self._config.nearest:
+            search["top_beams"] = search["beam_size"]
+        keywords = SearchKeywords(**search)  # type: ignore[typeddict-item]
+        found = translator.translate(
+            [self._store.tokenizers.source.decode(self._part.source[i].tolist()) for i in own],
+            batch_size=batch_size,
+            notice=notice,
+            first_line=own.start + 1,
+            **keywords,
+        )
+        if self._config.nearest:
+            texts = [self._nearest(*pair, nearness) for pair in zip(own, found, strict=True)]
+        else:
+            texts = [translation.text for translation in found]
+        write_text(folder / f"{portion:06}.txt", "".join(text + "\n" for text in texts))
+
+    def join(self) -> Retargeted | None:
+        """Make the result of all portions; None if some are missing, or another process does it."""
+        if self.is_finished:
+            shutil.rmtree(self._folder, ignore_errors=True)  # a kill may have left it
+            return None
+        if self.missing(Turn()):
+            return None
+        self._refuse_other_plans()
+        try:
+            with locked(self._folder):
+                return None if self.is_finished else self._joined()
+        except RunError:  # another process was as quick to find that nothing is missing
+            return None
+
+    def _joined(self) -> Retargeted:
+        made = retarget(
+            self._store,
+            self._out,
+            self._texts(),
+            author=self._author,
+            mix=self._config.mix,
+            about={"distilled": self._plan},
+        )
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return made
+
+    def _nearest(self, index: int, found: Translation, nearness: Nearness) -> str:
+        """Of all in the beam, the translation nearest to the old target; the first of equals."""
+        old = self._store.tokenizers.target.decode(self._part.target[index].tolist())
+        beam = [found.text, *(other.text for other in found.alternatives)]
+        return max(beam, key=lambda text: nearness(text, old))
+
+    def _done(self) -> dict[int, Path]:
+        """The portions that any process has done."""
+        return {int(path.stem): path for path in sorted(self._folder.glob("*/[0-9]*.txt"))}
+
+    def _texts(self) -> Iterator[str]:
+        for portion, path in sorted(self._done().items()):
+            texts = path.read_text(encoding="utf-8").split("\n")[:-1]
+            if len(texts) != len(self.sentences(portion)):
+                raise DataError(
+                    f"{path} has {len(texts)} lines, not {len(self.sentences(portion))}. "
+                    "Delete it and run the same command again."
+                )
+            yield from texts
+
+    def _changes(self, old: Tree) -> list[str]:
+        """Where this is another plan; a setting that an old one did not know had its default."""
+        return differences(merged(as_tree(DistillConfig()), old), self._plan)
+
+    def _refuse_other_plans(self) -> None:
+        for path in sorted(self._folder.glob(f"*/{PLAN}")):
+            changed = self._changes(_read(path))
+            if changed:
+                raise RunError(
+                    f"{self._folder} holds other work: {'; '.join(changed)}. Use the old settings "
+                    "to go on, choose another --out, or delete that folder."
+                )
+
+    def _refuse_foreign_folder(self) -> None:
+        if not self._out.exists() or (self._out.is_dir() and not any(self._out.iterdir())):
+            return
+        made = _read(self._out / "store.json").get("distilled")
+        if made is None:
+            raise StorageError(
+                f"{self._out} exists and holds something else, so it is left as it is. "
+                "Choose another --out."
+            )
+        changed = self._changes(made)
+        if changed:
+            raise StorageError(
+                f"{self._out} was distilled in another way: {'; '.join(changed)}. "
+                "Choose another --out, or delete it to make it anew."
+            )
+
+
+def refuse_unsuitable(translator: Translator, store: Store) -> None:
+    """A teacher must read and write text as the store has it; how it cuts it is its own affair."""
+    teacher, languages = translator.folder, store.languages
+    for side, name in teacher.languages.items():
+        if name and languages[side] and name != languages[side]:
+            raise ConfigError(
+                f"The teacher translates {teacher.direction}, and the {side} of {store.folder} is "
+                f"{languages[side]}. Choose a teacher of the same direction."
+            )
+    own, needed = teacher.tokenizers.config, store.tokenizers.config
+    for setting, word in (("lowercase", "lower-cased"), ("nfkc", "normalised by NFKC")):
+        if getattr(own, setting) != getattr(needed, setting):
+            one, other = ("", "not ") if getattr(needed, setting) else ("not ", "")
+            raise ConfigError(
+                f"The text of {store.folder} is {one}{word}, and the teacher's is {other}so. "
+                f"Choose another teacher, or prepare the data with{other and 'out'} --{setting}."
+            )
+
+
+def _digest(teacher: Path) -> str:
+    """Another one for other weights, in whatever form a folder has them."""
+    average = teacher / AVERAGE
+    files = [average] if average.is_file() else sorted(teacher.glob("*.safetensors"))
+    return fingerprint(path.read_bytes() for path in files or sorted(teacher.glob("*/*.bin")))
+
+
+def _read(path: Path) -> Tree:
+    try:
+        found: Tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found

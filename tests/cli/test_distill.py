@@ -1,0 +1,128 @@
+"""Distillation by the command: what it says, shares, kills, and a shortlist for the student."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Command, regard
+from cli.test_pipeline import SMALL, run, settings, texts
+from data.corpora import texts_of
+from regard.data.shortlist import SHORTLIST, Shortlist
+from regard.data.store import Store
+
+__all__ = ["regard", "run", "texts"]  # fixtures
+
+SEARCH = ["--beam-size", "2", "--device", "cpu"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def pairs(texts: Path) -> int:
+    return len(Store(texts / "data").part("train"))
+
+
+@pytest.fixture
+def distilled(run: Path, texts: Path, regard: Command) -> Path:
+    """The data as the run translates it, made once."""
+    out = texts / "distilled"
+    if not out.exists():
+        done = regard("distill", run, "--data", texts / "data", "--out", out, *SEARCH)
+        assert done.status == 0, done.err
+        assert "pairs have a new target" in done.err
+        assert f"BLEU of new targets against old ones, {pairs(texts)} pairs" in done.err
+    return out
+
+
+def test_a_student_is_trained_on_it(distilled: Path, texts: Path, regard: Command) -> None:
+    out = texts / "student"
+    assert regard("train", "--data", distilled, "--out", out, *settings(*SMALL)).status == 0
+    done = regard("shortlist", out, "--data", distilled, "--likeliest", "3", "--frequent", "2")
+    assert done.status == 0, done.err
+    assert [line.split()[0] for line in done.out.splitlines()[2:4]] == ["3", "5"]
+    tokenizers = Store(distilled).tokenizers
+    rows = Shortlist.read(out, tokenizers).rows
+    assert max(map(len, rows)) == 4  # three, and its copy
+
+
+def test_the_same_command_again_says_that_it_is_finished(
+    distilled: Path, run: Path, texts: Path, regard: Command
+) -> None:
+    before = contents(distilled)
+    again = regard("distill", run, "--data", texts / "data", "--out", distilled, *SEARCH)
+    assert again.status == 0
+    assert "finished" in again.err
+    assert contents(distilled) == before
+    assert not distilled.with_name("distilled.portions").exists()
+
+
+def test_shares_and_what_they_say(distilled: Path, run: Path, texts: Path, regard: Command) -> None:
+    words = ["distill", run, "--data", texts / "data", "--out", texts / "shared", *SEARCH]
+    words += ["--portion", "2000"]
+    first = regard(*words, "--share", "2/2")  # nothing: there is one portion
+    assert first.status == 0
+    assert f"{pairs(texts)} sentences of other shares are not" in first.err
+    second = regard(*words, "--share", "1/2")
+    assert "Written" in second.err
+    assert contents(texts / "shared") == contents(distilled)
+
+
+def test_mixed_and_nearest(run: Path, texts: Path, regard: Command) -> None:
+    out = texts / "mixed"
+    done = regard(
+        *["distill", run, "--data", texts / "data", "--out", out, *SEARCH, "--mix", "--nearest"]
+    )
+    assert done.status == 0, done.err
+    assert "data.weights=[1,1]" in done.err
+    store, old = Store(out), Store(texts / "data")
+    assert [len(corpus) for corpus in store.part("train").corpora] == [pairs(texts)] * 2
+    assert texts_of(store)[pairs(texts) :] == texts_of(old)
+
+
+def test_kills_at_random_moments_change_nothing(distilled: Path, run: Path, texts: Path) -> None:
+    out = texts / "killed"
+    command = [sys.executable, "-m", "regard", "distill", str(run), "--data", str(texts / "data")]
+    command += ["--out", str(out), *SEARCH, "--portion", "7"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    draw = random.Random()
+    for number in range(3):
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        if number < 2:
+            for _ in range(600):
+                if len([*out.with_name("killed.portions").rglob("*.txt")]) > 3 * number:
+                    break
+                time.sleep(0.1)
+            time.sleep(draw.random() * 0.3)
+            process.kill()
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert not out.with_name("killed.portions").exists()
+    found, expected = contents(out), contents(distilled)
+    about = found.pop("store.json"), expected.pop("store.json")
+    assert about[0].replace(b'"portion": 7', b'"portion": 2000') == about[1]
+    assert found == expected
+
+
+@pytest.mark.parametrize("share", ["0/2", "3/2", "2", "a/b", "1/0"])
+def test_a_share_that_is_none(share: str, run: Path, texts: Path, regard: Command) -> None:
+    words = ["distill", run, "--data", texts / "data", "--out", texts / "none"]
+    done = regard(*words, "--share", share)
+    assert done.status == 2
+    assert "the second of four" in done.err
+
+
+def test_a_shortlist_needs_the_models_tokenizer(run: Path, texts: Path, regard: Command) -> None:
+    files = ["--source", texts / "train.y", "--target", texts / "train.x"]
+    regard("prepare", *files, "--tokenizer", "char", "--vocab-size", "300", "--out", texts / "yx")
+    done = regard("shortlist", run, "--data", texts / "yx")
+    assert done.status == 2
+    assert "--tokenizer-from" in done.err
+    assert not (run / SHORTLIST).exists()

@@ -1,0 +1,115 @@
+"""A store with other targets is a store: what was given is read, all else is as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.corpora import mixed, prepared, some_pairs, texts_of
+from regard.data.loader import DataConfig, Loader
+from regard.data.retarget import Retargeted, retarget
+from regard.data.sampling import Position
+from regard.data.store import Store
+from regard.text.recut import Recutter
+
+PAIRS = some_pairs(40)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("old") / "store"
+    prepared(folder, PAIRS, some_pairs(5, seed=2))
+    return Store(folder)
+
+
+def retargeted(
+    store: Store, out: Path, targets: list[str], *, mix: bool = False
+) -> tuple[Store, Retargeted]:
+    made = retarget(store, out, targets, author="somebody", mix=mix, about={"origin": "a test"})
+    return Store(out), made
+
+
+def test_targets_are_new_and_all_else_is_old(store: Store, tmp_path: Path) -> None:
+    targets = [f"{target} Hund" for _, target in PAIRS]
+    new, made = retargeted(store, tmp_path / "new", targets)
+    assert made == Retargeted(len(PAIRS), {})
+    assert texts_of(new) == [(pair[0], text) for pair, text in zip(PAIRS, targets, strict=True)]
+    for name in ("tokenizer.model", "train.source.ids", "train.source.offsets"):
+        assert (new.folder / name).read_bytes() == (store.folder / name).read_bytes()
+    for path in store.folder.glob("valid.*"):
+        assert (new.folder / path.name).read_bytes() == path.read_bytes()
+    assert new.languages == store.languages
+    assert new.fingerprint != store.fingerprint
+    assert new.description["origin"] == "a test"
+    [corpus] = new.part("train").corpora
+    assert str(corpus) == "train.en written by somebody"
+
+
+def test_old_targets_give_the_old_contents(store: Store, tmp_path: Path) -> None:
+    new, _ = retargeted(store, tmp_path / "new", [target for _, target in PAIRS])
+    assert new.fingerprint == store.fingerprint
+
+
+def test_what_the_doctor_would_skip_keeps_its_old_target(store: Store, tmp_path: Path) -> None:
+    targets = [target for _, target in PAIRS]
+    targets[:5] = ["", "  ", "x" * 1000, PAIRS[3][0], "Hund " * 30]
+    new, made = retargeted(store, tmp_path / "new", targets)
+    assert texts_of(new) == PAIRS
+    assert made.pairs == len(PAIRS) - 5
+    assert made.kept == {
+        "empty": 2,
+        "odd length ratio": 1,
+        "target is a copy of the source": 1,
+        "more than twice as long": 1,
+    }
+    found = new.description["parts"]["train"]["found"]
+    assert found["empty: old target kept"] == 2
+
+
+def test_mixed_pairs_are_corpora_of_their_own(tmp_path: Path) -> None:
+    mixed(tmp_path / "old", ("", PAIRS[:30]), ("<bt>", PAIRS[30:]))
+    old = Store(tmp_path / "old")
+    new, _ = retargeted(old, tmp_path / "new", ["Haus und Haus"] * len(PAIRS), mix=True)
+    corpora = new.part("train").corpora
+    assert [(len(corpus), corpus.tag) for corpus in corpora] == [(30, ""), (10, "<bt>")] * 2
+    assert texts_of(new)[len(PAIRS) :] == texts_of(old)
+    assert {text for _, text in texts_of(new)[: len(PAIRS)]} == {"Haus und Haus"}
+    assert texts_of(new)[35][0] == texts_of(old)[35][0] == f"<bt> {PAIRS[35][0]}"
+
+
+def test_weights_say_how_often_new_and_old_are_read(store: Store, tmp_path: Path) -> None:
+    new, _ = retargeted(store, tmp_path / "new", ["Haus und Haus"] * len(PAIRS), mix=True)
+    loader = Loader(new, DataConfig(weights=(2, 1), batch_tokens=10**6), seed=1)
+    _, batch = next(loader.batches(Position()))  # an epoch fits into one batch
+    rows = batch.target.tokens.split(batch.target.lengths.lengths.tolist())
+    texts = Counter(new.tokenizers.target.decode(row.tolist()) for row in rows)
+    assert texts == Counter({"Haus und Haus": 2 * len(PAIRS)}) + Counter(
+        target for _, target in PAIRS
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=20))
+def test_a_new_target_is_cut_anew_like_any_other(
+    store: Store, tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    targets = [text, *(target for _, target in PAIRS[1:])]
+    new, _ = retargeted(store, tmp_path_factory.mktemp("any") / "new", targets)
+    written = texts_of(new)[0][1]
+    assert written in (text, PAIRS[0][1])
+    recutter = Recutter(new.tokenizers.target, candidates=16, temperature=2.0)
+    again = recutter.recut(new.part("train").target[0].tolist(), Random(1))
+    assert new.tokenizers.target.decode(again) == written
+
+
+def test_several_runs_write_the_same_bytes(store: Store, tmp_path: Path) -> None:
+    targets = [target[::-1] for _, target in PAIRS]
+    one, _ = retargeted(store, tmp_path / "one", targets, mix=True)
+    two, _ = retargeted(store, tmp_path / "two", targets, mix=True)
+    for path in one.folder.iterdir():
+        assert path.read_bytes() == (two.folder / path.name).read_bytes()
