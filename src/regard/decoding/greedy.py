@@ -17,12 +17,12 @@ from regard.decoding.words import Words, next_words
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
-Choose = Callable[[Words, Tensor], Tensor]
+Choose = Callable[[Words, Tensor], tuple[Tensor, Tensor]]
 
 
-def likeliest(words: Words, sentences: Tensor) -> Tensor:
-    """The next words of sentences (B,) -> tokens (B,)"""
-    return words.best(1)[1].squeeze(1)
+def likeliest(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    """The next words of sentences (B,) -> log-probabilities and tokens, (B, 1) both"""
+    return words.best(1)
 
 
 @torch.inference_mode()
@@ -96,20 +96,18 @@ class GreedySearch(Generic[S]):
         words = next_words(logits.squeeze(1), self.rules, self.place)
         forced = self.rules.forced(self.place)[:, None] if forces else None
         needed = words.of(forced.clamp(min=0)) if forced is not None else None
-        tokens = self.choose(words, self.sentences)[:, None]
-        gains = words.of(tokens)
+        gains, tokens = self.choose(words, self.sentences)
         if forced is not None and needed is not None:  # it may be forbidden otherwise
             gains = torch.where(forced == FREE, gains, needed)
             tokens = torch.where(forced == FREE, tokens, forced)
         self._write(tokens, gains.squeeze(1))
 
     def _write(self, tokens: Tensor, gains: Tensor) -> None:
-        """One more token for each sentence that is going; (B, 1), (B,)"""
-        self.log_probs += gains.masked_fill(~self.going, 0.0)
+        """One more token for each sentence; after its end they do not count. (B, 1), (B,)"""
+        self.log_probs += gains * self.going
         self.last.copy_(tokens)
-        tokens = tokens.squeeze(1)
-        self.tokens.index_copy_(0, self.place, tokens.masked_fill(~self.going, SPECIAL.end)[None])
-        self.going &= tokens != SPECIAL.end
+        self.tokens.index_copy_(0, self.place, tokens.view(1, -1))
+        self.going &= tokens.squeeze(1) != SPECIAL.end
         self.place += 1
 
     def select(self, sentences: Tensor) -> GreedySearch[S]:

@@ -20,10 +20,12 @@ def sampler(
 ) -> Choose:
     """A `choose` for `greedy_search` that draws instead of taking the likeliest."""
 
-    def choose(words: Words, sentences: Tensor) -> Tensor:
-        log_probs = kept_top_p(kept_top_k(words.all() / temperature, top_k), top_p)
+    def choose(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = words.all()
+        likely = kept_top_p(kept_top_k(log_probs / temperature, top_k), top_p)
         draws = torch.tensor([generators[sentence].random() for sentence in sentences.tolist()])
-        return drawn(log_probs.softmax(-1), draws.to(log_probs.device))
+        tokens = drawn(likely.softmax(-1), draws.to(log_probs.device))[:, None]
+        return log_probs.gather(1, tokens), tokens
 
     return choose
 

@@ -131,7 +131,7 @@ class Recorded:
     Sentences leave by halves, so that there are few shapes.
     """
 
-    stride = 8
+    stride = 16
 
     def __init__(self) -> None:
         self._starts: dict[Hashable, tuple[Ragged, Recording[Any]]] = {}
