@@ -20,7 +20,7 @@ from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 
 NAME = "regard"
-FORMS = {"cpu": ["", "float32"], "cuda": ["", "compiled"]}
+FORMS = {"cpu": ["", "float32"], "cuda": [""]}
 
 
 class Learner:
