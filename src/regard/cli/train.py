@@ -100,8 +100,8 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     """A function that translates the validation set greedily and counts BLEU."""
     from regard.data.loader import with_ends
     from regard.decoding.config import SearchConfig
-    from regard.decoding.search import search
     from regard.decoding.engine import by_length
+    from regard.decoding.search import search
     from regard.evaluation.metrics import bleu
     from regard.models.transformer import Transformer
 

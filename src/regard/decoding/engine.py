@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -17,6 +17,7 @@ from regard.errors import ConfigError
 from regard.models.protocol import Autoregressive
 from regard.models.transformer import Transformer
 
+SENTENCES = 64  # that are worked on at once, if nobody says how many
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -29,13 +30,25 @@ class Job:
     begin: list[int]
 
 
+class Found(NamedTuple):
+    """What was found for a job, best first; jobs are counted as they come."""
+
+    job: int
+    hypotheses: list[Hypothesis]
+
+
 class Engine(Protocol):
     """Something that can search."""
 
+    max_length: int | None  # the longest sentence that it takes or writes; None: any
+
     def search(
-        self, jobs: Sequence[Job], config: SearchConfig, batch_size: int
-    ) -> list[list[Hypothesis]]:
-        """`top_beams` hypotheses for each job, best first."""
+        self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[Found]:
+        """`top_beams` hypotheses for each job, in any order; no batch size: the engine's own.
+
+        Long jobs should come first. An engine may take jobs while it works on those before.
+        """
         ...
 
 
@@ -45,19 +58,23 @@ class TorchEngine:
     def __init__(self, models: Sequence[Transformer], device: torch.device) -> None:
         self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
         self._device = device
-        self._max_length = max_length(models)
+        self.max_length = max_length(models)
+
+    def __str__(self) -> str:
+        return f"PyTorch on {'a GPU' if self._device.type == 'cuda' else 'the CPU'}"
 
     def search(
-        self, jobs: Sequence[Job], config: SearchConfig, batch_size: int
-    ) -> list[list[Hypothesis]]:
-        """`top_beams` hypotheses for each job, best first."""
+        self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[Found]:
+        """`top_beams` hypotheses for each job, in their order."""
 
         def of(batch: list[Job]) -> list[list[Hypothesis]]:
             source = with_ends([job.source for job in batch]).to(self._device)
             begins = [job.begin for job in batch]
-            return search(self._model, source, config, prefixes=begins, max_length=self._max_length)
+            return search(self._model, source, config, prefixes=begins, max_length=self.max_length)
 
-        return by_length(jobs, lambda job: len(job.source), batch_size, of)
+        found = by_length(list(jobs), lambda job: len(job.source), batch_size, of)
+        return (Found(number, hypotheses) for number, hypotheses in enumerate(found))
 
 
 def max_length(models: Sequence[Transformer]) -> int | None:
@@ -69,15 +86,23 @@ def max_length(models: Sequence[Transformer]) -> int | None:
 def by_length(
     items: Sequence[T],
     length: Callable[[T], int],
-    batch_size: int,
+    batch_size: int | None,
     of: Callable[[list[T]], list[R]],
 ) -> list[R]:
     """Apply `of` to batches of like length; the results come back in the order of the items."""
-    if batch_size < 1:
-        raise ConfigError(f"batch_size is {batch_size}, and must be at least 1.")
-    order = sorted(range(len(items)), key=lambda i: length(items[i]), reverse=True)
     results: dict[int, R] = {}
-    for begin in range(0, len(order), batch_size):
-        chunk = order[begin : begin + batch_size]
-        results.update(zip(chunk, of([items[i] for i in chunk]), strict=True))
+    for numbers in batches(range(len(items)), lambda i: length(items[i]), batch_size):
+        results.update(zip(numbers, of([items[i] for i in numbers]), strict=True))
     return [results[i] for i in range(len(items))]
+
+
+def batches(
+    items: Sequence[T], length: Callable[[T], int], batch_size: int | None
+) -> Iterator[list[T]]:
+    """Items of like length together, the longest first."""
+    size = SENTENCES if batch_size is None else batch_size
+    if size < 1:
+        raise ConfigError(f"batch_size is {size}, and must be at least 1.")
+    ordered = sorted(items, key=length, reverse=True)
+    for begin in range(0, len(ordered), size):
+        yield ordered[begin : begin + size]
