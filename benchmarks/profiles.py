@@ -20,7 +20,8 @@ from torch.profiler import ProfilerActivity, profile
 from lesson import SIZES, Lesson
 from peers import ours
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Job, TorchEngine
+from regard.decoding.engine import Job
+from regard.decoding.torch_engine import TorchEngine
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
 
@@ -85,7 +86,7 @@ def search(size: str, beams: int, sentences: int, times: int) -> tuple[Callable[
 
     def work() -> None:
         for _ in range(times):
-            engine.search(jobs, config, sentences)
+            list(engine.search(jobs, config, sentences))
 
     return work, times * sentences * TOKENS
 

@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["RegardError", "__version__", "load"]
 
 
-def load(*folders: str | Path, device: str = "auto") -> Translator:
-    """The translator in a model folder (or run folder); several folders translate together."""
+def load(
+    *folders: str | Path, device: str = "auto", engine: str = "auto", precision: str | None = None
+) -> Translator:
+    """The translator in a model folder (or run folder); several folders translate together.
+
+    `engine` is "torch", "ctranslate2", or "auto": CTranslate2 on a CPU, if it is installed and can
+    run the model. `precision` is "float32", "bfloat16" (in PyTorch; the default on a
+    GPU), or "int8" (in CTranslate2).
+    """
     from regard.decoding.translator import Translator
 
-    return Translator.load(*folders, device=device)
+    return Translator.load(*folders, device=device, engine=engine, precision=precision)

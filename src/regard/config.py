@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
 import tomllib
 import types
@@ -115,6 +116,11 @@ class Setting:
 
 def settings_of(cls: type[Settings]) -> tuple[Setting, ...]:
     """The fields of a settings class, in the order of the class."""
+    return _settings_of(cls)  # type: ignore[arg-type]  # mypy takes an instance's hash for its own
+
+
+@functools.cache  # to resolve annotations takes milliseconds, as long as a short translation
+def _settings_of(cls: Any) -> tuple[Setting, ...]:
     hints = get_type_hints(cls, include_extras=True)
     return tuple(_setting(field, hints[field.name]) for field in dataclasses.fields(cls))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -282,7 +283,8 @@ def test_a_teacher_of_another_direction_is_refused(
 ) -> None:
     turned: dict[str, str | None] = {"source": "yy", "target": "xx"}
     folder = replace(translator.folder, languages=turned)
-    other = Translator(folder, translator.models, translator.device)
+    other = copy.copy(translator)
+    other.folder = folder
     with pytest.raises(ConfigError, match=r"translates yy to xx, and the source of .* is xx"):
         refuse_unsuitable(other, reversal_store)
 
@@ -291,6 +293,7 @@ def test_a_teacher_of_other_text_is_refused(reversal_store: Store, translator: T
     tokenizers = translator.folder.tokenizers
     lower = replace(tokenizers, config=replace(tokenizers.config, lowercase=True))
     folder = replace(translator.folder, tokenizers=lower)
-    other = Translator(folder, translator.models, translator.device)
+    other = copy.copy(translator)
+    other.folder = folder
     with pytest.raises(ConfigError, match="is not lower-cased, and the teacher's is so"):
         refuse_unsuitable(other, reversal_store)

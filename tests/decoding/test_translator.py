@@ -97,7 +97,7 @@ def test_bytes_that_no_line_may_hold_do_not_come_out(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = translator.folder.tokenizers.target
-    monkeypatch.setattr(type(target), "decode", lambda self, ids: "a\0b\nc")
+    monkeypatch.setattr(type(target), "decode_all", lambda self, ids: ["a\0b\nc"])
     assert translator.translate(["a b"])[0].text == "ab c"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, setting
+from regard.cli.options import BatchSize, Device, Engine, Precision, setting
 from regard.decoding.config import DistillConfig, SearchConfig
 from regard.errors import ConfigError, StoppedError
 
@@ -46,7 +46,9 @@ def distill(
         str, typer.Option(help="The part of the work to do here: 2/4 is the second of four.")
     ] = "1/1",
     portion: Annotated[int, setting(DistillConfig, "portion")] = DistillConfig.portion,
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = None,
+    engine: Engine = "auto",
+    precision: Precision = None,
     device: Device = "auto",
 ) -> None:
     """Let a teacher translate the training text, for a smaller model to learn from.
@@ -63,7 +65,8 @@ def distill(
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     settings = {"search": search, "nearest": nearest, "mix": mix, "portion": portion}
     config, turn, store = build(DistillConfig, settings), _turn(share), Store(data)
-    translator = Translator.load(*teachers, device=device)
+    translator = Translator.load(*teachers, device=device, engine=engine, precision=precision)
+    say(translator.engine_told)
     refuse_unsuitable(translator, store)
     work = Distillation(store, teachers, out, config)
     if work.is_finished:
@@ -102,7 +105,11 @@ def _nearness(store: Store) -> Nearness:
 
 
 def _translate(
-    work: Distillation, turn: Turn, translator: Translator, batch_size: int, nearness: Nearness
+    work: Distillation,
+    turn: Turn,
+    translator: Translator,
+    batch_size: int | None,
+    nearness: Nearness,
 ) -> None:
     """What is missing of a share, with a progress bar."""
     from regard.cli.screen import pace, say

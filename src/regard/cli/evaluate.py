@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, setting
+from regard.cli.options import BatchSize, Device, Engine, Precision, setting
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
 
@@ -60,7 +60,9 @@ def evaluate(
     tokenize: Annotated[str, typer.Option(help="sacrebleu's tokenizer for BLEU.")] = "13a",
     output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
     format: Annotated[str, typer.Option(help="text or json.")] = "text",
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = None,
+    engine: Engine = "auto",
+    precision: Precision = None,
     device: Device = "auto",
 ) -> None:
     """Measure translations (BLEU, chrF and TER by sacrebleu): those of models, or files."""
@@ -94,6 +96,8 @@ def evaluate(
         beam_size=beam_size,
         length_penalty=length_penalty,
         batch_size=batch_size,
+        engine=engine,
+        precision=precision,
         device=device,
     )
     systems = [
@@ -164,7 +168,9 @@ def _translations(
     *,
     beam_size: int,
     length_penalty: float,
-    batch_size: int,
+    batch_size: int | None,
+    engine: str,
+    precision: str | None,
     device: str,
 ) -> Iterator[list[str]]:
     """What each model, or ensemble, makes of the sources; one is in memory at a time."""
@@ -179,10 +185,13 @@ def _translations(
     for team in teams:
         if len(teams) > 1:
             say(f"Translating with {_name(team)} ...")
-        found = Translator.load(*team, device=device).translate(
+        translator = Translator.load(*team, device=device, engine=engine, precision=precision)
+        say(translator.engine_told)
+        found = translator.translate(
             sources,
             beam_size=beam_size,
             length_penalty=length_penalty,
+            scores=False,
             batch_size=batch_size,
             notice=say,
         )

@@ -30,4 +30,22 @@ Models = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
-BatchSize = Annotated[int, typer.Option(help="Sentences that are worked on at once.", min=1)]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Sentences that are worked on at once; unset: what suits the engine.", min=1),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is installed and can run "
+        "the model."
+    ),
+]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        help="float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on a GPU, float32 "
+        "elsewhere, or as the model was exported.",
+        show_default=False,
+    ),
+]

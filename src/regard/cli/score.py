@@ -18,7 +18,7 @@ def score(
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = None,
     device: Device = "auto",
 ) -> None:
     """Print the score of each given translation, as the search would count it."""
@@ -26,7 +26,7 @@ def score(
     from regard.decoding.translator import Translator
 
     sources, targets = read_parallel(source, target)
-    translator = Translator.load(*models, device=device)
+    translator = Translator.load(*models, device=device, engine="torch")
     for value in translator.score(
         sources, targets, length_penalty=length_penalty, batch_size=batch_size
     ):

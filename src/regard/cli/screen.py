@@ -24,6 +24,11 @@ def say(text: str) -> None:
     console.print(text, soft_wrap=True)
 
 
+def rate(lines: int, seconds: float) -> str:
+    """How long some lines took."""
+    return f"{lines:,} lines in {seconds:.2f} s, {lines / max(seconds, 1e-9):,.0f} a second."
+
+
 def written(picture: Path, complete: bool) -> None:
     """Where a picture is, and whether the fonts had all its characters."""
     say(f"Written: {picture}")

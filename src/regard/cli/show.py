@@ -157,7 +157,8 @@ def attention(
 
     if part not in ("cross", "encoder", "decoder"):
         raise ConfigError(f"There is no attention {part!r}. Use cross, encoder or decoder.")
-    [translation] = Translator.load(model, device=device).translate([sentence], attention=True)
+    translator = Translator.load(model, device=device, engine="torch")
+    [translation] = translator.translate([sentence], attention=True)
     seen = translation.attention
     if seen is None:
         raise ConfigError("There is nothing to look at: the sentence is empty.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Models, setting
+from regard.cli.options import BatchSize, Device, Engine, Models, Precision, setting
 from regard.data.corpus import decoded
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
@@ -28,6 +29,7 @@ def translate(
     ] = SearchConfig.length_penalty,
     max_ratio: Annotated[float, setting(SearchConfig, "max_ratio")] = SearchConfig.max_ratio,
     max_extra: Annotated[int, setting(SearchConfig, "max_extra")] = SearchConfig.max_extra,
+    min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
     sample: Annotated[bool, setting(SearchConfig, "sample", "--sample")] = SearchConfig.sample,
     temperature: Annotated[float, setting(SearchConfig, "temperature")] = SearchConfig.temperature,
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
@@ -36,25 +38,31 @@ def translate(
     prefix: Annotated[str, typer.Option(help="What each line's translation must begin with.")] = "",
     scores: Annotated[bool, typer.Option("--scores", help="Rank and score before each.")] = False,
     format: Annotated[str, typer.Option(help="text or jsonl.")] = "text",
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = None,
     buffer: Annotated[
         int, typer.Option(help="Lines read before they are translated; 1: each at once.", min=1)
     ] = 2000,
+    engine: Engine = "auto",
+    precision: Precision = None,
     device: Device = "auto",
 ) -> None:
     """Translate standard input, line by line."""
-    from regard.cli.screen import counting, say
+    from regard.cli.screen import counting, rate, say
     from regard.config import build
     from regard.decoding.translator import Translator
 
     if format not in ("text", "jsonl"):
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
+    if sample and engine == "auto":
+        engine = "torch"  # which draws
     keywords: Any = {
         "beam_size": beam_size,
         "top_beams": top_beams,
         "length_penalty": length_penalty,
+        "scores": scores or format == "jsonl",
         "max_ratio": max_ratio,
         "max_extra": max_extra,
+        "min_length": min_length,
         "sample": sample,
         "temperature": temperature,
         "top_k": top_k,
@@ -62,10 +70,12 @@ def translate(
         "seed": seed,
     }
     build(SearchConfig, keywords)
-    translator = Translator.load(*models, device=device)
-    done = 0
+    translator = Translator.load(*models, device=device, engine=engine, precision=precision)
+    say(translator.engine_told)
+    done, seconds = 0, 0.0
     with counting() as progress:
         for lines in _portions(buffer):
+            begun = time.perf_counter()
             for translation in translator.translate(
                 lines,
                 batch_size=batch_size,
@@ -76,8 +86,9 @@ def translate(
             ):
                 _print(translation, top_beams, scores=scores, format=format)
             sys.stdout.flush()
-            done += len(lines)
+            done, seconds = done + len(lines), seconds + time.perf_counter() - begun
             progress("lines translated", done)
+    say(rate(done, seconds))
 
 
 def _portions(size: int) -> Iterator[list[str]]:

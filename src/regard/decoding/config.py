@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from regard.config import Doc, Ge, Le, Settings
+
+EngineName = Literal["auto", "torch", "ctranslate2"]
+Precision = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,9 @@ class SearchConfig(Settings):
     length_penalty: Annotated[
         float, Doc("score = log-probability / length^this; larger favours longer"), Ge(0)
     ] = 1.0
+    scores: Annotated[
+        bool, Doc("whether scores are told; without them, greedy search can be quicker")
+    ] = True
     max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0)] = 2.0
     max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1)] = 20
     min_length: Annotated[int, Doc("tokens before the end may be written"), Ge(0)] = 0
@@ -38,6 +44,11 @@ class SearchConfig(Settings):
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
             yield "temperature, top_k and top_p say how to sample, and need sample=true (--sample)"
 
+    def limit(self, source_length: int, max_length: int | None = None) -> int:
+        """How long a translation may get, the end marks of both sides counted."""
+        limit = int(source_length * self.max_ratio) + self.max_extra
+        return limit if max_length is None else min(limit, max_length)
+
 
 class SearchKeywords(TypedDict, total=False):
     """The fields of `SearchConfig` as keyword arguments, checked by type."""
@@ -45,6 +56,7 @@ class SearchKeywords(TypedDict, total=False):
     beam_size: int
     top_beams: int
     length_penalty: float
+    scores: bool
     max_ratio: float
     max_extra: int
     min_length: int

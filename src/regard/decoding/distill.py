@@ -89,7 +89,7 @@ class Distillation:
         folder: Path,
         translator: Translator,
         *,
-        batch_size: int,
+        batch_size: int | None,
         nearness: Nearness,
         notice: Notice,
     ) -> None:

@@ -8,29 +8,26 @@ seen two sentences in a line (it would translate the first and forget the rest).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from regard.models.folder import Training
 from regard.text.sentences import pieces_within, sentences
 
-_LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_EDGES = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
+_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # where `splitlines` cuts
 _RARE = 0.005
 _WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Something to translate (`text`, perhaps empty) and what follows it as it is."""
+class Segment(NamedTuple):
+    """Something to translate (`text`, perhaps empty) and what stands around it as it is."""
 
     before: str
     text: str
     after: str
 
 
-@dataclass(frozen=True)
-class Segments:
+class Segments(NamedTuple):
     """All of a text, in order."""
 
     parts: list[Segment]
@@ -39,34 +36,28 @@ class Segments:
 
 def segments(text: str, tokens: Callable[[str], int], limit: int, seen: Training) -> Segments:
     """Take a text apart; `tokens` counts the subwords of a piece."""
+
+    def fits(piece: str) -> bool:
+        return tokens(piece.strip()) <= limit
+
+    one_by_one = seen.several_sentences < _RARE
     parts: list[Segment] = []
     was_cut = False
-    end = 0
-    for line in _LINE.finditer(text):
-        parts += _verbatim(text[end : line.start()])
-        for piece, cut in _pieces(line.group(), lambda s: tokens(s.strip()) <= limit, seen):
-            parts.append(_trimmed(piece))
+    for line in text.splitlines(keepends=True):
+        content = line.rstrip(_BREAKS)
+        for part in sentences(content) if one_by_one else [content]:
+            pieces, cut = pieces_within(part, fits)
+            parts += map(_trimmed, pieces)
             was_cut = was_cut or cut
-        end = line.end()
-    return Segments(parts + _verbatim(text[end:]), was_cut)
-
-
-def _verbatim(text: str) -> list[Segment]:
-    return [Segment(text, "", "")] if text else []
-
-
-def _pieces(line: str, fits: Callable[[str], bool], seen: Training) -> Iterator[tuple[str, bool]]:
-    """The pieces of a line, each with whether a sentence was cut to make it."""
-    one_by_one = seen.several_sentences < _RARE
-    for part in sentences(line) if one_by_one else [line]:
-        pieces, cut = pieces_within(part, fits)
-        yield from ((piece, cut) for piece in pieces)
+        if content != line:
+            parts.append(Segment(line[len(content) :], "", ""))
+    return Segments(parts, was_cut)
 
 
 def _trimmed(piece: str) -> Segment:
-    match = _EDGES.match(piece)
-    assert match is not None
-    return Segment(*match.groups())
+    text = piece.strip()
+    begin = piece.find(text)
+    return Segment(piece[:begin], text, piece[begin + len(text) :])
 
 
 def joined(parts: Sequence[Segment], translations: Sequence[str]) -> str:

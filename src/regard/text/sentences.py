@@ -19,11 +19,15 @@ _ORDINAL = re.compile(r"\d{1,2}")
 _STOP = re.compile(
     r"""(?<![.!?…])[.!?…]+["'”’»)\]]*\s+(?=[\w"'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
 )
+_ANY_STOP = re.compile("[.!?…。！？]")
 _LAST_WORD = 20  # characters to look back for an abbreviation; all are shorter
 
 
 def sentences(text: str) -> list[str]:
     """The text cut after each sentence end; spaces stay with the sentence before them."""
+    first = _ANY_STOP.search(text)
+    if first is None or first.end() == len(text):  # as most are, and quickly seen
+        return [text]
     pieces: list[str] = []
     begin = 0
     for stop in _STOP.finditer(text):

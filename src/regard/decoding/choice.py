@@ -1,0 +1,126 @@
+"""Which engine translates: chosen by itself, told in one line, and settable."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import get_args
+
+import torch
+
+from regard.decoding.config import EngineName, Precision
+from regard.decoding.ctranslate2_engine import CTranslate2Engine
+from regard.decoding.engine import Engine
+from regard.decoding.torch_engine import TorchEngine
+from regard.devices import Precision as Half
+from regard.errors import ConfigError, ModelError, one_message
+from regard.exchange import ctranslate2
+from regard.models.folder import ModelFolder, load_model
+from regard.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of some folders, which are read when somebody needs them."""
+
+    paths: Sequence[Path]
+    folders: Sequence[ModelFolder]
+    device: torch.device
+    precision: str | None = None  # of our own engine: auto, unless it is float32 or bfloat16
+
+    @cached_property
+    def loaded(self) -> list[Transformer]:
+        """All of them, ready to run."""
+        return [self._read(number, self.device) for number in range(len(self.paths))]
+
+    @cached_property
+    def torch_engine(self) -> TorchEngine:
+        """Our own searches over all of them."""
+        known: dict[str | None, Half] = {"float32": "float32", "bfloat16": "bfloat16"}
+        return TorchEngine(self.loaded, self.device, known.get(self.precision, "auto"))
+
+    def ctranslate2_engine(self, precision: Precision) -> CTranslate2Engine:
+        """The first of them, handed over to CTranslate2."""
+        with tempfile.TemporaryDirectory() as place:
+            inside = Path(place) / "model"
+            model = self._read(0, torch.device("cpu"))
+            ctranslate2.write_model(self.folders[0], model, inside, precision=precision)
+            return CTranslate2Engine(inside, self.folders[0].tokenizers, compute=precision)
+
+    def _read(self, number: int, device: torch.device) -> Transformer:
+        path = self.paths[number]
+        if ctranslate2.inside(path):
+            raise ModelError(
+                f"{path} was exported to CTranslate2. It translates by itself on a CPU, and that "
+                "is all it can do; for the rest, use the model that it was made from."
+            )
+        return load_model(path, device, self.folders[number])[1]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine, and a line about it."""
+
+    engine: Engine
+    told: str
+
+
+def choose(models: Models, *, device: str, engine: str, precision: str | None) -> Choice:
+    """The engine of that name; "auto": CTranslate2 on a CPU, if it is there and can run the model.
+
+    Without a precision, a model is computed in float32, and an exported one as it was exported.
+    """
+    _check_name("engine", engine, get_args(EngineName))
+    _check_name("precision", precision or "float32", get_args(Precision))
+    alone = models.paths[0] if len(models.paths) == 1 else None
+    if alone and ctranslate2.inside(alone) and engine != "torch" and device != "cuda":
+        return _exported(alone, models.folders[0], precision)
+    if precision == "int8" and engine == "torch":
+        raise ConfigError("PyTorch knows no int8 here. For int8, use --engine ctranslate2.")
+    if precision == "bfloat16" and engine == "ctranslate2":
+        raise ConfigError("CTranslate2 is for float32 and int8 here. Use --engine torch.")
+    wanted = {"int8": "ctranslate2", "bfloat16": "torch"}.get(precision or "", engine)
+    if wanted == "torch" or (wanted == "auto" and models.device.type == "cuda"):
+        return Choice(models.torch_engine, f"Engine: {models.torch_engine}.")
+    against = list(_obstacles(models, device))
+    if not against:
+        found = models.ctranslate2_engine("int8" if precision == "int8" else "float32")
+        return Choice(found, f"Engine: {found}.")
+    if wanted == "ctranslate2":
+        raise ConfigError(one_message(against, "CTranslate2 cannot translate this"))
+    told = f"Engine: {models.torch_engine}. CTranslate2 was left aside: {'; '.join(against)}."
+    return Choice(models.torch_engine, told)
+
+
+def _check_name(what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        names = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise ConfigError(f"There is no {what} {name!r}. Use {names}.")
+
+
+def _obstacles(models: Models, device: str) -> Iterator[str]:
+    """Every reason why CTranslate2 cannot translate."""
+    if not ctranslate2.is_installed():
+        yield "it is not installed (pip install 'regard[fast]')"
+    if device == "cuda":
+        yield "it is for CPUs here, and the device is cuda"
+    if len(models.paths) > 1:
+        yield "it runs one model, not several together"
+    yield from ctranslate2.obstacles(models.folders[0].config)
+
+
+def _exported(path: Path, folder: ModelFolder, precision: str | None) -> Choice:
+    """What was exported runs as it was exported."""
+    ctranslate2.require_installed()
+    inside = ctranslate2.inside(path)
+    assert inside is not None
+    found = CTranslate2Engine(inside, folder.tokenizers)
+    if precision not in (None, found.precision):
+        raise ConfigError(
+            f"{path} was exported as {found.precision}. Leave the precision away, or export the "
+            f"model again with --precision {precision}."
+        )
+    return Choice(found, f"Engine: {found}.")

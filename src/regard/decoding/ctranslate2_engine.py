@@ -1,0 +1,210 @@
+"""Searches that run in CTranslate2; what comes back is what our own searches would say.
+
+CTranslate2 has one length limit for a whole batch and does not end a translation that reaches it;
+it leaves a forced beginning out of the score; and it shares the probability of marks that are
+forbidden out among the other words. So it searches freely first. A translation that is too long,
+unended or has a mark in it is rare: it is searched again under our rules, as every translation
+with a forced beginning is, and CTranslate2 is asked for the log-probabilities of what was found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.decoding.config import SearchConfig
+from regard.decoding.engine import SENTENCES, Found, Job, batches
+from regard.decoding.hypothesis import Hypothesis, best_first, finished
+from regard.errors import ModelError
+from regard.text.special import SPECIAL
+from regard.text.tokenizer import Tokenizers
+
+# CTranslate2 is done with a sentence after `beam_size * patience` ends; we are when no beam could
+# win any more. Its own default is 1, and then unlikely early ends fill the list.
+_PATIENCE = 1.5
+_MARKS = frozenset([SPECIAL.pad, SPECIAL.unknown, SPECIAL.start])
+
+
+class Task(NamedTuple):
+    """A job as CTranslate2 gets it."""
+
+    number: int
+    source: list[str]
+    begin: list[str]
+    limit: int  # tokens, the end mark included
+
+
+class Written(NamedTuple):
+    """What a task led to, without an end mark and without a score."""
+
+    task: Task
+    ids: list[int]
+
+
+class CTranslate2Engine:
+    """One model in CTranslate2, which works on as many batches at once as PyTorch has threads."""
+
+    def __init__(self, folder: Path, tokenizers: Tokenizers, compute: str = "default") -> None:
+        import ctranslate2
+
+        try:
+            self._translator = ctranslate2.Translator(
+                str(folder),
+                compute_type=compute,
+                inter_threads=torch.get_num_threads(),
+                intra_threads=1,
+                max_queued_batches=-1,
+            )
+            description = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ModelError(
+                f"CTranslate2 cannot read {folder}: {error}. Export it again."
+            ) from None
+        source, target = tokenizers.source, tokenizers.target
+        self._source_pieces = source.pieces(range(source.vocab_size))
+        self._target_pieces = target.pieces(range(target.vocab_size))
+        self._target_ids = {piece: i for i, piece in enumerate(self._target_pieces)}
+        self._use_vmap = (folder / "vmap.txt").is_file()
+        self.max_length: int | None = description["max_length"]
+
+    def __str__(self) -> str:
+        return f"CTranslate2, {self.precision}"
+
+    @property
+    def precision(self) -> str:
+        """What products are made of."""
+        return str(self._translator.compute_type).removesuffix("_float32")
+
+    def search(
+        self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[Found]:
+        """`top_beams` hypotheses for each job; those that need a second search come last."""
+        assert not config.sample, "our own engine draws, with a generator for each sentence"
+        size = self._batch_size(config) if batch_size is None else batch_size
+        tasks = (self._task(number, job, config) for number, job in enumerate(jobs))
+        running: list[tuple[Task, Any]] = []
+        again: list[Task] = []
+        while window := list(islice(tasks, 4 * max(size, 1))):
+            running += self._started([t for t in window if not t.begin], config, size)
+            again += [task for task in window if task.begin]
+        cut: list[Written] = []
+        for task, promise in running:
+            result = promise.result()
+            every = [list(map(self._target_ids.__getitem__, p)) for p in result.hypotheses]
+            if all(_keeps_rules(ids, task.limit) for ids in every):
+                yield Found(task.number, _hypotheses(every, result.scores, config))
+            elif config.beam_size == 1 and _MARKS.isdisjoint(every[0]):
+                cut.append(Written(task, every[0][: task.limit - 1]))  # as far as ours would go
+            else:
+                again.append(task)
+        yield from self._scored([*cut, *self._by_our_rules(again, config, size)], config)
+
+    def _batch_size(self, config: SearchConfig) -> int:
+        """What is quickest: int8 takes smaller batches than float32, and beams count as well."""
+        if config.beam_size == 1:
+            return SENTENCES
+        return SENTENCES // (4 if self.precision == "int8" else 2)
+
+    def _task(self, number: int, job: Job, config: SearchConfig) -> Task:
+        limit = config.limit(len(job.source) + 1, self.max_length)
+        return Task(
+            number,
+            list(map(self._source_pieces.__getitem__, job.source)),
+            list(map(self._target_pieces.__getitem__, job.begin)),
+            max(limit, len(job.begin) + 1),  # a forced beginning may be written out and ended
+        )
+
+    def _by_our_rules(
+        self, tasks: Sequence[Task], config: SearchConfig, batch_size: int
+    ) -> Iterator[Written]:
+        """What a search finds with each task's own limit and beginning, and without marks."""
+        running: list[tuple[Task, Any]] = []
+        for _, group in groupby(sorted(tasks, key=_limit), _limit):
+            running += self._started(list(group), config, batch_size, our_rules=True)
+        for task, promise in running:
+            every = [map(self._target_ids.__getitem__, p) for p in promise.result().hypotheses]
+            unended = [tuple(i for i in ids if i != SPECIAL.end)[: task.limit - 1] for ids in every]
+            yield from (Written(task, list(ids)) for ids in dict.fromkeys(unended))
+
+    def _started(
+        self,
+        tasks: Sequence[Task],
+        config: SearchConfig,
+        batch_size: int,
+        *,
+        our_rules: bool = False,
+    ) -> Iterator[tuple[Task, Any]]:
+        """Begin to search; a result is promised for each task."""
+        for batch in batches(tasks, lambda task: len(task.source), batch_size):
+            options: dict[str, Any] = {"num_hypotheses": config.top_beams}
+            if our_rules:
+                options = {
+                    "num_hypotheses": config.beam_size,  # they are ranked anew
+                    "target_prefix": [task.begin for task in batch],
+                    "suppress_sequences": [[self._target_pieces[mark]] for mark in _MARKS],
+                }
+            promises = self._translator.translate_batch(
+                [task.source for task in batch],
+                asynchronous=True,
+                beam_size=config.beam_size,
+                patience=_PATIENCE,
+                length_penalty=config.length_penalty,
+                max_decoding_length=max(1, *(task.limit - 1 for task in batch)),
+                min_decoding_length=0,
+                max_input_length=0,  # nothing is cut off in silence
+                return_scores=_wants_scores(config),
+                return_end_token=True,
+                use_vmap=self._use_vmap,
+                **options,
+            )
+            yield from zip(batch, promises, strict=True)
+
+    def _scored(self, written: Sequence[Written], config: SearchConfig) -> Iterator[Found]:
+        """The hypotheses of each task, ended, scored and ranked."""
+        totals = self._log_probabilities(written) if _wants_scores(config) else repeat(math.nan)
+        found: dict[int, list[Hypothesis]] = {task.number: [] for task, _ in written}
+        for (task, ids), total in zip(written, totals, strict=False):
+            found[task.number].append(finished([*ids, SPECIAL.end], total, config.length_penalty))
+        for number, hypotheses in found.items():
+            yield Found(number, best_first(hypotheses)[: config.top_beams])
+
+    def _log_probabilities(self, written: Sequence[Written]) -> list[float]:
+        """The model's own, with the end mark's."""
+        results = self._translator.score_batch(
+            [task.source for task, _ in written],
+            [list(map(self._target_pieces.__getitem__, ids)) for _, ids in written],
+            max_batch_size=SENTENCES,
+            max_input_length=0,
+        )
+        return [sum(result.log_probs) for result in results]
+
+
+def _wants_scores(config: SearchConfig) -> bool:
+    """They cost greedy search a softmax over the vocabulary; beam search lives by them."""
+    return config.scores or config.beam_size > 1
+
+
+def _limit(task: Task) -> int:
+    return task.limit
+
+
+def _keeps_rules(ids: Sequence[int], limit: int) -> bool:
+    """Whether a translation is ended, short enough, and has no other marks."""
+    ended = len(ids) > 0 and ids[-1] == SPECIAL.end
+    return ended and len(ids) <= limit and _MARKS.isdisjoint(ids)
+
+
+def _hypotheses(
+    every: Sequence[list[int]], scores: Sequence[float], config: SearchConfig
+) -> list[Hypothesis]:
+    """From ids that end in the end mark, and scores, if they were asked for."""
+    return [
+        Hypothesis(ids[:-1], score * len(ids) ** config.length_penalty, score)
+        for ids, score in zip(every, scores or [math.nan], strict=True)
+    ]

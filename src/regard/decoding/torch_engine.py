@@ -1,0 +1,125 @@
+"""Our own searches over our own models, in PyTorch.
+
+On a CPU, batches run side by side, each on one core: the products of a step are too small to be
+shared out among cores. On a GPU, steps are recorded, for asking takes longer than doing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.data.loader import with_ends
+from regard.decoding.config import SearchConfig
+from regard.decoding.engine import Found, Job, batches
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import search
+from regard.decoding.steps import Pace, Plain, Recorded
+from regard.devices import Precision
+from regard.models.protocol import Autoregressive
+from regard.models.transformer import Transformer
+from regard.recording import recordable
+
+_ROWS = 256  # beams that are worked on at once on a CPU, if nobody says how many; a GPU takes more
+
+
+class Task(NamedTuple):
+    """A job and its number."""
+
+    number: int
+    job: Job
+
+
+class TorchEngine:
+    """One model, or several that write as one.
+
+    A precision of "auto" is bfloat16 on a GPU and float32 on a CPU.
+    """
+
+    def __init__(
+        self, models: Sequence[Transformer], device: torch.device, precision: Precision = "auto"
+    ) -> None:
+        self._half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+        if self._half:
+            models = [copy.deepcopy(model).bfloat16() for model in models]
+        self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
+        self._device = device
+        self.max_length = max_length(models)
+        self._recorded = device.type == "cuda" and self._model.can_be_recorded
+        self._pace: Pace = Recorded() if self._recorded else Plain()
+        self._stream = torch.cuda.Stream(device) if self._recorded else None
+
+    def __str__(self) -> str:
+        where = "a GPU" if self._device.type == "cuda" else "the CPU"
+        return f"PyTorch on {where}, {'bfloat16' if self._half else 'float32'}"
+
+    def search(
+        self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[Found]:
+        """`top_beams` hypotheses for each job."""
+        tasks = [Task(number, job) for number, job in enumerate(jobs)]
+        size = self._batch_size(config) if batch_size is None else batch_size
+        parts = list(batches(tasks, lambda task: len(task.job.source), size))
+        if self._device.type == "cpu" and len(parts) > 1:
+            with one_core_each() as pool:
+                yield from _each(parts, pool.map(lambda part: self._found(part, config), parts))
+        elif parts:
+            with recordable(self._device, self._stream) if self._stream else nullcontext():
+                found = [self._found(part, config) for part in parts]
+            yield from _each(parts, found)
+
+    def _batch_size(self, config: SearchConfig) -> int:
+        return 256 if self._device.type == "cuda" else max(16, 2 * _ROWS // (config.beam_size + 1))
+
+    def _found(self, part: list[Task], config: SearchConfig) -> list[list[Hypothesis]]:
+        jobs = [task.job for task in part]
+        if self._recorded:
+            jobs = _filled(jobs)
+        source = with_ends([job.source for job in jobs])
+        if self._recorded:
+            longest = -(-source.lengths.longest // 16) * 16
+            source = source.up_to(min(longest, self.max_length or longest))
+        found = search(
+            self._model,
+            source.to(self._device),
+            config,
+            prefixes=[job.begin for job in jobs],
+            max_length=self.max_length,
+            pace=self._pace,
+        )
+        return found[: len(part)]
+
+
+def max_length(models: Sequence[Transformer]) -> int | None:
+    """The longest sentence that the positions of all models allow; None: any."""
+    limits = [model.max_length for model in models if model.max_length is not None]
+    return min(limits, default=None)
+
+
+@contextmanager
+def one_core_each() -> Iterator[Executor]:
+    """As many workers as PyTorch has threads; meanwhile each has one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _filled(jobs: list[Job]) -> list[Job]:
+    """With empty sentences, so that there are few sizes of batches."""
+    return jobs + [Job([], [])] * ((1 << (len(jobs) - 1).bit_length()) - len(jobs))
+
+
+def _each(parts: Iterable[list[Task]], found: Iterable[list[list[Hypothesis]]]) -> Iterator[Found]:
+    for part, results in zip(parts, found, strict=True):
+        for task, hypotheses in zip(part, results, strict=True):
+            yield Found(task.number, hypotheses)
