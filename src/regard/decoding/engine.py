@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import nn
 
 from regard.data.loader import with_ends
 from regard.decoding.config import SearchConfig
@@ -19,7 +20,6 @@ from regard.decoding.steps import Pace, Plain, Recorded
 from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models.protocol import Autoregressive
-from regard.models.transformer import Transformer
 from regard.recording import recordable
 
 T = TypeVar("T")
@@ -44,18 +44,30 @@ class Engine(Protocol):
         ...
 
 
+class Writer(Autoregressive[Any], Protocol):
+    """A model that writes one token after another, as far as its positions reach."""
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow; None: any."""
+        ...
+
+
 class TorchEngine:
-    """Our own searches over our own models, in PyTorch; several models write as one.
+    """Our own searches in PyTorch, whatever runs the models; several models write as one.
 
     On a GPU, models compute in bfloat16 unless told otherwise, and steps are recorded: what Python
     asks for takes longer than what the GPU does.
     """
 
     def __init__(
-        self, models: Sequence[Transformer], device: torch.device, precision: Precision = "auto"
+        self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
     ) -> None:
         if precision == "bfloat16" or (precision == "auto" and device.type == "cuda"):
-            models = [copy.deepcopy(model).bfloat16() for model in models]
+            models = [
+                copy.deepcopy(model).bfloat16() if isinstance(model, nn.Module) else model
+                for model in models
+            ]
         self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
         self._device = device
         self._max_length = max_length(models)
@@ -93,7 +105,7 @@ class TorchEngine:
         return batch + [Job([], [])] * ((1 << (len(batch) - 1).bit_length()) - len(batch))
 
 
-def max_length(models: Sequence[Transformer]) -> int | None:
+def max_length(models: Sequence[Writer]) -> int | None:
     """The longest sentence that the positions of all models allow; None: any."""
     limits = [model.max_length for model in models if model.max_length is not None]
     return min(limits, default=None)
