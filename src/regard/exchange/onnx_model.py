@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.cache import Some
 from regard.data.ragged import Ragged
 from regard.errors import ModelError
 from regard.exchange.onnx import DECODER, DESCRIPTION, ENCODER, FORMAT, names
@@ -43,12 +44,9 @@ class OnnxState:
             part.flatten(0, 1).index_select(0, rows).view(part.shape) for part in self.past
         ]
 
-    def select(self, sentences: Tensor) -> OnnxState:
+    def select(self, sentences: Some) -> OnnxState:
         """Some sentences alone."""
-        memory, past = (
-            [part.index_select(0, sentences) for part in parts]
-            for parts in (self.memory, self.past)
-        )
+        memory, past = ([part[sentences] for part in parts] for parts in (self.memory, self.past))
         return OnnxState(self.lengths[sentences], memory, past)
 
 
@@ -100,7 +98,7 @@ class OnnxModel:
 
 
 def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
-    """Tensors in, tensors out; on a CPU, neither is copied on the way."""
+    """Tensors in, tensors out, by name and in order."""
     found = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
     return [torch.from_numpy(array) for array in found]
 
