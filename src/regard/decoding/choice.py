@@ -14,10 +14,11 @@ import torch
 from regard.decoding.config import EngineName, Precision
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
 from regard.decoding.engine import Engine
-from regard.decoding.torch_engine import TorchEngine
+from regard.decoding.torch_engine import TorchEngine, Writer
 from regard.devices import Precision as Half
 from regard.errors import ConfigError, ModelError, one_message
 from regard.exchange import ctranslate2
+from regard.exchange.onnx_model import OnnxModel, is_onnx
 from regard.models.folder import ModelFolder, load_model
 from regard.models.transformer import Transformer
 
@@ -38,7 +39,9 @@ class Models:
 
     @cached_property
     def torch_engine(self) -> TorchEngine:
-        """Our own searches over all of them."""
+        """Our own searches over all of them, some of which may run in onnxruntime."""
+        if any(map(is_onnx, self.paths)):
+            return TorchEngine(self._writers(), torch.device("cpu"))
         known: dict[str | None, Half] = {"float32": "float32", "bfloat16": "bfloat16"}
         return TorchEngine(self.loaded, self.device, known.get(self.precision, "auto"))
 
@@ -50,8 +53,20 @@ class Models:
             ctranslate2.write_model(self.folders[0], model, inside, precision=precision)
             return CTranslate2Engine(inside, self.folders[0].tokenizers, compute=precision)
 
+    def _writers(self) -> list[Writer]:
+        cpu = torch.device("cpu")
+        return [
+            OnnxModel.load(path, own) if is_onnx(path) else self._read(number, cpu)
+            for number, (path, own) in enumerate(zip(self.paths, self.folders, strict=True))
+        ]
+
     def _read(self, number: int, device: torch.device) -> Transformer:
         path = self.paths[number]
+        if is_onnx(path):
+            raise ModelError(
+                f"{path} was exported to ONNX, which translates and does no more; for the rest, "
+                "use the model that it was made from."
+            )
         if ctranslate2.inside(path):
             raise ModelError(
                 f"{path} was exported to CTranslate2. It translates by itself on a CPU, and that "
@@ -75,6 +90,8 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
     """
     _check_name("engine", engine, get_args(EngineName))
     _check_name("precision", precision or "float32", get_args(Precision))
+    if any(map(is_onnx, models.paths)):
+        return Choice(models.torch_engine, "Engine: onnxruntime on the CPU.")
     alone = models.paths[0] if len(models.paths) == 1 else None
     if alone and ctranslate2.inside(alone) and engine != "torch" and device != "cuda":
         return _exported(alone, models.folders[0], precision)

@@ -10,9 +10,10 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch import nn
 
 from regard.data.loader import with_ends
 from regard.decoding.config import SearchConfig
@@ -23,10 +24,18 @@ from regard.decoding.search import search
 from regard.decoding.steps import Pace, Plain, Recorded
 from regard.devices import Precision
 from regard.models.protocol import Autoregressive
-from regard.models.transformer import Transformer
 from regard.recording import recordable
 
 _ROWS = 256  # beams that are worked on at once on a CPU, if nobody says how many; a GPU takes more
+
+
+class Writer(Autoregressive[Any], Protocol):
+    """A model that writes one token after another, as far as its positions reach."""
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow; None: any."""
+        ...
 
 
 class Task(NamedTuple):
@@ -43,11 +52,14 @@ class TorchEngine:
     """
 
     def __init__(
-        self, models: Sequence[Transformer], device: torch.device, precision: Precision = "auto"
+        self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
     ) -> None:
         self._half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
         if self._half:
-            models = [copy.deepcopy(model).bfloat16() for model in models]
+            models = [
+                copy.deepcopy(model).bfloat16() if isinstance(model, nn.Module) else model
+                for model in models
+            ]
         self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
         self._device = device
         self.max_length = max_length(models)
@@ -96,7 +108,7 @@ class TorchEngine:
         return found[: len(part)]
 
 
-def max_length(models: Sequence[Transformer]) -> int | None:
+def max_length(models: Sequence[Writer]) -> int | None:
     """The longest sentence that the positions of all models allow; None: any."""
     limits = [model.max_length for model in models if model.max_length is not None]
     return min(limits, default=None)

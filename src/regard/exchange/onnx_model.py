@@ -1,0 +1,134 @@
+"""A model in an ONNX folder, for all our searches: onnxruntime runs its two graphs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.cache import Some
+from regard.data.ragged import Ragged
+from regard.errors import ModelError
+from regard.exchange.onnx import DECODER, DESCRIPTION, ENCODER, FORMAT, names
+from regard.exchange.onnx_graphs import PLACES
+from regard.exchange.packages import need
+from regard.models.folder import ModelFolder
+from regard.text.special import SPECIAL
+
+
+def is_onnx(folder: Path) -> bool:
+    """Whether a folder says that it is an ONNX one."""
+    return (folder / DESCRIPTION).is_file()
+
+
+@dataclass
+class OnnxState:
+    """Keys and values of each layer, for W beams of B sentences."""
+
+    lengths: Tensor  # (B,) of the sources
+    memory: list[Tensor]  # (B, H, S, d)
+    past: list[Tensor]  # (B, W, H, T, d)
+
+    def reach(self, places: int, *, exact: bool) -> None:
+        """A step looks at all of its past, which is no longer than it must be."""
+
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence. (B, W)"""
+        firsts = torch.arange(len(parents))[:, None] * parents.shape[1]
+        rows = (firsts + parents).flatten()
+        self.past = [
+            part.flatten(0, 1).index_select(0, rows).view(part.shape) for part in self.past
+        ]
+
+    def select(self, sentences: Some) -> OnnxState:
+        """Some sentences alone."""
+        memory, past = ([part[sentences] for part in parts] for parts in (self.memory, self.past))
+        return OnnxState(self.lengths[sentences], memory, past)
+
+
+class OnnxModel:
+    """Writes one token after another, on the CPU; see `regard.models.protocol.Autoregressive`."""
+
+    can_be_recorded = False
+
+    def __init__(self, folder: ModelFolder, encoder: Any, decoder: Any) -> None:
+        self.config = folder.config
+        self._encoder, self._decoder = encoder, decoder
+        self._memory = names("memory", folder.config.decoder_layers)
+        self._past = names("past", folder.config.decoder_layers)
+
+    @staticmethod
+    def load(path: Path, folder: ModelFolder | None = None) -> OnnxModel:
+        """The model that `write_onnx` wrote; its description, if that is read already, is taken."""
+        need("onnxruntime", extra="onnx")
+        _check(path)
+        return OnnxModel(
+            folder or ModelFolder.read(path), _session(path / ENCODER), _session(path / DECODER)
+        )
+
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> OnnxState:
+        """A state for the source sentences; a past grows, so it needs no room."""
+        lengths = source.lengths.lengths
+        tokens = source.lengths.pad(source.tokens)
+        memory = _run(self._encoder, {"tokens": tokens, "lengths": lengths})
+        shapes = [(len(part), beams, part.shape[1], 0, part.shape[3]) for part in memory]
+        return OnnxState(lengths, memory, [torch.empty(shape) for shape in shapes])
+
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        """The start mark for each beam. (B, W)"""
+        return torch.full((sentences, beams), int(getattr(SPECIAL, self.config.start_token)))
+
+    def step(self, tokens: Tensor, state: OnnxState) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+        inputs = {"tokens": tokens, "lengths": state.lengths}
+        inputs |= zip(self._memory, state.memory, strict=True)
+        inputs |= zip(self._past, state.past, strict=True)
+        logits, *state.past = _run(self._decoder, inputs)
+        return logits
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow; None: any."""
+        limits = {"learned": self.config.max_positions, "sinusoidal": PLACES}
+        return limits.get(self.config.positions)
+
+
+def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
+    """Tensors in, tensors out, by name and in order."""
+    found = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
+    return [torch.from_numpy(array) for array in found]
+
+
+def _check(path: Path) -> None:
+    """An ONNX folder of a format that we know, or a sentence about what it is."""
+    try:
+        description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path} is not an ONNX folder: it has no {DESCRIPTION}. "
+            "Write one with: regard export MODEL --to onnx"
+        ) from None
+    except ValueError:
+        description = None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelError(
+            f"{path / DESCRIPTION} is damaged, or not of format {FORMAT}, which this regard reads. "
+            "Export the model again, or update regard."
+        )
+
+
+def _session(path: Path) -> Any:
+    """A graph that is ready to run, with as many threads as PyTorch takes."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3  # errors
+    try:
+        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    except Exception as error:  # each kind of damage has a class of its own
+        raise ModelError(f"{path} cannot be read ({error}). Export the model again.") from None
