@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import average, demo, evaluate, prepare, score, show, train, translate
+from regard.cli import average, demo, evaluate, export, prepare, score, show, train, translate
 from regard.errors import RegardError
 from regard.files import remedy
 from regard.version import __version__
@@ -32,6 +32,7 @@ app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
 app.command("average")(average.average)
+app.command("export")(export.export)
 app.add_typer(show.app, name="show")
 
 

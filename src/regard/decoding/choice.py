@@ -14,7 +14,7 @@ import torch
 from regard.decoding.config import EngineName, Precision
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
 from regard.decoding.engine import Engine, TorchEngine
-from regard.errors import ConfigError, ModelError, one_message
+from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2
 from regard.models.folder import ModelFolder, load_model
 from regard.models.transformer import Transformer
@@ -47,13 +47,8 @@ class Models:
             return CTranslate2Engine(inside, self.folders[0].tokenizers, compute=precision)
 
     def _read(self, number: int, device: torch.device) -> Transformer:
-        path = self.paths[number]
-        if ctranslate2.inside(path):
-            raise ModelError(
-                f"{path} was exported to CTranslate2. It translates by itself on a CPU, and that "
-                "is all it can do; for the rest, use the model that it was made from."
-            )
-        return load_model(path, device, self.folders[number])[1]
+        ctranslate2.refuse_exported(self.paths[number])
+        return load_model(self.paths[number], device, self.folders[number])[1]
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,15 @@ def inside(folder: Path) -> Path | None:
     return folder / ENGINE if (folder / ENGINE).is_dir() else None
 
 
+def refuse_exported(folder: Path) -> None:
+    """Say that an exported folder has no weights for PyTorch."""
+    if inside(folder):
+        raise ModelError(
+            f"{folder} was exported to CTranslate2. It translates by itself on a CPU, and that is "
+            "all it can do; for the rest, use the model that it was made from."
+        )
+
+
 def write_model(
     folder: ModelFolder,
     model: Transformer,
@@ -234,5 +243,5 @@ def _put_norm(spec: Any, norm: nn.LayerNorm | nn.RMSNorm) -> None:
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
-    return array
+    """A copy, for CTranslate2 quantises in place."""
+    return np.array(tensor.detach().float().cpu().numpy(), copy=True)
