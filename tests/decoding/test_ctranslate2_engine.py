@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -94,7 +95,7 @@ def test_beam_search_finds_what_a_plain_one_finds(
     beam_size: int, length_penalty: float, tmp_path: Path
 ) -> None:
     model = ending_model()
-    settings = {"beam_size": beam_size, "length_penalty": length_penalty}
+    settings: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
     engine = in_ctranslate2(model, tmp_path)
     theirs = found(engine, SOURCES, top_beams=beam_size, max_extra=80, **settings)
     for source, hypotheses in zip(SOURCES, theirs, strict=True):
@@ -119,7 +120,7 @@ def test_each_sentence_has_its_own_limit(
 ) -> None:
     model = small_model(seed=3)  # it would go on for ever
     ratio, extra = limit
-    settings = {"max_ratio": ratio, "max_extra": extra, "beam_size": beam_size}
+    settings: dict[str, Any] = {"max_ratio": ratio, "max_extra": extra, "beam_size": beam_size}
     theirs = found(in_ctranslate2(model, tmp_path), SOURCES, **settings)
     for source, [best] in zip(SOURCES, theirs, strict=True):
         assert len(best.tokens) + 1 <= int(ratio * (len(source) + 1)) + extra
@@ -160,7 +161,7 @@ def test_forced_beginnings_are_written_and_counted(beam_size: int, tmp_path: Pat
 
 def test_a_beginning_longer_than_the_limit_is_written_out(tmp_path: Path) -> None:
     engine = in_ctranslate2(ending_model(), tmp_path)
-    settings = {"max_ratio": 0.0, "max_extra": 2, "beam_size": 2}
+    settings: dict[str, Any] = {"max_ratio": 0.0, "max_extra": 2, "beam_size": 2}
     [[best]] = found(engine, [[4, 5]], begins=[[9] * 6], **settings)
     assert best.tokens == [9] * 6
 
@@ -168,7 +169,7 @@ def test_a_beginning_longer_than_the_limit_is_written_out(tmp_path: Path) -> Non
 @pytest.mark.parametrize("batch_size", [1, 3, 7, None])
 def test_results_do_not_depend_on_the_batch(batch_size: int | None, tmp_path: Path) -> None:
     engine = in_ctranslate2(ending_model(), tmp_path)
-    settings = {"beam_size": 3, "top_beams": 2}
+    settings: dict[str, Any] = {"beam_size": 3, "top_beams": 2}
     expected = found(engine, SOURCES, **settings)
     again = found(engine, SOURCES[::-1], batch_size=batch_size, **settings)[::-1]
     for one, other in zip(expected, again, strict=True):

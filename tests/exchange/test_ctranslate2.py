@@ -46,8 +46,11 @@ EXPRESSED: dict[str, dict[str, Any]] = {
     "pad first": {"start_token": "pad"},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
     "rotary, RMS, gated": {
-        **{"positions": "rotary", "norm": "rms", "norm_order": "pre"},
-        **{"feedforward": "gated", "activation": "silu"},
+        "positions": "rotary",
+        "norm": "rms",
+        "norm_order": "pre",
+        "feedforward": "gated",
+        "activation": "silu",
     },
 }
 SOURCES = sentences(20, seed=4)
