@@ -78,6 +78,12 @@ def _put_in_place(temporary: Path, path: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def require_free(path: Path) -> None:
+    """Refuse to write where something is; an empty folder is nothing."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StorageError(f"{path} exists, so it is left as it is. Choose another --out.")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with whole_file(path) as temporary:

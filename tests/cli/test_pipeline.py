@@ -174,14 +174,14 @@ def test_translations_kept_from_a_model_are_measured_as_the_model(
 
 def test_one_model_twice_translates_as_that_model(run: Path, texts: Path, regard: Command) -> None:
     lines = (texts / "test.x").read_text()
+    engine = ["--engine", "torch"]  # which alone can run two
     alone, twice = (
-        regard("translate", *models, "--engine", "torch", stdin=lines)
-        for models in ([run], [run, run])
+        regard("translate", *models, *engine, stdin=lines) for models in ([run], [run, run])
     )
     assert twice.out == alone.out
     files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
     together = regard("evaluate", run, run, "--ensemble", *files)
-    assert together.out == regard("evaluate", run, *files, "--engine", "torch").out
+    assert together.out == regard("evaluate", run, *files, *engine).out
     pair = ["--source", texts / "test.x", "--target", texts / "test.y"]
     given = [regard("score", *models, *pair).out.split() for models in ([run], [run, run])]
     assert [float(x) for x in given[1]] == pytest.approx([float(x) for x in given[0]], abs=1e-5)

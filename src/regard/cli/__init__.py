@@ -17,6 +17,7 @@ from regard.cli import (
     demo,
     distill,
     evaluate,
+    export,
     prepare,
     score,
     shortlist,
@@ -45,6 +46,7 @@ app.command("score")(score.score)
 app.command("average")(average.average)
 app.command("distill")(distill.distill)
 app.command("shortlist")(shortlist.shortlist)
+app.command("export")(export.export)
 app.add_typer(show.app, name="show")
 
 

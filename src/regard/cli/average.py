@@ -21,7 +21,8 @@ def average(
 ) -> None:
     """Average the weights of a run's last or best checkpoints."""
     from regard.cli.screen import say
-    from regard.errors import ConfigError, RunError, StorageError
+    from regard.errors import ConfigError, RunError
+    from regard.files import require_free
     from regard.models.folder import WEIGHTS, ModelFolder, shown_weights, write_tensors
     from regard.training import checkpoint
 
@@ -42,8 +43,7 @@ def average(
             "or train with a larger training.keep_checkpoints."
         )
     chosen = sorted(paths[:count] if best else paths[-count:])
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise StorageError(f"{out} exists, so it is left as it is. Choose another --out.")
+    require_free(out)
     mean = checkpoint.average([*map(shown_weights, chosen)])
     write_tensors(out / WEIGHTS, mean, {"averaged": ", ".join(path.name for path in chosen)})
     folder.write(out)

@@ -16,8 +16,8 @@ from regard.decoding.ctranslate2_engine import CTranslate2Engine
 from regard.decoding.engine import Engine
 from regard.decoding.torch_engine import TorchEngine, Writer
 from regard.devices import Precision as Half
-from regard.errors import ConfigError, ModelError, one_message
-from regard.exchange import ctranslate2
+from regard.errors import ConfigError, one_message
+from regard.exchange import ctranslate2, onnx_model
 from regard.exchange.onnx_model import OnnxModel, is_onnx
 from regard.models.folder import ModelFolder, load_model
 from regard.models.transformer import Transformer
@@ -61,18 +61,9 @@ class Models:
         ]
 
     def _read(self, number: int, device: torch.device) -> Transformer:
-        path = self.paths[number]
-        if is_onnx(path):
-            raise ModelError(
-                f"{path} was exported to ONNX, which translates and does no more; for the rest, "
-                "use the model that it was made from."
-            )
-        if ctranslate2.inside(path):
-            raise ModelError(
-                f"{path} was exported to CTranslate2. It translates by itself on a CPU, and that "
-                "is all it can do; for the rest, use the model that it was made from."
-            )
-        return load_model(path, device, self.folders[number])[1]
+        onnx_model.refuse_exported(self.paths[number])
+        ctranslate2.refuse_exported(self.paths[number])
+        return load_model(self.paths[number], device, self.folders[number])[1]
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ class CTranslate2Engine:
                 max_queued_batches=-1,
             )
             description = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        except (RuntimeError, ValueError, OSError) as error:
+            self.max_length: int | None = description["max_length"]
+        except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise ModelError(
                 f"CTranslate2 cannot read {folder}: {error}. Export it again."
             ) from None
@@ -71,7 +72,6 @@ class CTranslate2Engine:
         self._target_pieces = target.pieces(range(target.vocab_size))
         self._target_ids = {piece: i for i, piece in enumerate(self._target_pieces)}
         self._use_vmap = (folder / "vmap.txt").is_file()
-        self.max_length: int | None = description["max_length"]
 
     def __str__(self) -> str:
         return f"CTranslate2, {self.precision}"

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.attention.positions import sinusoids
+from regard.data.shortlist import Shortlist
 from regard.errors import ConfigError, ModelError, one_message
+from regard.exchange.vmap import write_vmap
 from regard.files import whole_folder
 from regard.layers.embedding import Embedding
 from regard.models.folder import ModelFolder
@@ -74,14 +76,14 @@ def export(
     out: Path,
     *,
     precision: WeightPrecision = "float32",
-    vmap: Path | None = None,
+    shortlist: Shortlist | None = None,
 ) -> None:
     """Write a folder that CTranslate2 runs and that regard still knows as a model.
 
-    `vmap` is a vocabulary map, which says what each source word may become.
+    A shortlist says what each source word may become.
     """
     with whole_folder(out) as temporary:
-        write_model(folder, model, temporary / ENGINE, precision=precision, vmap=vmap)
+        write_model(folder, model, temporary / ENGINE, precision=precision, shortlist=shortlist)
         folder.write(temporary)
 
 
@@ -90,13 +92,22 @@ def inside(folder: Path) -> Path | None:
     return folder / ENGINE if (folder / ENGINE).is_dir() else None
 
 
+def refuse_exported(folder: Path) -> None:
+    """Say that an exported folder has no weights for PyTorch."""
+    if inside(folder):
+        raise ModelError(
+            f"{folder} was exported to CTranslate2. It translates by itself on a CPU, and that is "
+            "all it can do; for the rest, use the model that it was made from."
+        )
+
+
 def write_model(
     folder: ModelFolder,
     model: Transformer,
     out: Path,
     *,
     precision: WeightPrecision = "float32",
-    vmap: Path | None = None,
+    shortlist: Shortlist | None = None,
 ) -> None:
     """Write what CTranslate2 alone needs."""
     require_installed()
@@ -116,12 +127,12 @@ def write_model(
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = _epsilon(model.config)
     spec.config.add_attribute("max_length", places)  # for us; CTranslate2 leaves it alone
-    if vmap is not None:
-        spec.register_vocabulary_mapping(str(vmap))
     spec.validate()
     spec.optimize(quantization=precision)
     out.mkdir(parents=True)
     spec.save(str(out))
+    if shortlist is not None:
+        write_vmap(shortlist, folder.tokenizers, out)
 
 
 def _places(folder: ModelFolder) -> int | None:
@@ -234,5 +245,5 @@ def _put_norm(spec: Any, norm: nn.LayerNorm | nn.RMSNorm) -> None:
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
-    return array
+    """A copy, for CTranslate2 quantises in place."""
+    return np.array(tensor.detach().float().cpu().numpy(), copy=True)

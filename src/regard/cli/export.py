@@ -1,0 +1,119 @@
+"""regard export: a trained model for another engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.options import Model
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.data.shortlist import Shortlist
+    from regard.models.folder import ModelFolder
+    from regard.models.transformer import Transformer
+
+
+def export(
+    model: Model,
+    to: Annotated[str, typer.Option(help="ctranslate2, argos or onnx.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(help="Where it goes: a folder, or an .argosmodel.", show_default=False)
+    ],
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the weights: float32, int8, int16, float16 or bfloat16; unset: float32, and "
+            "int8 for argos.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write a model for another engine: CTranslate2, Argos Translate and LibreTranslate, or ONNX.
+
+    What `regard shortlist` made goes along to CTranslate2.
+    """
+    if to not in TARGETS:
+        raise ConfigError(f"There is no {to!r} to export to. Use {', '.join(TARGETS)}.")
+    target = TARGETS[to]
+    chosen = precision or target.precisions[0]
+    if chosen not in target.precisions:
+        known = ", ".join(target.precisions)
+        raise ConfigError(f"{to} has no precision {chosen!r}. Use one of {known}.")
+
+    import torch
+
+    from regard.cli.screen import say
+    from regard.exchange import ctranslate2, onnx_model
+    from regard.files import require_free
+    from regard.models.folder import load_model
+
+    require_free(out)
+    ctranslate2.refuse_exported(model)
+    onnx_model.refuse_exported(model)
+    say(target.write(Trained(model, *load_model(model, torch.device("cpu"))), out, chosen))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is exported."""
+
+    path: Path
+    folder: ModelFolder
+    model: Transformer
+
+    @property
+    def shortlist(self) -> Shortlist | None:
+        """What was made for it, if anything was."""
+        from regard.data.shortlist import SHORTLIST, Shortlist
+
+        found = (self.path / SHORTLIST).is_file()
+        return Shortlist.read(self.path, self.folder.tokenizers) if found else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to export to."""
+
+    precisions: tuple[str, ...]  # the first is taken if nothing is said
+    write: Callable[[Trained, Path, Any], str]  # and tell what to do with it
+
+
+def _ctranslate2(trained: Trained, out: Path, precision: Any) -> str:
+    from regard.exchange.ctranslate2 import ENGINE, export
+
+    listed = trained.shortlist
+    export(trained.folder, trained.model, out, precision=precision, shortlist=listed)
+    return (
+        f"Written: {out}. Try: regard translate {out} < your.txt\n"
+        f"CTranslate2 itself reads {out / ENGINE}."
+        + (" The shortlist went along; there it is asked for with use_vmap." if listed else "")
+    )
+
+
+def _argos(trained: Trained, out: Path, precision: Any) -> str:
+    from regard.exchange.argos import export
+
+    export(trained.folder, trained.model, out, precision=precision)
+    return (
+        f"Written: {out}. Argos Translate and LibreTranslate have it after this line of Python:\n"
+        f"  import argostranslate.package as p; p.install_from_path({str(out)!r})"
+    )
+
+
+def _onnx(trained: Trained, out: Path, precision: Any) -> str:
+    from regard.exchange.onnx import write_onnx
+
+    write_onnx(trained.folder, trained.model, out)
+    return f"Written: {out}. Try: regard translate {out} < your.txt"
+
+
+TARGETS = {
+    "ctranslate2": Target(("float32", "int8", "int16", "float16", "bfloat16"), _ctranslate2),
+    "argos": Target(("int8", "float32", "int16", "float16", "bfloat16"), _argos),
+    "onnx": Target(("float32",), _onnx),
+}

@@ -1,0 +1,123 @@
+"""To a package for Argos Translate and LibreTranslate: one file, which needs no network.
+
+NAME/metadata.json          from which language to which
+NAME/sentencepiece.model    our tokenizer, with its normalisation inside
+NAME/model/                 what CTranslate2 reads
+NAME/minisbd/regard.onnx    where sentences end
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.errors import ModelError, one_message
+from regard.exchange import ctranslate2
+from regard.exchange.ctranslate2 import WeightPrecision
+from regard.exchange.normalizer import self_normalizing
+from regard.exchange.sentence_graph import sentence_graph
+from regard.files import whole_file
+from regard.models.folder import ModelFolder
+from regard.models.transformer import Transformer
+
+_NAMES = {
+    "ar": "Arabic",
+    "az": "Azerbaijani",
+    "bg": "Bulgarian",
+    "bn": "Bengali",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "eo": "Esperanto",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "ga": "Irish",
+    "gl": "Galician",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "hu": "Hungarian",
+    "id": "Indonesian",
+    "is": "Icelandic",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "lt": "Lithuanian",
+    "lv": "Latvian",
+    "ms": "Malay",
+    "nb": "Norwegian",
+    "nl": "Dutch",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sq": "Albanian",
+    "sr": "Serbian",
+    "sv": "Swedish",
+    "ta": "Tamil",
+    "th": "Thai",
+    "tl": "Tagalog",
+    "tr": "Turkish",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "vi": "Vietnamese",
+    "zh": "Chinese",
+}
+
+
+def obstacles(folder: ModelFolder) -> Iterator[str]:
+    """Every reason why Argos Translate cannot use a model."""
+    if not folder.tokenizers.config.joint:
+        yield "each side has a vocabulary of its own; it knows one for both"
+    for side, code in folder.languages.items():
+        if not code:
+            yield (
+                f"the {side} language is not known; write its code into the model's config.json, "
+                "under languages"
+            )
+    yield from ctranslate2.obstacles(folder.config)
+
+
+def export(
+    folder: ModelFolder, model: Transformer, out: Path, *, precision: WeightPrecision = "int8"
+) -> None:
+    """Write a package."""
+    found = list(obstacles(folder))
+    if found:
+        raise ModelError(one_message(found, "Argos Translate cannot use this model"))
+    source, target = str(folder.languages["source"]), str(folder.languages["target"])
+    name = f"translate-{source}_{target}-1_0"
+    with tempfile.TemporaryDirectory() as place, whole_file(out) as temporary:
+        engine = Path(place) / "model"
+        ctranslate2.write_model(folder, model, engine, precision=precision)
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as package:
+            package.writestr(f"{name}/metadata.json", _metadata(source, target))
+            tokenizer = self_normalizing(folder.tokenizers.source)
+            package.writestr(f"{name}/sentencepiece.model", tokenizer)
+            package.writestr(f"{name}/minisbd/regard.onnx", sentence_graph())
+            for path in sorted(engine.iterdir()):
+                package.write(path, f"{name}/model/{path.name}")
+
+
+def _metadata(source: str, target: str) -> str:
+    described = {
+        "package_version": "1.0",
+        "argos_version": "1.11",
+        "from_code": source,
+        "from_name": _NAMES.get(source, source),
+        "to_code": target,
+        "to_name": _NAMES.get(target, target),
+    }
+    return json.dumps(described, indent=2) + "\n"

@@ -1,0 +1,208 @@
+"""Searches in CTranslate2 keep our rules and tell our scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from exchange.engines import found, in_ctranslate2, in_torch
+from regard.data.loader import with_ends
+from regard.data.ragged import Batch
+from regard.decoding.ctranslate2_engine import CTranslate2Engine
+from regard.decoding.hypothesis import Hypothesis, best_first, finished
+from regard.decoding.score import scores
+from regard.errors import ConfigError, ModelError
+from regard.models.transformer import Transformer
+from regard.text.special import SPECIAL
+from toys import sentences, small_model
+
+SOURCES = sentences(12, seed=4)
+PATIENCE = 1.5
+
+
+def ending_model(seed: int = 3) -> Transformer:
+    """A model that ends its sentences, and hardly thinks of other marks."""
+    model = small_model(seed=seed, output_bias=True)
+    assert model.projection.bias is not None
+    model.projection.bias.data[SPECIAL.end] += 2.2
+    for mark in (SPECIAL.pad, SPECIAL.unknown, SPECIAL.start):
+        model.projection.bias.data[mark] = -30
+    return model
+
+
+def next_words(
+    model: Transformer, source: list[int], written: Sequence[list[int]]
+) -> list[list[float]]:
+    """The log-probabilities of what may follow each beginning, by a forward pass over all of it."""
+    with torch.no_grad():
+        predictions = model(Batch(with_ends([source] * len(written)), with_ends(written)))
+        logits = predictions.project(predictions.hidden)
+    places = torch.tensor([len(one) + 1 for one in written]).cumsum(0) - 1
+    rows: list[list[float]] = logits[places].log_softmax(-1).tolist()
+    return rows
+
+
+def plain_beam_search(
+    model: Transformer, source: list[int], *, beam_size: int, length_penalty: float
+) -> list[Hypothesis]:
+    """Beam search as it reads in a book, which is done after so many ends."""
+    beams: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[Hypothesis] = []
+    while len(ended) < math.floor(beam_size * PATIENCE + 0.5):
+        assert len(beams[0][1]) < 80, "it should end before any limit"
+        rows = next_words(model, source, [written for _, written in beams])
+        ranked = sorted(
+            (
+                (total + gain, [*written, word])
+                for (total, written), row in zip(beams, rows, strict=True)
+                for word, gain in enumerate(row)
+            ),
+            reverse=True,
+        )[: 2 * beam_size]
+        ended += [
+            finished(written, total, length_penalty)
+            for total, written in ranked[:beam_size]
+            if written[-1] == SPECIAL.end
+        ]
+        beams = [one for one in ranked if one[1][-1] != SPECIAL.end][:beam_size]
+    return best_first(ended)
+
+
+def check_scores(
+    model: Transformer,
+    every: Sequence[Sequence[Hypothesis]],
+    sources: Sequence[list[int]],
+    length_penalty: float,
+) -> None:
+    """Each hypothesis has the score that the model itself gives it, and they are ranked by it."""
+    for source, hypotheses in zip(sources, every, strict=True):
+        batch = Batch(
+            with_ends([source] * len(hypotheses)), with_ends([h.tokens for h in hypotheses])
+        )
+        own = scores([model], batch, length_penalty=length_penalty)
+        assert [h.score for h in hypotheses] == pytest.approx(own, abs=1e-4)
+        assert own == pytest.approx(sorted(own, reverse=True), abs=1e-4)
+
+
+@pytest.mark.parametrize("length_penalty", [0.6, 1.0])
+@pytest.mark.parametrize("beam_size", [2, 5])
+def test_beam_search_finds_what_a_plain_one_finds(
+    beam_size: int, length_penalty: float, tmp_path: Path
+) -> None:
+    model = ending_model()
+    settings: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
+    engine = in_ctranslate2(model, tmp_path)
+    theirs = found(engine, SOURCES, top_beams=beam_size, max_extra=80, **settings)
+    for source, hypotheses in zip(SOURCES, theirs, strict=True):
+        plain = plain_beam_search(model, source, **settings)[:beam_size]
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in plain]
+    check_scores(model, theirs, SOURCES, length_penalty)
+
+
+def test_the_best_by_probability_alone_is_found(tmp_path: Path) -> None:
+    model = ending_model()
+    engine = in_ctranslate2(model, tmp_path)
+    theirs = found(engine, SOURCES, beam_size=4, length_penalty=0.0)
+    ours = found(in_torch(model), SOURCES, beam_size=4, length_penalty=0.0)
+    assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
+    check_scores(model, theirs, SOURCES, 0.0)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("limit", [(0.0, 1), (0.0, 2), (0.5, 1), (1.0, 3)])
+def test_each_sentence_has_its_own_limit(
+    limit: tuple[float, int], beam_size: int, tmp_path: Path
+) -> None:
+    model = small_model(seed=3)  # it would go on for ever
+    ratio, extra = limit
+    settings: dict[str, Any] = {"max_ratio": ratio, "max_extra": extra, "beam_size": beam_size}
+    theirs = found(in_ctranslate2(model, tmp_path), SOURCES, **settings)
+    for source, [best] in zip(SOURCES, theirs, strict=True):
+        assert len(best.tokens) + 1 <= int(ratio * (len(source) + 1)) + extra
+    check_scores(model, theirs, SOURCES, 1.0)
+    if beam_size == 1:
+        ours = found(in_torch(model), SOURCES, **settings)
+        assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_no_mark_is_ever_written(beam_size: int, tmp_path: Path) -> None:
+    model = small_model(seed=3, output_bias=True)
+    assert model.projection.bias is not None
+    model.projection.bias.data[SPECIAL.pad] += 3  # what it likes best
+    theirs = found(in_ctranslate2(model, tmp_path), SOURCES, beam_size=beam_size)
+    assert all(min(h.tokens, default=9) > SPECIAL.end for one in theirs for h in one)
+    check_scores(model, theirs, SOURCES, 1.0)
+    if beam_size == 1:
+        ours = found(in_torch(model), SOURCES, beam_size=1)
+        assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_forced_beginnings_are_written_and_counted(beam_size: int, tmp_path: Path) -> None:
+    model = ending_model()
+    engine = in_ctranslate2(model, tmp_path)
+    begins = [[7, 9], [], [30], [], *[[5, 6, 7]] * 8]
+    theirs = found(engine, SOURCES, begins=begins, beam_size=beam_size)
+    free = found(engine, SOURCES, beam_size=beam_size)
+    for begin, [best], without in zip(begins, theirs, free, strict=True):
+        assert best.tokens[: len(begin)] == begin
+        assert begin or best.tokens == without[0].tokens
+    check_scores(model, theirs, SOURCES, 1.0)
+    if beam_size == 1:
+        ours = found(in_torch(model), SOURCES, begins=begins, beam_size=1)
+        assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
+
+
+def test_a_beginning_longer_than_the_limit_is_written_out(tmp_path: Path) -> None:
+    engine = in_ctranslate2(ending_model(), tmp_path)
+    settings: dict[str, Any] = {"max_ratio": 0.0, "max_extra": 2, "beam_size": 2}
+    [[best]] = found(engine, [[4, 5]], begins=[[9] * 6], **settings)
+    assert best.tokens == [9] * 6
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, None])
+def test_results_do_not_depend_on_the_batch(batch_size: int | None, tmp_path: Path) -> None:
+    engine = in_ctranslate2(ending_model(), tmp_path)
+    settings: dict[str, Any] = {"beam_size": 3, "top_beams": 2}
+    expected = found(engine, SOURCES, **settings)
+    again = found(engine, SOURCES[::-1], batch_size=batch_size, **settings)[::-1]
+    for one, other in zip(expected, again, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-5)
+
+
+def test_learned_positions_are_a_limit(tmp_path: Path) -> None:
+    engine = in_ctranslate2(small_model(seed=3, positions="learned", max_positions=12), tmp_path)
+    assert engine.max_length == 12
+    every = found(engine, [[5] * 11, [6]], beam_size=2, max_ratio=9.0)
+    assert max(len(h.tokens) for one in every for h in one) <= 11
+    assert in_ctranslate2(small_model(positions="rotary"), tmp_path / "any").max_length is None
+
+
+def test_without_scores_the_same_is_written(tmp_path: Path) -> None:
+    engine = in_ctranslate2(small_model(seed=3), tmp_path)
+    told, untold = (found(engine, SOURCES, beam_size=1, scores=told) for told in (True, False))
+    assert [one[0].tokens for one in told] == [one[0].tokens for one in untold]
+    assert all(math.isnan(one[0].score) for one in untold)
+    assert not any(math.isnan(one[0].score) for one in told)
+
+
+def test_jobs_are_taken_before_all_are_there(tmp_path: Path) -> None:
+    engine = in_ctranslate2(ending_model(), tmp_path)
+    assert found(engine, [], beam_size=2) == []
+    with pytest.raises(ConfigError, match="batch_size is 0"):
+        found(engine, SOURCES, batch_size=0)
+
+
+def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
+    in_ctranslate2(small_model(), tmp_path)
+    (tmp_path / "float32" / "model.bin").write_bytes(b"no")
+    tokenizers = None
+    with pytest.raises(ModelError, match=r"cannot read .*float32"):
+        CTranslate2Engine(tmp_path / "float32", tokenizers)  # type: ignore[arg-type]
