@@ -133,9 +133,10 @@ def attend_ragged(
             return _flash(query, key, value, queries, keys, causal)
     if query.is_cpu and query.dtype == torch.bfloat16:
         # PyTorch's kernel for a CPU is ten times as slow backwards in half precision.
-        query, key, value = query.float(), key.float(), value.float()
+        parts = query.float(), key.float(), value.float()
         with torch.autocast("cpu", enabled=False):
-            return _padded(query, key, value, queries, keys, causal, score, select, dropout)
+            found = _padded(*parts, queries, keys, causal, score, select, dropout)
+        return found.to(query.dtype)
     return _padded(query, key, value, queries, keys, causal, score, select, dropout)
 
 
