@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 import machine
+from memory import peak_memory
 from pages import fill, save
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
@@ -96,7 +97,7 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
     batch = sentences(length, tokens)
     small = sentences(4, 8)
     updater([small], step=1, rate=1e-4)  # the optimizer's memory belongs to the model
-    before = machine.peak_memory(device.type)
+    before = peak_memory(device.type)
     times = []
     with updater.as_chosen(Engine.chosen(run, device), tokens):
         for step in range(2, 9):
@@ -109,7 +110,7 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
         "length": length,
         "width": width,
         "milliseconds": 1000 * min(times[2:]),
-        "megabytes": 1024 * (machine.peak_memory(device.type) - before),
+        "megabytes": 1024 * (peak_memory(device.type) - before),
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,13 +19,6 @@ def described(device: str) -> dict[str, str | int]:
     if device == "cuda":
         return {"device": torch.cuda.get_device_name(), "cores": cores}
     return {"device": _processor(), "cores": cores}
-
-
-def peak_memory(device: str) -> float:
-    """The most that this process has needed so far, GiB."""
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # from KiB
 
 
 def has_gpu() -> bool:

@@ -1,4 +1,4 @@
-"""The other end of `worker.py`: a contestant that is a process."""
+"""A contestant that is a process, whatever it does: the other end of `worker.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import select
 import subprocess
-import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from contest import Round, Tree, UnableError
@@ -27,31 +27,42 @@ def environment(threads: int) -> dict[str, str]:
 
 
 class Worker:
-    """A learner of `peers/PEER.py` in a process of its own.
+    """A program that says `{}` once it is warm, and answers each line with a round as JSON.
 
     One that is kept waits for its next round; one that is not begins anew, so that what it held
     is free for others.
     """
 
     def __init__(
-        self, name: str, *, peer: str, form: str, lesson: Path, threads: int, kept: bool
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        rival: bool,
+        log: Path,
+        environment: Mapping[str, str],
+        kept: bool,
     ) -> None:
         self.name = name
-        self.rival = peer != "ours"
-        self._command = [sys.executable, "-m", "peers.worker", peer, form, str(lesson)]
-        self._threads = threads
+        self.rival = rival
+        self._command = command
+        self._environment = environment
         self._kept = kept
-        self._log = lesson.parent / f"{peer}-{form}.log"
+        self._log = log
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
 
     def round(self) -> Round:
-        """Start if need be, and do a round."""
+        """Of a program that tells what a `Round` has to know."""
+        return Round(**self.answer())
+
+    def answer(self) -> Tree:
+        """Start if need be, and have a round done; what the program says of it."""
         self.start()
         if self._problem is not None:
             raise UnableError(self._problem)
         try:
-            return Round(**self._answer("\n"))
+            return self._answer("\n")
         finally:
             if not self._kept:
                 self.close()
@@ -63,7 +74,7 @@ class Worker:
         with self._log.open("w") as complaints:
             self._process = subprocess.Popen(
                 self._command,
-                env=environment(self._threads),
+                env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
