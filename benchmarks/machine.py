@@ -33,12 +33,12 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def versions() -> dict[str, str]:
-    """Of Python, of regard and of what runs in the same environment."""
+def versions(*more: str) -> dict[str, str]:
+    """Of Python, of regard and of packages in the same environment."""
     from regard.version import __version__
 
     found = {"python": platform.python_version(), "regard": __version__}
-    for package in PACKAGES:
+    for package in [*PACKAGES, *more]:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -6,8 +6,10 @@ import json
 import os
 import select
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from contest import Round, Tree, UnableError
 
@@ -109,9 +111,25 @@ class Worker:
         return answer
 
 
+def run(command: Sequence[str], log: Path, environment: Mapping[str, str], **more: Any) -> float:
+    """Run a command that writes into a log, with `more` for `Popen`; its peak of memory, GiB."""
+    with log.open("w") as complaints:
+        outputs = {"stdout": complaints, "stderr": complaints, **more}
+        process = subprocess.Popen(command, env=environment, **outputs)
+    alarm = threading.Timer(_PATIENCE, process.kill)
+    alarm.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    alarm.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise UnableError(last_words(log))
+    return usage.ru_maxrss / 2**20  # from KiB
+
+
 def last_words(log: Path) -> str:
     """The end of what a process complained about: why it failed, as a rule."""
-    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line.strip("│ \t") for line in said if any(map(str.isalnum, line))]  # out of its frame
     if not said:
         return "it ended without a word"
     return said[-1].replace(f"{Path.cwd()}/", "")[:200]  # where we are is nobody's business
