@@ -21,19 +21,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 import contest
 import machine
 from contest import Contestant, Entry, Spread, Tree
 from decoders.contestants import Judge, LengthJudge
 from decoders.everybody import LIBRARIES, OURS, RIVALS, TOOLKITS, Decoder
 from exercise import Exercise
-from lesson import FIRST_WORD, SIZES
+from lesson import SIZES
+from made_up import made_up
 from pages import fill
 from passage import Passage
-from regard.config import as_tree
-from regard.models.transformer import TransformerConfig
 
 RESULTS = Path("benchmarks/results")
 PAGE = Path("docs/benchmarks.md")
@@ -41,7 +38,7 @@ WORK = Path("build/bench/decoding")
 TEST = "test_2016_flickr"
 SEARCHES = {"greedy": 1, "beam 5": 5}
 ONE_BY_ONE = 200  # sentences
-FORCED = 32  # tokens of a made-up sentence, and of its translation
+FORCED = 32  # tokens of the translation of a made-up sentence
 # Beam size, batch size, and how many batches make a round.
 MADE_UP = {
     "greedy, 256 at a time": (1, 256, 4),
@@ -207,38 +204,22 @@ def _exercises(
 ) -> Iterator[tuple[str, Exercise, Judge]]:
     if passage is None or question == "made-up":
         for name, (beam_size, batch_size, batches) in MADE_UP.items():
-            yield name, made_up(options, beam_size, batch_size, batches), LengthJudge(FORCED)
+            exercise = made_up(
+                options.size,
+                VOCABULARY,
+                options.device,
+                beam_size=beam_size,
+                batch_size=batch_size,
+                batches=batches,
+                forced=FORCED,
+                half=True,
+            )
+            yield name, exercise, LengthJudge(FORCED)
         return
     for name, beam_size in SEARCHES.items():
         one_by_one = ONE_BY_ONE if question == "latency" else None
         exercise = passage.exercise(beam_size, one_by_one=one_by_one)
         yield name, exercise, passage.judge(beam_size)
-
-
-def made_up(options: argparse.Namespace, beam_size: int, batch_size: int, batches: int) -> Exercise:
-    """Random sentences for random weights; all have the same length, end mark included."""
-    size = SIZES[options.size]
-    config = TransformerConfig(
-        encoder_layers=size.layers,
-        decoder_layers=size.layers,
-        width=size.width,
-        heads=size.heads,
-        feedforward_width=size.feedforward,
-    )
-    shape = (batch_size * batches, FORCED - 1)
-    ids = np.random.default_rng(1).integers(FIRST_WORD, VOCABULARY, shape)
-    return Exercise(
-        options.device,
-        beam_size,
-        ids.tolist(),
-        config=as_tree(config),
-        vocabulary=VOCABULARY,
-        work=str(WORK.resolve()),
-        one_by_one=batch_size == 1,
-        batch_size=batch_size,
-        forced=FORCED,
-        half=True,
-    )
 
 
 @contextmanager

@@ -268,7 +268,7 @@ def test_even_lengths_fill_every_batch() -> None:
 def test_flops_are_those_of_the_products() -> None:
     """One pair of one token each: every weight that is multiplied is, twice, and three times."""
     size = TOY.size
-    model = Transformer(ours.model_config(TOY), Vocabulary(TOY.vocabulary, TOY.vocabulary))
+    model = Transformer(ours.model_config(TOY.size), Vocabulary(TOY.vocabulary, TOY.vocabulary))
     weights = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
