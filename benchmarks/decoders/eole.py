@@ -17,7 +17,7 @@ from eole.inference_engine import InferenceEnginePY
 from safetensors.torch import save_file
 
 from decoders import words
-from decoders.weights import Stack, positions, read, renamed, tables
+from decoders.weights import Stack, positions, read, renamed, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
@@ -42,6 +42,7 @@ _BLOCK = {
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
     """Loaded from a model folder of its own kind."""
+    require(exercise.config, norm_order="pre")
     folder = exercise.place("eole")
     write_folder(folder, exercise)
     config = PredictConfig(

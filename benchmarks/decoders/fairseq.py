@@ -20,7 +20,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from decoders import words
 from decoders.bart_names import BLOCK
-from decoders.weights import Stack, Weights, positions, read, renamed, tables
+from decoders.weights import Stack, Weights, positions, read, renamed, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
@@ -30,6 +30,7 @@ _ORDER = [words.START, words.PAD, words.END, words.UNKNOWN]  # its ids to ours
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
     """A model of its own kind, with our weights."""
+    require(exercise.config)
     dictionary = Dictionary()
     for word in words.vocabulary(exercise.vocabulary)[len(_ORDER) :]:
         dictionary.add_symbol(word)

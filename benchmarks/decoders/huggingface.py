@@ -15,7 +15,7 @@ from transformers import MarianConfig, MarianMTModel, PegasusConfig, PegasusForC
 
 from decoders.bart_names import BLOCK
 from decoders.ours import random_or_stored
-from decoders.weights import Stack, Weights, positions, renamed, tables
+from decoders.weights import Stack, Weights, positions, renamed, require, tables
 from exercise import Exercise
 from regard.models.folder import ModelFolder, weights_of
 from regard.text.special import SPECIAL
@@ -27,6 +27,7 @@ _LONGEST = 1024
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any]]:
     """Text to text, or ids to ids where sentences are made up."""
+    require(exercise.config, tied_embeddings="all")
     model = _model(exercise)
 
     def search(sentences: Sequence[list[int]]) -> list[list[int]]:

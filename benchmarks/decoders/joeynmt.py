@@ -17,7 +17,7 @@ from joeynmt.prediction import predict, prepare
 from torch import nn
 
 from decoders import words
-from decoders.weights import Stack, Weights, positions, read, renamed, tables
+from decoders.weights import Stack, Weights, positions, read, renamed, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
@@ -37,6 +37,7 @@ _BLOCK = {
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
     """Loaded from a model folder of its own kind."""
+    require(exercise.config)
     folder = exercise.place("joeynmt")
     vocabulary = [*MARKS, *words.vocabulary(exercise.vocabulary)[len(MARKS) :]]
     (folder / "words").write_text("".join(f"{word}\n" for word in vocabulary))

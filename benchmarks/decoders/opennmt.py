@@ -16,7 +16,7 @@ from onmt.opts import train_opts, translate_opts
 from onmt.utils.parse import ArgumentParser
 
 from decoders import words
-from decoders.weights import Stack, positions, read, renamed, tables
+from decoders.weights import Stack, positions, read, renamed, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
@@ -44,6 +44,7 @@ DECODER = Stack(
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
     """Loaded from a checkpoint of its own kind."""
+    require(exercise.config, norm_order="pre")
     checkpoint = exercise.place("opennmt") / "model.pt"
     write_checkpoint(checkpoint, exercise)
     torch.serialization.add_safe_globals([Namespace])  # its checkpoints hold its options as one

@@ -19,7 +19,7 @@ from sockeye.transformer import TransformerConfig
 from torch import Tensor, nn
 
 from decoders import words
-from decoders.weights import Weights, positions, read, tables
+from decoders.weights import Weights, positions, read, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
@@ -39,6 +39,7 @@ _BLOCK = {
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
     """A model of its own kind, with our weights."""
+    require(exercise.config, tied_embeddings="all")
     vocabulary = {word: number for number, word in enumerate(words.vocabulary(exercise.vocabulary))}
     translator = inference.Translator(
         device=torch.device("cpu"),
@@ -113,7 +114,7 @@ def _weights(exercise: Exercise) -> Weights:
     when = "pre" if exercise.config["norm_order"] == "pre" else "post"
     for name, tensor in ours.items():
         stack, *path, kind = name.split(".")
-        if path[0] == "blocks":
+        if path[:1] == ["blocks"]:
             layer = _layers(stack)[".".join(path[2:])].format(when=when)
             found[f"{stack}.layers.{path[1]}.{layer}.{kind}"] = tensor
         elif path == ["norm"]:

@@ -6,6 +6,7 @@ calls it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,25 @@ _FUSED = {
     "feedforward_residual.norm": ["feedforward.norm"],
 }
 
+# What a model must be like so that others have all of its parts.
+_USUAL = {
+    "feedforward": "linear",
+    "key_width": None,
+    "norm": "layer",
+    "positions": "sinusoidal",
+    "final_norm": None,
+    "scale_embedding": True,
+    "output_bias": False,
+    "start_token": "start",
+}
+
+
+def require(config: Mapping[str, Any], **more: str) -> None:
+    """End the process, with the reason, if a model has what a library has not."""
+    for name, value in (_USUAL | more).items():
+        if config[name] != value:
+            sys.exit(f"it has no {name} {config[name]}, only {value}")
+
 
 def read(path: Path) -> Weights:
     """Weights that were kept as arrays."""
@@ -53,7 +73,7 @@ def renamed(ours: Weights, *, encoder: Stack, decoder: Stack) -> Weights:
     found: Weights = {}
     for name, array in ours.items():
         first, *path, kind = name.split(".")  # encoder.blocks.0.attention.project.weight
-        if path[0] == "blocks":
+        if path[:1] == ["blocks"]:
             stack = stacks[first]
             for layer, rows in _parts(".".join(path[2:]), array):
                 found[f"{stack.blocks}.{path[1]}.{stack.layers[layer]}.{kind}"] = rows
