@@ -212,7 +212,7 @@ def _exercises(
                 batch_size=batch_size,
                 batches=batches,
                 forced=FORCED,
-                half=True,
+                half=options.device == "cuda",
             )
             yield name, exercise, LengthJudge(FORCED)
         return

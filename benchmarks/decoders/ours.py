@@ -50,10 +50,8 @@ def _loaded(folder: str, device: str, form: str) -> Translator:
 def _search(exercise: Exercise) -> Callable[[Sequence[list[int]]], list[list[int]]]:
     """What the translator does between cutting text into subwords and joining them."""
     model = random_or_stored(exercise).eval()
-    if exercise.half:
-        model.bfloat16()
     device = device_named(exercise.device)
-    engine = TorchEngine([model.to(device)], device)
+    engine = TorchEngine([model.to(device)], device, "bfloat16" if exercise.half else "float32")
     config = SearchConfig(beam_size=exercise.beam_size)
     if exercise.forced is not None:
         config = SearchConfig(
