@@ -13,6 +13,7 @@ are also made-up sentences for a model with random weights, translated into 32 t
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import sys
 import tempfile
@@ -128,6 +129,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--text", type=Path, help="the folder of Multi30k")
     parser.add_argument("--model", type=Path, default=Path("runs/multi30k-en-de"))
     parser.add_argument("--sentences", type=int, help="of the text; all, if not told")
+    parser.add_argument("--batch-size", type=int, help="sentences at once, to find the best one")
     parser.add_argument("--size", choices=list(SIZES), default="base", help="if made up")
     parser.add_argument("--threads", type=int, default=2, help="on a CPU")
     parser.add_argument("--note", default="", help="what readers of the page should know")
@@ -165,6 +167,10 @@ def _command(options: argparse.Namespace) -> str:
         words += ["--questions", *options.questions]
     if options.peers != RIVALS[options.device]:
         words += ["--peers", *options.peers]
+    if options.sentences is not None:
+        words += ["--sentences", str(options.sentences)]
+    if options.batch_size is not None:
+        words += ["--batch-size", str(options.batch_size)]
     return " ".join([*words, "--rounds", str(options.rounds)])
 
 
@@ -219,6 +225,7 @@ def _exercises(
     for name, beam_size in SEARCHES.items():
         one_by_one = ONE_BY_ONE if question == "latency" else None
         exercise = passage.exercise(beam_size, one_by_one=one_by_one)
+        exercise = dataclasses.replace(exercise, batch_size=options.batch_size)
         yield name, exercise, passage.judge(beam_size)
 
 

@@ -46,6 +46,10 @@ class Exercise:
         """The weights as arrays, under regard's names."""
         return Path(self.work) / "weights.npz"
 
+    def at_once(self, greedy: int, beams: int) -> int:
+        """Sentences in a batch, given what is best for a contestant in either search."""
+        return self.batch_size or (greedy if self.beam_size == 1 else beams)
+
     def place(self, name: str) -> Path:
         """A folder of a contestant's own."""
         folder = Path(self.work) / name

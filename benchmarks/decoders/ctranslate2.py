@@ -17,7 +17,7 @@ import sentencepiece
 from exercise import Exercise
 
 READS_TEXT = True
-BATCH = 64
+BATCHES = (64, 64)  # sentences at once, greedily and with beams
 
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[str]], list[str]]:
@@ -37,7 +37,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[str]], list[str
         found = translator.translate_batch(
             cut,
             beam_size=exercise.beam_size,
-            max_batch_size=exercise.batch_size or BATCH,
+            max_batch_size=exercise.at_once(*BATCHES),
             max_decoding_length=2 * max(map(len, cut)) + 20,
         )
         return [target.decode(result.hypotheses[0]) for result in found]

@@ -21,7 +21,7 @@ from decoders.weights import Stack, positions, read, renamed, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
-BATCH = 100
+BATCHES = (200, 100)  # sentences at once, greedily and with beams
 MARKS = ["<blank>", "<unk>", "<s>", "</s>"]
 _BLOCK = {
     "self.query": "self_attn.linear_query",
@@ -49,7 +49,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], li
         model_path=str(folder),
         src="none",
         beam_size=exercise.beam_size,
-        batch_size=exercise.batch_size or BATCH,
+        batch_size=exercise.at_once(*BATCHES),
         world_size=1,
         gpu_ranks=[],
         compute_dtype="fp32",

@@ -24,7 +24,7 @@ from decoders.weights import Stack, Weights, positions, read, renamed, require, 
 from exercise import Exercise
 
 READS_TEXT = False
-BATCH = 100
+BATCHES = (200, 100)  # sentences at once, greedily and with beams
 _ORDER = [words.START, words.PAD, words.END, words.UNKNOWN]  # its ids to ours
 
 
@@ -44,7 +44,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], li
         lengths = torch.tensor([len(ids) for ids in source])
         batches = task.get_batch_iterator(
             task.build_dataset_for_inference(source, lengths),
-            max_sentences=exercise.batch_size or BATCH,
+            max_sentences=exercise.at_once(*BATCHES),
             disable_iterator_cache=True,
         ).next_epoch_itr(shuffle=False)
         found: dict[int, list[int]] = {}

@@ -21,7 +21,7 @@ from regard.models.folder import ModelFolder, weights_of
 from regard.text.special import SPECIAL
 
 READS_TEXT = True
-BATCH = 64
+BATCHES = (128, 64)  # sentences at once, greedily and with beams
 _LONGEST = 1024
 
 
@@ -32,7 +32,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any
 
     def search(sentences: Sequence[list[int]]) -> list[list[int]]:
         order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]), reverse=True)
-        size = exercise.batch_size or BATCH
+        size = exercise.at_once(*BATCHES)
         found: dict[int, list[int]] = {}
         for begin in range(0, len(order), size):
             chunk = order[begin : begin + size]

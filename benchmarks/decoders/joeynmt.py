@@ -21,7 +21,7 @@ from decoders.weights import Stack, Weights, positions, read, renamed, require, 
 from exercise import Exercise
 
 READS_TEXT = False
-BATCH = 64
+BATCHES = (64, 64)  # sentences at once, greedily and with beams
 AT_MOST = 200  # sentences
 MARKS = ["<unk>", "<pad>", "<s>", "</s>"]
 _ORDER = [words.UNKNOWN, words.PAD, words.START, words.END]  # its ids to ours
@@ -122,7 +122,7 @@ def _config(folder: Path, exercise: Exercise) -> dict[str, Any]:
         "training": {"batch_size": 1},  # likewise
         "testing": {
             "load_model": str(folder / "best.ckpt"),
-            "batch_size": exercise.batch_size or BATCH,
+            "batch_size": exercise.at_once(*BATCHES),
             "batch_type": "sentence",
             "beam_size": exercise.beam_size,
             "beam_alpha": 1.0,

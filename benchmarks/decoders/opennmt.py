@@ -20,7 +20,7 @@ from decoders.weights import Stack, positions, read, renamed, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
-BATCH = 100
+BATCHES = (200, 100)  # sentences at once, greedily and with beams
 MARKS = ["<blank>", "<unk>", "<s>", "</s>"]
 _BLOCK = {
     "self.query": "self_attn.linear_query",
@@ -107,7 +107,7 @@ def _translate_options(checkpoint: Path, exercise: Exercise) -> Any:
         "src": "none",
         "output": "/dev/null",
         "beam_size": exercise.beam_size,
-        "batch_size": exercise.batch_size or BATCH,
+        "batch_size": exercise.at_once(*BATCHES),
         "max_length_ratio": 2,
         "length_penalty": "avg",
     }

@@ -31,7 +31,8 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any
     translator = _loaded(exercise.folder, exercise.device, form)
 
     def translate(lines: Sequence[str]) -> list[str]:
-        found = translator.translate(lines, beam_size=exercise.beam_size)
+        options: Any = {"batch_size": exercise.batch_size} if exercise.batch_size else {}
+        found = translator.translate(lines, beam_size=exercise.beam_size, **options)
         return [translation.text for translation in found]
 
     return translate

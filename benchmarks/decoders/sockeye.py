@@ -23,7 +23,7 @@ from decoders.weights import Weights, positions, read, require, tables
 from exercise import Exercise
 
 READS_TEXT = False
-BATCH = 100
+BATCHES = (200, 100)  # sentences at once, greedily and with beams
 _LONGEST = 1024
 # Our layers and its: queries, keys and values lie in one matrix, in the same order.
 _BLOCK = {
@@ -45,7 +45,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], li
         device=torch.device("cpu"),
         ensemble_mode="linear",
         scorer=inference.CandidateScorer(1.0, 0.0, 0.0),
-        batch_size=exercise.batch_size or BATCH,
+        batch_size=exercise.at_once(*BATCHES),
         beam_search_stop=constants.BEAM_SEARCH_STOP_ALL,
         models=[_model(exercise)],
         source_vocabs=[vocabulary],
