@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from contest import UnableError
 from decoders.contestants import TextJudge
 from exercise import Exercise
-from peers.process import environment, run
 from regard.config import as_tree
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Job, TorchEngine
+from regard.decoding.engine import Job
+from regard.decoding.torch_engine import TorchEngine
+from regard.errors import RegardError
+from regard.exchange.ctranslate2 import write_model
 from regard.models.folder import load_model, weights_of
 
 
@@ -60,19 +61,19 @@ class Passage:
         if beam_size not in self._expected:
             engine = TorchEngine([self._model], torch.device("cpu"))
             jobs = [Job(ids, []) for ids in self._plain.sentences]
-            found = engine.search(jobs, SearchConfig(beam_size=beam_size), batch_size=64)
+            found = dict(engine.search(jobs, SearchConfig(beam_size=beam_size), None))
+            best = [found[number][0].tokens for number in range(len(jobs))]
             decode = self._folder.tokenizers.target.decode
-            self._expected[beam_size] = [decode(best.tokens) for best, *_ in found]
+            self._expected[beam_size] = [decode(ids) for ids in best]
         target = self._folder.tokenizers.target
         return TextJudge(target, self._expected[beam_size], self._references)
 
     def export(self) -> str | None:
         """Write the model for CTranslate2; why that was not possible, or None."""
-        folder, work = str(self._plain.folder), Path(self._plain.work)
-        command = [sys.executable, "-m", "regard", "export", folder]
-        options = ["--to", "ctranslate2", "--out", str(work / "ctranslate2")]
+        out = Path(self._plain.work) / "ctranslate2"
+        shutil.rmtree(out, ignore_errors=True)
         try:
-            run([*command, *options], work / "export.log", environment(1))
-        except UnableError as reason:
+            write_model(self._folder, self._model, out)
+        except RegardError as reason:
             return str(reason)
         return None

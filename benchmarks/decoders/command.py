@@ -1,6 +1,8 @@
-"""What a script around a library does from its start to its end: load, read, translate, print.
+"""What a script around a library does from its start to its end.
 
-python -m decoders.command ctranslate2 int8 exercise.json < text > translations
+    python -m decoders.command ctranslate2 int8 exercise.json < text > translations
+
+It loads the library and the model, reads all lines, translates and prints them.
 """
 
 from __future__ import annotations

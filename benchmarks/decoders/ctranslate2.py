@@ -1,7 +1,7 @@
 """CTranslate2 itself, with SentencePiece around it, as its documentation shows.
 
 Two workers of one thread each: one worker of two threads is far slower on small models. Its model
-is what `regard export` writes; nothing of regard, and no PyTorch, is imported here.
+is what regard exports; nothing of regard, and no PyTorch, is imported here.
 """
 
 from __future__ import annotations

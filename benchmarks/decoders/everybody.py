@@ -72,7 +72,7 @@ class Decoder:
 
 
 ENGINES: Mapping[str, Sequence[str]] = {  # our forms, and how the command is told of them
-    "torch": [],
+    "torch": ["--engine", "torch"],
     "ctranslate2 float32": ["--engine", "ctranslate2", "--precision", "float32"],
     "ctranslate2 int8": ["--engine", "ctranslate2", "--precision", "int8"],
 }
