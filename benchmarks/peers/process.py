@@ -6,12 +6,14 @@ import json
 import os
 import select
 import subprocess
-import threading
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from contest import Round, Tree, UnableError
+from memory import high_water
 
 BENCHMARKS = Path(__file__).parents[1]
 _PATIENCE = 420.0  # seconds for a start or a round; compiling takes its time
@@ -116,14 +118,23 @@ def run(command: Sequence[str], log: Path, environment: Mapping[str, str], **mor
     with log.open("w") as complaints:
         outputs = {"stdout": complaints, "stderr": complaints, **more}
         process = subprocess.Popen(command, env=environment, **outputs)
-    alarm = threading.Timer(_PATIENCE, process.kill)
-    alarm.start()
-    _, status, usage = os.wait4(process.pid, 0)
-    alarm.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    with ThreadPoolExecutor(1) as pool:
+        peak = pool.submit(_watched, process)
+        failed = process.wait()
+    if failed:
         raise UnableError(last_words(log))
-    return usage.ru_maxrss / 2**20  # from KiB
+    return peak.result()
+
+
+def _watched(process: subprocess.Popen[bytes]) -> float:
+    """The peak of a process until it is over, which it is when patience is."""
+    end, peak = time.monotonic() + _PATIENCE, 0.0
+    while process.returncode is None:
+        peak = max(peak, high_water(process.pid))
+        if time.monotonic() > end:
+            process.kill()
+        time.sleep(0.01)
+    return peak
 
 
 def last_words(log: Path) -> str:
