@@ -4,6 +4,7 @@ BIN := .venv/bin
 
 .PHONY: help setup dev demo test test-long check format docs bench bench-peers clean
 TEXT ?= data/multi30k
+MODEL ?= runs/multi30k-en-de
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 18
@@ -32,9 +33,11 @@ format: dev  ## rewrite the code as the checks want it
 docs: dev  ## rewrite the parts of the documentation that are made from the code
 	PYTHONPATH=tests $(BIN)/python tests/docs/generated.py
 
-bench: dev  ## regard beside its rivals on this machine; TEXT=FOLDER has Multi30k's train.en, train.de
+bench: dev  ## regard beside its rivals on this machine; TEXT=FOLDER of Multi30k, MODEL=FOLDER for decoding
 	$(BIN)/python benchmarks/training.py --text $(TEXT)
 	$(BIN)/python benchmarks/training.py --write
+	$(BIN)/python benchmarks/decoding.py --text $(TEXT) --model $(MODEL)
+	$(BIN)/python benchmarks/decoding.py --write
 
 bench-peers: dev  ## the rivals that PyPI has, each in an environment of its own under build/peers
 	$(BIN)/python benchmarks/install_peers.py

@@ -2,7 +2,7 @@
 
 Whatever slows the machine down for a while slows down all contestants of that round, so the ratios
 of a round say more than its speeds; and a turn in which others wanted the cores is played again.
-Nothing here knows what is measured: a round has some tokens, some seconds and a peak of memory.
+Nothing here knows what is measured: a round has done so much of something in so many seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,16 +32,16 @@ class UnableError(Exception):
 class Round:
     """What one contestant did in one round."""
 
-    tokens: int  # real ones, end marks included, padding never
+    amount: int  # of the contest's unit, such as target tokens or sentences
     seconds: float
     memory: float  # the peak so far, GiB
-    loss: float | None = None  # the mean over the tokens, where it is known
+    figures: Mapping[str, float] = field(default_factory=dict)  # what else is known, by name
     crowd: float | None = None  # share of the turn in which somebody waited for a core, if known
 
     @property
     def speed(self) -> float:
-        """Tokens a second."""
-        return self.tokens / self.seconds
+        """Units a second."""
+        return self.amount / self.seconds
 
     @property
     def is_calm(self) -> bool:
@@ -65,13 +65,16 @@ class Entry:
 
     @property
     def speed(self) -> Spread:
-        """Tokens a second over the rounds that count."""
+        """Units a second over the rounds that count."""
         return Spread.of(done.speed for done in self.counted)
 
     @property
     def memory(self) -> float:
         """The highest peak, GiB."""
         return max(done.memory for done in self.rounds)
+
+
+Column = Callable[[Entry], str]  # what a table says of a contestant that has done rounds
 
 
 class Contestant(Protocol):
@@ -155,13 +158,13 @@ def waiting() -> float | None:
     return int(some.rsplit("=", 1)[1]) / 1e6
 
 
-def news(entry: Entry) -> str:
+def news(entry: Entry, unit: str) -> str:
     """How the last round of a contestant went."""
     if entry.problem is not None:
         return f"{entry.name} could not be run: {entry.problem}"
     last = entry.rounds[-1]
     crowd = "" if last.crowd is None else f", crowd {last.crowd:.0%}"
-    return f"round {len(entry.rounds)}, {entry.name}: {last.speed:,.0f} target tokens/s{crowd}"
+    return f"round {len(entry.rounds)}, {entry.name}: {last.speed:,.0f} {unit}/s{crowd}"
 
 
 def ratios(ours: Entry, other: Entry) -> Spread:
@@ -188,10 +191,15 @@ def verdict(entries: Sequence[Entry]) -> str:
     ours = next(entry for entry in entries if not entry.rival)
     if best is None or not ours.rounds:
         return "There is nothing to compare."
-    times = ratios(ours, best)
+    return beside(ours, best, f"the best rival, {best.name},")
+
+
+def beside(ours: Entry, other: Entry, called: str) -> str:
+    """One sentence: how fast we are beside another, whatever it is called."""
+    times = ratios(ours, other)
     return (
-        f"Beside the best rival, {best.name}, {ours.name} is {times.middle:.2f} times as fast "
-        f"(from {times.low:.2f} to {times.high:.2f}, {_count(_compared(ours, best), 'round')})."
+        f"Beside {called} {ours.name} is {times.middle:.2f} times as fast "
+        f"(from {times.low:.2f} to {times.high:.2f}, {_count(_compared(ours, other), 'round')})."
     )
 
 
@@ -199,28 +207,25 @@ def _count(things: Sequence[object], noun: str) -> str:
     return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
-def table(entries: Sequence[Entry], more: Callable[[Entry], Sequence[str]] = lambda _: ()) -> str:
-    """A line for each contestant, the fastest first, those who could not run last.
-
-    `more` adds cells; asked for an entry without rounds, it gives their headings.
-    """
-    headings = more(Entry("", rival=False))
-    head = ["", "target tokens/s", "from, to", "regard is faster by", "from, to"]
-    head += ["peak memory", "loss", "rounds", "crowd"]
-    lines = [_line([*head, *headings]), "|---" * (len(head) + len(headings)) + "|"]
+def table(entries: Sequence[Entry], unit: str, columns: Mapping[str, Column]) -> str:
+    """A line for each contestant, the fastest first, those who could not run last."""
     able = [entry for entry in entries if entry.rounds]
     ours = next((entry for entry in able if not entry.rival), None)
+    head = ["", f"{unit}/s", "from, to", f"{ours.name if ours else 'regard'} is faster by"]
+    head += ["from, to", "peak memory", *columns, "rounds", "crowd"]
+    lines = [_line(head), "|---" * len(head) + "|"]
     for entry in sorted(able, key=lambda entry: -entry.speed.middle):
-        lines.append(_line([*_cells(entry, ours), *more(entry)]))
+        more = [cell(entry) for cell in columns.values()]
+        lines.append(_line([*_speeds(entry, ours), *more, *_rounds(entry)]))
     for entry in entries:
         if not entry.rounds:
-            blank = [""] * (len(head) + len(headings) - 2)
+            blank = [""] * (len(head) - 2)
             reason = f"could not be run: {entry.problem}" if entry.problem else "not yet"
             lines.append(_line([entry.name, reason, *blank]))
     return "\n".join(lines)
 
 
-def _cells(entry: Entry, ours: Entry | None) -> list[str]:
+def _speeds(entry: Entry, ours: Entry | None) -> list[str]:
     speed = entry.speed
     name = entry.name if entry.rival else f"**{entry.name}**"
     cells = [name, f"{speed.middle:,.0f}", f"{speed.low:,.0f}, {speed.high:,.0f}"]
@@ -229,36 +234,47 @@ def _cells(entry: Entry, ours: Entry | None) -> list[str]:
     else:
         times = ratios(ours, entry)
         cells += [f"{times.middle:.2f}", f"{times.low:.2f}, {times.high:.2f}"]
-    loss = entry.rounds[0].loss  # the first round comes after equally many updates for all
-    cells += [f"{entry.memory:.2f} GiB", "" if loss is None else f"{loss:.2f}"]
+    return [*cells, f"{entry.memory:.2f} GiB"]
+
+
+def _rounds(entry: Entry) -> list[str]:
     crowds = [done.crowd for done in entry.counted if done.crowd is not None]
-    return [*cells, str(len(entry.counted)), f"{max(crowds):.0%}" if crowds else ""]
+    return [str(len(entry.counted)), f"{max(crowds):.0%}" if crowds else ""]
 
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def draw(path: Path, panels: Mapping[str, Sequence[Entry]], *, x: str) -> None:
-    """Bars of the median speeds with their spread, a panel for each name; ours stand out."""
+def draw(
+    path: Path,
+    panels: Mapping[str, Sequence[Entry]],
+    *,
+    x: str,
+    of: Callable[[Entry], Spread] = lambda entry: entry.speed,
+) -> None:
+    """Bars of medians with their spread, of speeds if not told otherwise; ours stand out.
+
+    There is a panel for each name, the longest bar on top.
+    """
     from matplotlib.figure import Figure
 
     tallest = max(len(entries) for entries in panels.values())
     figure = Figure(figsize=(5.5 * len(panels), 1.2 + 0.32 * tallest), layout="constrained")
     places = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (name, entries) in zip(places, panels.items(), strict=True):
-        _bars(axes, entries)
+        _bars(axes, [(entry, of(entry)) for entry in entries if entry.rounds])
         axes.set(title=name, xlabel=x)
     save(figure, path)
 
 
-def _bars(axes: Any, entries: Sequence[Entry]) -> None:
-    able = sorted((e for e in entries if e.rounds), key=lambda entry: entry.speed.middle)
-    speeds = [entry.speed for entry in able]
-    middles = [speed.middle for speed in speeds]
-    whiskers = [[s.middle - s.low for s in speeds], [s.high - s.middle for s in speeds]]
-    colours = ["#9aa5b1" if entry.rival else "#d1495b" for entry in able]
-    axes.barh([e.name for e in able], middles, xerr=whiskers, color=colours, ecolor="#333333")
+def _bars(axes: Any, bars: Sequence[tuple[Entry, Spread]]) -> None:
+    bars = sorted(bars, key=lambda bar: bar[1].middle)
+    names, spreads = [entry.name for entry, _ in bars], [spread for _, spread in bars]
+    whiskers = [[s.middle - s.low for s in spreads], [s.high - s.middle for s in spreads]]
+    colours = ["#9aa5b1" if entry.rival else "#d1495b" for entry, _ in bars]
+    middles = [spread.middle for spread in spreads]
+    axes.barh(names, middles, xerr=whiskers, color=colours, ecolor="#333333")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
 

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,9 @@ import numpy as np
 import torch
 
 import machine
-from pages import fill, save
+from curves import Point, alone, draw, table
+from memory import peak_memory
+from pages import fill
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.devices import device_named, keep_freed_memory
@@ -39,7 +38,6 @@ WIDTHS = [64, 128, 256, 512, 1024]
 WIDTH, LENGTH = 256, 32  # of the other series
 WORDS, LAYERS = 8000, 2
 PAGE = Path("docs/benchmarks.md")
-Point = dict[str, Any]
 
 
 def main() -> None:
@@ -71,12 +69,7 @@ def main() -> None:
 def point(length: int, width: int, device: torch.device, tokens: int) -> Point:
     """One measurement, by a process that is started for it."""
     asked = ["--one", str(length), str(width), "--device", device.type, "--tokens", str(tokens)]
-    done = subprocess.run(
-        [sys.executable, __file__, *asked], check=True, capture_output=True, text=True
-    )
-    found: Point = json.loads(done.stdout.splitlines()[-1])
-    print(found, flush=True)
-    return found
+    return alone(__file__, asked)
 
 
 def measured(length: int, width: int, device: torch.device, tokens: int) -> Point:
@@ -96,7 +89,7 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
     batch = sentences(length, tokens)
     small = sentences(4, 8)
     updater([small], step=1, rate=1e-4)  # the optimizer's memory belongs to the model
-    before = machine.peak_memory(device.type)
+    before = peak_memory(device.type)
     times = []
     with updater.as_chosen(Engine.chosen(run, device), tokens):
         for step in range(2, 9):
@@ -109,7 +102,7 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
         "length": length,
         "width": width,
         "milliseconds": 1000 * min(times[2:]),
-        "megabytes": 1024 * (machine.peak_memory(device.type) - before),
+        "megabytes": 1024 * (peak_memory(device.type) - before),
     }
 
 
@@ -133,48 +126,12 @@ def write(found: dict[str, Any], name: str) -> None:
         "width": found["points"][len(LENGTHS) :],
     }
     picture = PAGE.parent / "pictures" / f"{name}.svg"
-    draw(series, found, picture)
+    labels = {"length": f"length (width {WIDTH})", "width": f"width (length {LENGTH})"}
+    title = f"A training step of {found['tokens']:,} tokens, {found['device']}"
+    draw(picture, series, title=title, labels=labels)
     about = f"{found['device']}, PyTorch {found['torch']}, {found['tokens']:,} tokens a step:"
-    lines = [about, "", "| | ms | MB | ms a doubling | MB a doubling |", "|---|---|---|---|---|"]
-    for axis, points in series.items():
-        for before, now in zip([None, *points], points, strict=False):
-            lines.append(_line(axis, before, now))
-    lines += ["", f"![Time and memory of a step](pictures/{picture.name})"]
-    fill(PAGE, name, "\n".join(lines))
-
-
-def _line(axis: str, before: Point | None, now: Point) -> str:
-    growths = ["", ""]
-    if before:
-        doublings = math.log2(now[axis] / before[axis])
-        growths = [
-            f"x {(now[what] / before[what]) ** (1 / doublings):.2f}"
-            for what in ("milliseconds", "megabytes")
-        ]
-    figures = [f"{now['milliseconds']:,.1f}", f"{now['megabytes']:,.0f}", *growths]
-    return f"| {axis} {now[axis]:,} | {' | '.join(figures)} |"
-
-
-def draw(series: dict[str, list[Point]], found: dict[str, Any], path: Path) -> None:
-    """Time and memory, against length and against width."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    for axes, (axis, points) in zip(figure.subplots(1, 2), series.items(), strict=True):
-        for what, label in (("milliseconds", "ms"), ("megabytes", "MB")):
-            axes.loglog([p[axis] for p in points], [p[what] for p in points], "o-", label=label)
-        axes.set_xlabel(
-            f"{axis} ({'width' if axis == 'length' else 'length'} "
-            f"{WIDTH if axis == 'length' else LENGTH})"
-        )
-        axes.set_xticks([p[axis] for p in points], [f"{p[axis]:,}" for p in points], fontsize=7)
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.legend()
-    figure.suptitle(
-        f"A training step of {found['tokens']:,} tokens, {found['device']}", fontsize=10
-    )
-    save(figure, path)
+    shown = f"![Time and memory of a step](pictures/{picture.name})"
+    fill(PAGE, name, "\n".join([about, "", *table(series), "", shown]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,13 +21,6 @@ def described(device: str) -> dict[str, str | int]:
     return {"device": _processor(), "cores": cores}
 
 
-def peak_memory(device: str) -> float:
-    """The most that this process has needed so far, GiB."""
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # from KiB
-
-
 def has_gpu() -> bool:
     """Whether PyTorch can use one."""
     return torch.cuda.is_available()
@@ -41,12 +33,12 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def versions() -> dict[str, str]:
-    """Of Python, of regard and of what runs in the same environment."""
+def versions(*more: str) -> dict[str, str]:
+    """Of Python, of regard and of packages in the same environment."""
     from regard.version import __version__
 
     found = {"python": platform.python_version(), "regard": __version__}
-    for package in PACKAGES:
+    for package in [*PACKAGES, *more]:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

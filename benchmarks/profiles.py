@@ -75,8 +75,7 @@ def update(size: str, times: int) -> tuple[Callable[[], None], int]:
 
 def search(size: str, beams: int, sentences: int, times: int) -> tuple[Callable[[], None], int]:
     """Some searches, and the tokens that they write, end marks included."""
-    lesson = Lesson(SIZES[size], "cuda", vocabulary=WORDS, batch_tokens=1, warmup=0, updates=0)
-    model = Transformer(ours.model_config(lesson), Vocabulary(WORDS, WORDS)).cuda().eval()
+    model = Transformer(ours.model_config(SIZES[size]), Vocabulary(WORDS, WORDS)).cuda().eval()
     draw = random.Random(1)
     jobs = [
         Job([draw.randrange(4, WORDS) for _ in range(TOKENS - 1)], []) for _ in range(sentences)

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import contest
 import machine
@@ -37,7 +38,7 @@ from peers import (
     plain_torch,
     sockeye,
 )
-from peers.process import Worker
+from peers.process import Worker, environment
 from peers.toolkit import ToolkitRun
 from regard.data.doctor import DoctorConfig
 from regard.data.prepare import Files, prepare
@@ -57,6 +58,7 @@ TOOLKITS = {
 }
 PEERS = {"cpu": [*IN_PYTORCH, *TOOLKITS], "cuda": [*IN_PYTORCH]}
 SHOWN = {"cpu": ["tiny", "base"], "cuda": ["base", "big"]}  # sizes
+UNIT = "target tokens"
 VOCABULARY = {"cpu": 8000, "cuda": 32768}
 # updates before the clock runs, and while it does
 UPDATES = {("cpu", "tiny"): (2, 6), ("cpu", "base"): (1, 2), ("cpu", "big"): (1, 1)}
@@ -78,7 +80,7 @@ def main() -> None:
         lesson = _lesson(options, name)
 
         def after(entry: Entry, entries: Sequence[Entry], name: str = name) -> None:
-            print(contest.news(entry), flush=True)
+            print(contest.news(entry, UNIT), flush=True)
             contests[name] = entries
             contest.keep(path, about, contests)
 
@@ -202,14 +204,7 @@ def contestants(lesson: Lesson, peers: Sequence[str], threads: int) -> Iterator[
         path = Path(folder) / "lesson.json"
         lesson.write(path)
         workers = [
-            Worker(
-                f"{peer.NAME}, {form}" if form else peer.NAME,
-                peer=peer.__name__.removeprefix("peers."),
-                form=form,
-                lesson=path,
-                threads=threads,
-                kept=lesson.device == "cuda" or form == "compiled",
-            )
+            _worker(peer, form, path, threads)
             for peer in [ours, *(IN_PYTORCH[name] for name in peers if name in IN_PYTORCH)]
             for form in peer.FORMS[lesson.device]
         ]
@@ -226,18 +221,38 @@ def contestants(lesson: Lesson, peers: Sequence[str], threads: int) -> Iterator[
         yield [*workers, *runs]
 
 
+def _worker(peer: ModuleType, form: str, lesson: Path, threads: int) -> Worker:
+    """A learner of `peers/` in a process of its own."""
+    name = peer.__name__.removeprefix("peers.")
+    return Worker(
+        f"{peer.NAME}, {form}" if form else peer.NAME,
+        [sys.executable, "-m", "peers.worker", name, form, str(lesson)],
+        rival=peer is not ours,
+        log=lesson.parent / f"{name}-{form}.log",
+        environment=environment(threads),
+        kept=Lesson.read(lesson).device == "cuda" or form == "compiled",
+    )
+
+
 def _table(entries: Sequence[Entry], about: Tree, size: str) -> str:
     """The table of a contest; on a GPU, with TFLOP/s and what share of the ceiling they are."""
-    if "ceiling" not in about:
-        return contest.table(entries)
+    columns: dict[str, contest.Column] = {"loss": _loss}
+    if "ceiling" in about:
 
-    def flops(entry: Entry) -> list[str]:
-        if not entry.rounds:
-            return ["TFLOP/s", "of the ceiling"]
-        reached = entry.speed.middle * about["flops_per_token"][size] / 1e12
-        return [f"{reached:.0f}", f"{reached / about['ceiling']:.0%}"]
+        def reached(entry: Entry) -> float:
+            return entry.speed.middle * float(about["flops_per_token"][size]) / 1e12
 
-    return contest.table(entries, flops)
+        columns |= {
+            "TFLOP/s": lambda entry: f"{reached(entry):.0f}",
+            "of the ceiling": lambda entry: f"{reached(entry) / about['ceiling']:.0%}",
+        }
+    return contest.table(entries, UNIT, columns)
+
+
+def _loss(entry: Entry) -> str:
+    """Of the first round, which comes after equally many updates for all."""
+    loss = entry.rounds[0].figures.get("loss")
+    return "" if loss is None else f"{loss:.2f}"
 
 
 def write(path: Path, device: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import ablations
+import curves
 import fast
 import forms
 import growth
@@ -109,8 +110,8 @@ def test_what_failed_is_told_and_what_did_not_is_kept(
 def test_growth_is_told_a_doubling() -> None:
     before = {"length": 64, "width": 256, "milliseconds": 10.0, "megabytes": 100.0}
     now = {"length": 256, "width": 256, "milliseconds": 40.0, "megabytes": 100.0}
-    assert growth._line("length", None, before) == "| length 64 | 10.0 | 100 |  |  |"
-    assert growth._line("length", before, now) == "| length 256 | 40.0 | 100 | x 2.00 | x 1.00 |"
+    assert curves._line("length", None, before) == "| length 64 | 10.0 | 100 |  |  |"
+    assert curves._line("length", before, now) == "| length 256 | 40.0 | 100 | x 2.00 | x 1.00 |"
 
 
 @pytest.mark.parametrize("length", [4, 32, 4096])

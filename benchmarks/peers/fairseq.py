@@ -1,32 +1,21 @@
-"""fairseq 0.12.2, the last release (2022).
-
-It sets dataclasses as defaults of dataclasses, which Python 3.11 refuses where they cannot be
-hashed; `SHIM` lets all of its own be hashed. pip from 24.1 on refuses its omegaconf 2.0.
-"""
+"""fairseq 0.12.2, the last release (2022). pip from 24.1 on refuses its omegaconf 2.0."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from peers.toolkit import Command, Job, Row, Toolkit, words
 
-SHIM = """
-import dataclasses, sys
-
-plain = dataclasses.dataclass
-
-def hashable(cls=None, /, **options):
-    if cls is None:
-        return lambda cls: hashable(cls, **options)
-    if cls.__module__.split(".")[0] in ("fairseq", "hydra", "omegaconf"):
-        options["unsafe_hash"] = True
-    return plain(cls, **options)
-
-dataclasses.dataclass = hashable
+SHIM = (
+    Path(__file__).with_name("fairseq_patch.py").read_text(encoding="utf-8")
+    + """
+import sys
 from fairseq_cli import preprocess, train
 sys.argv.pop(0)
 {"preprocess": preprocess, "train": train}[sys.argv[0]].cli_main()
 """
+)
 
 
 def prepare(job: Job) -> list[Command]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor
 
-from lesson import Lesson, Pair
+from lesson import Lesson, Pair, Size
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.devices import Precision, keep_freed_memory
@@ -34,7 +34,9 @@ class Learner:
             keep_freed_memory()  # as the command does
         device = torch.device(lesson.device)
         config = RunConfig(
-            out="nowhere", model=model_config(lesson), training=training_config(lesson, form)
+            out="nowhere",
+            model=model_config(lesson.size, lesson.dropout),
+            training=training_config(lesson, form),
         )
         vocabulary = Vocabulary(lesson.vocabulary, lesson.vocabulary)
         model = Transformer(config.model, vocabulary).to(device).train()
@@ -73,16 +75,15 @@ def training_config(lesson: Lesson, form: str) -> TrainingConfig:
     )
 
 
-def model_config(lesson: Lesson) -> TransformerConfig:
-    """The paper's model in the lesson's size."""
-    size = lesson.size
+def model_config(size: Size, dropout: float = 0.0) -> TransformerConfig:
+    """The paper's model in a size."""
     return TransformerConfig(
         encoder_layers=size.layers,
         decoder_layers=size.layers,
         width=size.width,
         heads=size.heads,
         feedforward_width=size.feedforward,
-        dropout=lesson.dropout,
+        dropout=dropout,
     )
 
 

@@ -1,4 +1,4 @@
-"""The other end of `worker.py`: a contestant that is a process."""
+"""A contestant that is a process, whatever it does: the other end of `worker.py`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import os
 import select
 import subprocess
-import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from contest import Round, Tree, UnableError
+from memory import high_water
 
 BENCHMARKS = Path(__file__).parents[1]
 _PATIENCE = 420.0  # seconds for a start or a round; compiling takes its time
@@ -27,31 +31,42 @@ def environment(threads: int) -> dict[str, str]:
 
 
 class Worker:
-    """A learner of `peers/PEER.py` in a process of its own.
+    """A program that says `{}` once it is warm, and answers each line with a round as JSON.
 
     One that is kept waits for its next round; one that is not begins anew, so that what it held
     is free for others.
     """
 
     def __init__(
-        self, name: str, *, peer: str, form: str, lesson: Path, threads: int, kept: bool
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        rival: bool,
+        log: Path,
+        environment: Mapping[str, str],
+        kept: bool,
     ) -> None:
         self.name = name
-        self.rival = peer != "ours"
-        self._command = [sys.executable, "-m", "peers.worker", peer, form, str(lesson)]
-        self._threads = threads
+        self.rival = rival
+        self._command = command
+        self._environment = environment
         self._kept = kept
-        self._log = lesson.parent / f"{peer}-{form}.log"
+        self._log = log
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
 
     def round(self) -> Round:
-        """Start if need be, and do a round."""
+        """Of a program that tells what a `Round` has to know."""
+        return Round(**self.answer())
+
+    def answer(self) -> Tree:
+        """Start if need be, and have a round done; what the program says of it."""
         self.start()
         if self._problem is not None:
             raise UnableError(self._problem)
         try:
-            return Round(**self._answer("\n"))
+            return self._answer("\n")
         finally:
             if not self._kept:
                 self.close()
@@ -63,7 +78,7 @@ class Worker:
         with self._log.open("w") as complaints:
             self._process = subprocess.Popen(
                 self._command,
-                env=environment(self._threads),
+                env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
@@ -98,9 +113,34 @@ class Worker:
         return answer
 
 
+def run(command: Sequence[str], log: Path, environment: Mapping[str, str], **more: Any) -> float:
+    """Run a command that writes into a log, with `more` for `Popen`; its peak of memory, GiB."""
+    with log.open("w") as complaints:
+        outputs = {"stdout": complaints, "stderr": complaints, **more}
+        process = subprocess.Popen(command, env=environment, **outputs)
+    with ThreadPoolExecutor(1) as pool:
+        peak = pool.submit(_watched, process)
+        failed = process.wait()
+    if failed:
+        raise UnableError(last_words(log))
+    return peak.result()
+
+
+def _watched(process: subprocess.Popen[bytes]) -> float:
+    """The peak of a process until it is over, which it is when patience is."""
+    end, peak = time.monotonic() + _PATIENCE, 0.0
+    while process.returncode is None:
+        peak = max(peak, high_water(process.pid))
+        if time.monotonic() > end:
+            process.kill()
+        time.sleep(0.01)
+    return peak
+
+
 def last_words(log: Path) -> str:
     """The end of what a process complained about: why it failed, as a rule."""
-    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line.strip("│ \t") for line in said if any(map(str.isalnum, line))]  # out of its frame
     if not said:
         return "it ended without a word"
     return said[-1].replace(f"{Path.cwd()}/", "")[:200]  # where we are is nobody's business

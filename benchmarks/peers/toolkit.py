@@ -7,21 +7,18 @@ logs each; what its log says of the last ones is the round.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contest import Round, UnableError
 from lesson import FIRST_WORD, Lesson
-from peers.process import environment, last_words
+from peers.process import environment, run
 
 PEERS = Path("build/peers")
 FAILED = "failed"  # in an environment that could not be made: the reason
-_PATIENCE = 420.0  # seconds for a command
 Command = Sequence[str]
 Row = tuple[float, float]  # the target tokens of an update, and its seconds
 
@@ -128,18 +125,7 @@ class ToolkitRun:
         """Run a command; its peak of memory, GiB."""
         chosen = environment(self._job.threads)
         del chosen["PYTHONPATH"]  # nothing of ours is any business of theirs
-        with self._log.open("w") as log:
-            process = subprocess.Popen(
-                command, cwd=self._job.work, env=chosen, stdout=log, stderr=subprocess.STDOUT
-            )
-        alarm = threading.Timer(_PATIENCE, process.kill)
-        alarm.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        alarm.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise UnableError(last_words(self._log))
-        return usage.ru_maxrss / 2**20  # from KiB
+        return run(command, self._log, chosen, cwd=self._job.work)
 
 
 def write_text(folder: Path, lesson: Lesson) -> None:

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-import machine
 from contest import Tree
 from lesson import Lesson, Pair
+from memory import peak_memory
 
 
 class Learner(Protocol):
@@ -79,13 +79,13 @@ class Rounds:
         seconds = time.perf_counter() - begin
         counts = [self._learner.target_tokens(batch) for batch in self._timed]
         weighted = sum(n * float(loss) for n, loss in zip(counts, losses, strict=True))
-        memory = machine.peak_memory("cuda" if self._gpu else "cpu")
+        memory = peak_memory("cuda" if self._gpu else "cpu")
         self._rest()
         return {
-            "tokens": sum(counts),
+            "amount": sum(counts),
             "seconds": seconds,
             "memory": memory,
-            "loss": weighted / sum(counts),
+            "figures": {"loss": weighted / sum(counts)},
         }
 
     def _finish(self) -> None:
