@@ -26,7 +26,7 @@ import contest
 import machine
 from contest import Contestant, Entry, Spread, Tree
 from decoders.contestants import Judge, LengthJudge
-from decoders.everybody import LIBRARIES, OURS, RIVALS, TOOLKITS, Decoder
+from decoders.everybody import LIBRARIES, ON_GPU, OURS, RIVALS, TOOLKITS, Decoder
 from exercise import Exercise
 from lesson import SIZES
 from made_up import made_up
@@ -123,7 +123,8 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--questions", nargs="+", choices=list(QUESTIONS), help="some only")
-    parser.add_argument("--peers", nargs="+", choices=RIVALS["cpu"], help="some rivals only")
+    everybody = [*LIBRARIES, *TOOLKITS]
+    parser.add_argument("--peers", nargs="+", choices=everybody, help="these rivals only")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tries", type=int, default=3, help="of a turn, while others want cores")
     parser.add_argument("--text", type=Path, help="the folder of Multi30k")
@@ -138,8 +139,8 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(words)
     options.peers = options.peers or RIVALS[options.device]
     options.questions = options.questions or ASKED[options.device]
-    if not set(options.peers) <= set(RIVALS[options.device]):
-        parser.error(f"on a GPU, the rivals are {' and '.join(RIVALS['cuda'])}")
+    if options.device == "cuda" and not set(options.peers) <= set(ON_GPU):
+        parser.error(f"on a GPU, the rivals are {' and '.join(ON_GPU)}")
     if options.device == "cuda" and not options.write and not machine.has_gpu():
         parser.error("there is no GPU that PyTorch can use here; use --device cpu")
     return options

@@ -91,6 +91,7 @@ LIBRARIES = {
         Decoder("CTranslate2 int8", "ctranslate2", "int8"),
     ],
     "huggingface": [Decoder("HuggingFace", "huggingface")],
+    "huggingface-static": [Decoder("HuggingFace, static cache", "huggingface", "static")],
 }
 TOOLKITS = {
     name: [Decoder(toolkit.name, name, toolkit=toolkit)]
@@ -102,4 +103,6 @@ TOOLKITS = {
         "joeynmt": joeynmt.TOOLKIT,
     }.items()
 }
-RIVALS = {"cpu": [*LIBRARIES, *TOOLKITS], "cuda": ["huggingface"]}
+# Who takes part if nobody is named; a static cache compiles on a GPU, which takes minutes.
+RIVALS = {"cpu": ["ctranslate2", "huggingface", *TOOLKITS], "cuda": ["huggingface"]}
+ON_GPU = ["huggingface", "huggingface-static"]

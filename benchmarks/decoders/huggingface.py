@@ -26,7 +26,7 @@ _LONGEST = 1024
 
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """Text to text, or ids to ids where sentences are made up."""
+    """Text to text, or ids to ids where sentences are made up; the form is a kind of cache."""
     require(exercise.config, tied_embeddings="all")
     model = _model(exercise)
 
@@ -36,7 +36,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any
         found: dict[int, list[int]] = {}
         for begin in range(0, len(order), size):
             chunk = order[begin : begin + size]
-            written = _generated(model, [sentences[i] for i in chunk], exercise)
+            written = _generated(model, [sentences[i] for i in chunk], exercise, form)
             found.update(zip(chunk, written, strict=True))
         return [found[i] for i in range(len(sentences))]
 
@@ -52,7 +52,9 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any
 
 
 @torch.inference_mode()
-def _generated(model: Any, sentences: Sequence[list[int]], exercise: Exercise) -> list[list[int]]:
+def _generated(
+    model: Any, sentences: Sequence[list[int]], exercise: Exercise, form: str
+) -> list[list[int]]:
     longest = max(map(len, sentences)) + 1
     rows = [[*ids, SPECIAL.end] for ids in sentences]
     padded = [[*row, *[SPECIAL.pad] * (longest - len(row))] for row in rows]
@@ -67,6 +69,7 @@ def _generated(model: Any, sentences: Sequence[list[int]], exercise: Exercise) -
         do_sample=False,
         length_penalty=1.0,
         early_stopping=False,
+        cache_implementation=form or None,
         **limits,
     )
     return [_until_end(row) for row in written[:, 1:].tolist()]
