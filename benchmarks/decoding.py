@@ -1,7 +1,7 @@
 """Who decodes fastest: regard and its rivals in turn, from the same weights, on the same machine.
 
     python benchmarks/decoding.py --text multi30k
-    python benchmarks/decoding.py --device cuda --text multi30k
+    python benchmarks/decoding.py --device cuda --text multi30k     # without text, made-up alone
     python benchmarks/decoding.py --write       # tables and pictures, into docs/
 
 The text is Multi30k's test set (`--text` is the folder of test_2016_flickr.en and .de), the model
@@ -138,7 +138,10 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="tables and pictures; run nothing")
     options = parser.parse_args(words)
     options.peers = options.peers or RIVALS[options.device]
-    options.questions = options.questions or ASKED[options.device]
+    without_text = options.device == "cuda" and options.text is None
+    options.questions = options.questions or (
+        ["made-up"] if without_text else ASKED[options.device]
+    )
     if options.device == "cuda" and not set(options.peers) <= set(ON_GPU):
         parser.error(f"on a GPU, the rivals are {' and '.join(ON_GPU)}")
     if options.device == "cuda" and not options.write and not machine.has_gpu():
@@ -161,10 +164,13 @@ def _about(options: argparse.Namespace) -> Tree:
 
 def _command(options: argparse.Namespace) -> str:
     """What to type for the same contests; where things lie is everybody's own business."""
-    words = ["python benchmarks/decoding.py", "--text multi30k"]
+    words = ["python benchmarks/decoding.py"]
+    if options.questions != ["made-up"]:
+        words.append("--text multi30k")
     if options.device == "cuda":
         words.append("--device cuda")
-    if options.questions != ASKED[options.device]:
+    usual = [ASKED[options.device], ["made-up"] if options.device == "cuda" else None]
+    if options.questions not in usual:
         words += ["--questions", *options.questions]
     if options.peers != RIVALS[options.device]:
         words += ["--peers", *options.peers]
@@ -274,11 +280,14 @@ def _told(question: Question, entries: Sequence[Entry]) -> list[str]:
 def verdicts_on(entries: Sequence[Entry]) -> Iterator[str]:
     """Our own engine beside the best one in PyTorch, and CTranslate2 in our hands beside itself."""
     able = {entry.name: entry for entry in entries if entry.rounds}
-    in_pytorch = [entry for entry in entries if "ctranslate2" not in entry.name.lower()]
-    yield contest.verdict(in_pytorch)
-    for ours, theirs in PAIRS.items():
-        if ours in able and theirs in able:
-            yield contest.beside(able[ours], able[theirs], f"{theirs},")
+    in_pytorch = [entry for name, entry in able.items() if "ctranslate2" not in name.lower()]
+    best = contest.best_rival(in_pytorch)
+    ours = next((entry for entry in in_pytorch if not entry.rival), None)
+    if best and ours:
+        yield contest.beside(ours, best, f"the best rival in PyTorch, {best.name},")
+    for name, theirs in PAIRS.items():
+        if name in able and theirs in able:
+            yield contest.beside(able[name], able[theirs], f"{theirs},")
 
 
 def write(path: Path, device: str) -> None:
@@ -331,7 +340,7 @@ def page_part(about: Tree, contests: Mapping[str, Sequence[Entry]], device: str)
         ]
         for search, entries in found.items():
             verdicts, _, table = _told(question, entries)
-            parts += [f"**{search.capitalize()}.** {verdicts}", table]
+            parts += [f"**{search.capitalize()}.** {verdicts}".strip(), table]
     return "\n\n".join(parts)
 
 

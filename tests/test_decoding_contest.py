@@ -344,7 +344,8 @@ def test_verdicts_compare_like_with_like() -> None:
         Entry("CTranslate2 int8", rival=True, problem="not installed"),
     ]
     pytorch, ctranslate2 = decoding.verdicts_on(entries)
-    assert pytorch.startswith("Beside the best rival, fairseq, regard, torch is 2.00 times as fast")
+    best = "Beside the best rival in PyTorch, fairseq, regard, torch is 2.00 times as fast"
+    assert pytorch.startswith(best)
     assert ctranslate2.startswith("Beside CTranslate2, regard, ctranslate2 is 0.99 times as fast")
 
 
@@ -365,7 +366,7 @@ def test_the_page_tells_each_question_and_contest() -> None:
     assert part.startswith("2026-11-15, abacus, 2 cores; python 3.\n\n    count\n\n")
     for said in (
         "#### All sentences at once\n\n![All sentences at once](pictures/decoding-loop-cpu.svg)",
-        "**Greedy.** There is nothing to compare.",
+        "**Greedy.**\n\n|",
         "| **regard, torch** | 30 | 30, 30 |  |  | 1.00 GiB | 100.0% | 41.50 | 1 |  |",
         "| peak memory | p50, ms | p99, ms | same text | BLEU | rounds |",
         "| 1.2 | 9.8 | 99.5% | 40.00 | 1 |",
@@ -392,7 +393,10 @@ def test_on_a_gpu_the_rival_is_huggingface(
 ) -> None:
     monkeypatch.setattr("machine.has_gpu", lambda: True)
     options = decoding._options(["--device", "cuda"])
-    assert (options.peers, options.questions[0]) == (["huggingface"], "made-up")
+    assert (options.peers, options.questions) == (["huggingface"], ["made-up"])
+    assert decoding._command(options) == ("python benchmarks/decoding.py --device cuda --rounds 3")
+    options = decoding._options(["--device", "cuda", "--text", "somewhere"])
+    assert options.questions == decoding.ASKED["cuda"]
     with pytest.raises(SystemExit):
         decoding._options(["--device", "cuda", "--peers", "fairseq"])
     monkeypatch.setattr("machine.has_gpu", lambda: False)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sacrebleu.metrics.bleu import BLEU
-
 from contest import Round, Tree, UnableError
 from peers.process import Worker, run
 from regard.text.tokenizer import Tokenizer
@@ -34,6 +32,8 @@ class TextJudge:
 
     def judged(self, written: Sequence[Any]) -> tuple[int, dict[str, float]]:
         """Of lines or of ids, for all sentences or for the first ones."""
+        from sacrebleu.metrics.bleu import BLEU
+
         texts = [one if isinstance(one, str) else self.tokenizer.decode(one) for one in written]
         same = sum(text == wanted for text, wanted in zip(texts, self.expected, strict=False))
         references = [*self.references[: len(texts)]]
