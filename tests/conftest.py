@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from regard.data.store import Store
 from toys import write_reversal_store
 
 torch.set_num_threads(1)  # the tests run side by side
+settings.register_profile("patient", deadline=None)  # whatever else a machine is doing
+settings.load_profile("patient")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 

@@ -18,6 +18,7 @@ from regard.data.loader import with_ends
 from regard.data.prepare import Files, prepare
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
+from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.config import TokenizerConfig
@@ -210,3 +211,14 @@ def run(
 def wayward_bleu(model: Transformer) -> float:
     """A figure that rises and falls without reason, but is the same for the same weights."""
     return sum(float(weights.detach().double().sum()) for weights in model.parameters()) * 1e4 % 1
+
+
+def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
+    """A model folder with random weights that end a sentence now and then."""
+    torch.manual_seed(3)
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2}
+    config = build(TransformerConfig, {**sizes, "feedforward_width": 48, **changes})
+    description = ModelFolder.for_store(config, store)
+    write_tensors(folder / WEIGHTS, weights_of(description.model()), {})
+    description.write(folder)
+    return folder

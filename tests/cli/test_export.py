@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.commands import Command, regard
-from decoding.test_choice import write_model_folder
 from regard.data.store import Store
+from toys import write_model_folder
 
 __all__ = ["regard"]  # a fixture
 

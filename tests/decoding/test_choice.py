@@ -10,25 +10,13 @@ import pytest
 import torch
 
 import regard
-from regard.config import build
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError
 from regard.exchange import ctranslate2
-from regard.models.folder import WEIGHTS, ModelFolder, load_model, weights_of, write_tensors
-from regard.models.transformer import TransformerConfig
+from regard.models.folder import load_model
+from toys import write_model_folder
 
 TEXTS = ["a b c", "d e f g. H i", "", " j "]
-
-
-def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
-    """A model folder with random weights that end a sentence now and then."""
-    torch.manual_seed(3)
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2}
-    config = build(TransformerConfig, {**sizes, "feedforward_width": 48, **changes})
-    description = ModelFolder.for_store(config, store)
-    write_tensors(folder / WEIGHTS, weights_of(description.model()), {})
-    description.write(folder)
-    return folder
 
 
 @pytest.fixture
