@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 Some = Tensor | slice  # the numbers of sentences, or a run of them
@@ -32,6 +33,11 @@ class KeyValues:
         """Fill W columns; key and value (B, W, H, d)."""
         self.keys.index_copy_(1, columns, key)
         self.values.index_copy_(1, columns, value)
+
+    def grown(self, columns: int) -> KeyValues:
+        """With room for so many columns; the new ones are empty."""
+        more = columns - self.keys.shape[1]
+        return KeyValues(*(F.pad(part, (0, 0, 0, 0, 0, more)) for part in (self.keys, self.values)))
 
     def seen(self, columns: int | None = None) -> tuple[Tensor, Tensor]:
         """The first columns, or all, as attention wants them: (B, H, S, d)"""
@@ -61,6 +67,15 @@ class Trail:
         """With room for so many places."""
         table = torch.full((sentences, beams, room), -1, device=device)
         return Trail(table, torch.zeros(1, dtype=torch.long, device=device))
+
+    @property
+    def room(self) -> int:
+        """Places that can be written."""
+        return self.beams.shape[2]
+
+    def grow(self, room: int) -> None:
+        """Make room for so many places."""
+        self.beams = F.pad(self.beams, (0, room - self.room), value=-1)
 
     def begin(self) -> Sight:
         """A new step: each beam writes its own columns, and looks back along its trail."""

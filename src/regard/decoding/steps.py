@@ -22,6 +22,7 @@ from regard.models.protocol import Autoregressive, S
 from regard.recording import Recording
 
 R = TypeVar("R")
+_FIRST_ROOM = 16  # tokens; more is made when it is needed
 _MOST_STARTS = 64  # recordings; each keeps its state
 
 
@@ -101,8 +102,8 @@ class Plain:
         return limit
 
     def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
-        """What `model.start` gives."""
-        return model.start(source, beams=beams, room=room)
+        """What `model.start` gives; most translations end long before their limit."""
+        return model.start(source, beams=beams, room=min(room, _FIRST_ROOM))
 
     def forward(self, search: Search[R], steps: range) -> Search[R]:
         """Do some steps."""

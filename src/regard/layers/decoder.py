@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,10 @@ class BlockCache:
     past: KeyValues
     memory: KeyValues
     near: Past = ()  # the last inputs of a feed-forward network that looks back; (B, W, ...)
+
+    def grown(self, columns: int) -> BlockCache:
+        """The same, with room for so many columns of the past."""
+        return replace(self, past=self.past.grown(columns))
 
     def reorder(self, parents: Tensor) -> None:
         """Each beam goes on from another one of its sentence. (B, W)"""

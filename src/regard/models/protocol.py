@@ -36,7 +36,10 @@ class State(Protocol):
     """What a search carries from step to step: for each of B sentences, W beams and their pasts."""
 
     def reach(self, places: int, *, exact: bool) -> None:
-        """The next step looks at so many places; exact: the last of them is where it stands."""
+        """The next step looks at so many places, for which room is made if there is none.
+
+        exact: the last of them is where it stands
+        """
         ...
 
     def reorder(self, parents: Tensor) -> None:

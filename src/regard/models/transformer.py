@@ -126,7 +126,12 @@ class TransformerState:
 
     def reach(self, places: int, *, exact: bool) -> None:
         """The next step looks at so many places; exact: the last of them is where it stands."""
-        self.trail.reach, self.trail.exact = places, exact
+        trail = self.trail
+        trail.reach, trail.exact = places, exact
+        if places > trail.room:
+            trail.grow(max(places, 2 * trail.room))
+            columns = trail.beams.shape[1] * trail.room
+            self.caches = [cache.grown(columns) for cache in self.caches]
 
     def reorder(self, parents: Tensor) -> None:
         """Each beam goes on from another one of its sentence. (B, W)"""
