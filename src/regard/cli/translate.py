@@ -88,7 +88,8 @@ def translate(
             sys.stdout.flush()
             done, seconds = done + len(lines), seconds + time.perf_counter() - begun
             progress("lines translated", done)
-    say(rate(done, seconds))
+    if done:
+        say(rate(done, seconds))
 
 
 def _portions(size: int) -> Iterator[list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from regard.decoding.config import SearchConfig
@@ -15,8 +14,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A sentence to translate, and how its translation must begin; neither has an end mark."""
 
     source: list[int]

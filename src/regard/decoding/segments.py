@@ -46,6 +46,9 @@ def segments(text: str, tokens: Callable[[str], int], limit: int, seen: Training
     for line in text.splitlines(keepends=True):
         content = line.rstrip(_BREAKS)
         for part in sentences(content) if one_by_one else [content]:
+            if fits(part):  # as nearly always
+                parts.append(_trimmed(part))
+                continue
             pieces, cut = pieces_within(part, fits)
             parts += map(_trimmed, pieces)
             was_cut = was_cut or cut
@@ -56,6 +59,8 @@ def segments(text: str, tokens: Callable[[str], int], limit: int, seen: Training
 
 def _trimmed(piece: str) -> Segment:
     text = piece.strip()
+    if len(text) == len(piece):
+        return Segment("", text, "")
     begin = piece.find(text)
     return Segment(piece[:begin], text, piece[begin + len(text) :])
 
