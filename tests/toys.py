@@ -19,6 +19,7 @@ from regard.data.prepare import Files, prepare
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
 from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
+from regard.models.base import Model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.config import TokenizerConfig
@@ -208,7 +209,7 @@ def run(
     return watcher
 
 
-def wayward_bleu(model: Transformer) -> float:
+def wayward_bleu(model: Model) -> float:
     """A figure that rises and falls without reason, but is the same for the same weights."""
     return sum(float(weights.detach().double().sum()) for weights in model.parameters()) * 1e4 % 1
 
