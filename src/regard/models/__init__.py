@@ -8,10 +8,12 @@ from typing import Any
 from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
 from regard.models.protocol import Vocabulary
+from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Model]]] = {
     "transformer": (TransformerConfig, Transformer),
+    "recurrent": (RecurrentConfig, Recurrent),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -22,4 +24,14 @@ def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
     return model_class(config, vocabulary)
 
 
-__all__ = ["ARCHITECTURES", "SHAPES", "Transformer", "TransformerConfig", "new_model"]
+__all__ = [
+    "ARCHITECTURES",
+    "SHAPES",
+    "Model",
+    "ModelConfig",
+    "Recurrent",
+    "RecurrentConfig",
+    "Transformer",
+    "TransformerConfig",
+    "new_model",
+]

@@ -90,6 +90,11 @@ class Model(nn.Module):
         return True
 
     @property
+    def start_can_be_recorded(self) -> bool:
+        """Whether a start is the same work on tensors for all sources of a shape."""
+        return True
+
+    @property
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow; None: any."""
         return None
