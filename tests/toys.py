@@ -39,7 +39,10 @@ SIZES: dict[str, dict[str, Any]] = {
         "feedforward_width": 48,
     },
     "recurrent": {"width": 32, "layers": 2},
+    "convolutional": {"width": 32, "encoder_layers": 3, "decoder_layers": 2},
 }
+# So much that words differ in their scores, so little that these are no huge numbers.
+NOISE = {"transformer": 0.1, "recurrent": 0.15, "convolutional": 0.01}
 # Sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
     "transformer": {
@@ -50,6 +53,7 @@ TINY: dict[str, dict[str, Any]] = {
         "feedforward_width": 24,
     },
     "recurrent": {"width": 16, "layers": 1},
+    "convolutional": {"width": 16, "encoder_layers": 1, "decoder_layers": 1},
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {
@@ -102,10 +106,21 @@ RECURRENT: dict[str, dict[str, Any]] = {
         "input_feeding": True,
     },
 }
+CONVOLUTIONAL: dict[str, dict[str, Any]] = {
+    "convolutional": {},
+    "kernel of 5": {"kernel": 5},
+    "kernel of 1": {"kernel": 1},
+    "convolutional, sinusoidal": {"positions": "sinusoidal"},
+    "convolutional, no positions": {"positions": "none"},
+    "convolutional, additive": {"attention": {"score": "additive"}, "tied_embeddings": "decoder"},
+    "convolutional, hard": {"attention": {"select": "hard"}},
+    "convolutional, REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
+}
 # Every form of every kind.
 EVERY_FORM: dict[str, dict[str, Any]] = {
     **FORMS,
     **{name: {"kind": "recurrent", **form} for name, form in RECURRENT.items()},
+    **{name: {"kind": "convolutional", **form} for name, form in CONVOLUTIONAL.items()},
 }
 
 
@@ -125,7 +140,7 @@ def some_model(seed: int = 0, *, kind: str = "transformer", **changes: Any) -> M
     )
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
+            parameter.add_(torch.randn_like(parameter) * NOISE[kind])
         if changes.get("norm") == "batch":  # whose statistics should be those of its weights
             for number in range(30):
                 model.train()(pairs(20, seed=number))

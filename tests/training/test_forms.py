@@ -13,6 +13,7 @@ from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.folder import WEIGHTS, ModelFolder, read_tensors
 from regard.models.transformer import TransformerConfig
+from regard.training.config import RunConfig
 from regard.training.record import read_metrics
 from toys import EVERY_FORM, FORMS, altered, run, some_run
 
@@ -58,4 +59,22 @@ def test_what_cannot_go_together_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         build(TransformerConfig, merged({"width": 32, "heads": 4}, settings))
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ({"kind": "recurrent", "width": 33}, "model.width is 33"),
+        ({"kind": "recurrent", "memory": "none", "input_feeding": True}, "has no attention"),
+        ({"kind": "recurrent", "memory": "none", "attention": {"score": "dot"}}, "has none"),
+        ({"kind": "recurrent", "cells": "gru"}, "did you mean model.cell?"),
+        ({"kind": "recurrent", "heads": 4}, "model.heads does not exist"),
+        ({"kind": "convolutional", "kernel": 4}, "take 3 or 5"),
+        ({"kind": "recurent"}, "must be transformer | recurrent | convolutional"),
+    ],
+)
+def test_each_kind_refuses_what_it_cannot_do(model: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(RunConfig, {"out": "nowhere", "model": model})
     assert reason in str(caught.value)

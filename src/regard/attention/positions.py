@@ -99,7 +99,9 @@ class LearnedPositions(nn.Module):
         return self.table(positions)
 
 
-def added_positions(name: str, width: int, limit: int, layout: Layout) -> nn.Module | None:
+def added_positions(
+    name: str, width: int, limit: int, layout: Layout = "interleaved"
+) -> nn.Module | None:
     """Those of a name, if they are of the kind that is added to embeddings."""
     if name == "learned":
         return LearnedPositions(width, limit)

@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
+from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -14,6 +15,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Model]]] = {
     "transformer": (TransformerConfig, Transformer),
     "recurrent": (RecurrentConfig, Recurrent),
+    "convolutional": (ConvolutionalConfig, Convolutional),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -27,6 +29,8 @@ def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
 __all__ = [
     "ARCHITECTURES",
     "SHAPES",
+    "Convolutional",
+    "ConvolutionalConfig",
     "Model",
     "ModelConfig",
     "Recurrent",
