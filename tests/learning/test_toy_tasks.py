@@ -29,8 +29,12 @@ TASKS: dict[str, Task] = {
 
 
 TRANSFORMER: Tree = {
-    "kind": "transformer", "encoder_layers": 2, "decoder_layers": 2, "heads": 4,
-    "feedforward_width": 128, "norm_order": "pre",
+    "kind": "transformer",
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "heads": 4,
+    "feedforward_width": 128,
+    "norm_order": "pre",
 }
 RECURRENT: Tree = {"kind": "recurrent", "layers": 1}
 HARD = {"score": "additive", "select": "hard"}

@@ -67,7 +67,6 @@ def test_what_cannot_go_together_is_refused_with_the_reason(
     [
         ({"kind": "recurrent", "width": 33}, "model.width is 33"),
         ({"kind": "recurrent", "memory": "none", "input_feeding": True}, "has no attention"),
-        ({"kind": "recurrent", "memory": "none", "attention": {"score": "dot"}}, "has none"),
         ({"kind": "recurrent", "cells": "gru"}, "did you mean model.cell?"),
         ({"kind": "recurrent", "heads": 4}, "model.heads does not exist"),
         ({"kind": "convolutional", "kernel": 4}, "take 3 or 5"),

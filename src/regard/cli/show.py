@@ -123,7 +123,9 @@ def scores(
 @app.command()
 def schedule(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
-    preset: Annotated[str | None, typer.Option(help="tiny, small, base or big.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+    ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="section.name=value")
     ] = None,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
-    preset: Annotated[str | None, typer.Option(help="tiny, small, base or big.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
     init_from: Annotated[

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from regard.attention.cache import KeyValues, Some, Sources, follow, some_of
-from regard.attention.config import AttentionConfig, AttentionShape
+from regard.attention.config import AttentionShape
 from regard.attention.multihead import AttentionRecord, CrossAttention, MemoryAttention
 from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Ragged
@@ -54,8 +54,6 @@ class RecurrentConfig(ModelConfig):
             yield f"width is {self.width}, and both directions have half of it; take an even one"
         if self.memory == "none" and self.input_feeding:
             yield "input_feeding tells what attention found, and memory=none has no attention"
-        if self.memory == "none" and self.attention != AttentionConfig():
-            yield "attention is set, and memory=none has none; leave one of both out"
 
     @property
     def obstacle_to_replay(self) -> str | None:

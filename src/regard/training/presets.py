@@ -57,6 +57,27 @@ PRESETS: dict[str, dict[str, Any]] = {
         "data": {"batch_tokens": 25000},
         "training": {"max_steps": 300_000, "warmup_steps": 4000},
     },
+    # tens of thousands of pairs, as tiny, by what was before the Transformer
+    "recurrent": {
+        "model": {
+            "kind": "recurrent",
+            "width": 256,
+            "layers": 2,
+            "dropout": 0.3,
+            "attention": {"score": "additive"},
+        },
+        "training": {"learning_rate": 2e-3, "warmup_steps": 500, "average_last": 5},
+    },
+    "convolutional": {
+        "model": {
+            "kind": "convolutional",
+            "encoder_layers": 4,
+            "decoder_layers": 3,
+            "width": 256,
+            "dropout": 0.2,
+        },
+        "training": {"learning_rate": 2e-3, "warmup_steps": 1000, "average_last": 5},
+    },
 }
 
 # What suits a model that knows something already.
