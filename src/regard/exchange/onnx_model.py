@@ -64,6 +64,7 @@ class OnnxModel:
     """Writes one token after another, on the CPU; see `regard.models.protocol.Autoregressive`."""
 
     can_be_recorded = False
+    start_can_be_recorded = False
 
     def __init__(self, folder: ModelFolder, encoder: Any, decoder: Any) -> None:
         assert isinstance(folder.config, TransformerConfig), "nothing else is written"

@@ -46,8 +46,8 @@ class ModelConfig(Settings):
 
     @property
     def obstacle_to_replay(self) -> str | None:
-        """Why a GPU's work cannot be recorded in training, if it cannot."""
-        return f"a {self.kind} model does another work for each batch"
+        """Why a GPU's work cannot be recorded in training; None once that was tried."""
+        return f"no {self.kind} model was ever trained so"
 
     @property
     def obstacle_to_sharing(self) -> str | None:
