@@ -18,9 +18,9 @@ from regard.data.loader import with_ends
 from regard.data.prepare import Files, prepare
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
-from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
 from regard.models import ARCHITECTURES, new_model
 from regard.models.base import Model
+from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.config import TokenizerConfig
