@@ -17,7 +17,7 @@ from regard.decoding.rules import Rules
 from regard.decoding.score import scores
 from regard.decoding.search import search
 from regard.text.special import SPECIAL
-from toys import EVERY_FORM, TableModel, pairs, sentences, small_model, some_model
+from toys import EVERY_FORM, TableModel, pairs, sentences, some_model
 
 CPU = torch.device("cpu")
 
@@ -77,8 +77,11 @@ def test_score_is_what_the_search_said(form: str, beam_size: int, alpha: float) 
 
 @pytest.mark.parametrize("method", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
-def test_a_sentence_never_sees_its_batch(batch_size: int, method: dict[str, int]) -> None:
-    model, sources = small_model(1), sentences(64, longest=14)
+@pytest.mark.parametrize("form", ["the paper's", "LSTM, additive", "LSTM, fed", "convolutional"])
+def test_a_sentence_never_sees_its_batch(
+    form: str, batch_size: int, method: dict[str, int]
+) -> None:
+    model, sources = some_model(1, **EVERY_FORM[form]), sentences(64, longest=14)
     config = SearchConfig(**method)  # type: ignore[arg-type]
     whole = search(model, with_ends(sources), config)
     order = torch.randperm(64, generator=torch.Generator().manual_seed(batch_size)).tolist()
