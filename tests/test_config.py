@@ -17,7 +17,9 @@ from regard.config import (
     Doc,
     Ge,
     Le,
+    OneOf,
     Settings,
+    all_kinds,
     all_settings,
     as_tree,
     build,
@@ -374,3 +376,72 @@ def test_a_recipe_that_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_bytes(b"a = '\xff'\n")
     with pytest.raises(ConfigError, match=r"x\.toml is not valid TOML"):
         read_toml(tmp_path / "x.toml")
+
+
+@dataclass(frozen=True)
+class Baked(Settings):
+    """What all kinds have."""
+
+    kind: Annotated[str, Doc("what it is")] = ""
+    heat: int = 180
+
+
+@dataclass(frozen=True)
+class Bread(Baked):
+    """One kind."""
+
+    kind: Annotated[Literal["bread"], Doc("what it is")] = "bread"
+    grains: int = 3
+
+
+@dataclass(frozen=True)
+class Tart(Baked):
+    """Another kind."""
+
+    kind: Annotated[Literal["tart"], Doc("what it is")] = "tart"
+    fruit: str = "plum"
+
+
+@dataclass(frozen=True)
+class Order(Settings):
+    """Something of several kinds."""
+
+    item: Annotated[Baked, OneOf((Bread, Tart))] = field(default_factory=Bread)
+
+
+@pytest.mark.parametrize(
+    ("tree", "item"),
+    [
+        ({}, Bread()),
+        ({"item": {"grains": 5}}, Bread(grains=5)),
+        ({"item": {"kind": "bread"}}, Bread()),
+        ({"item": {"kind": "tart", "heat": 200, "fruit": "fig"}}, Tart(heat=200, fruit="fig")),
+    ],
+)
+def test_the_kind_chooses_the_class(tree: dict[str, Any], item: Baked) -> None:
+    order = build(Order, tree)
+    assert order.item == item
+    assert build(Order, as_tree(order)) == order
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ({"kind": "soup"}, 'item.kind is "soup", and must be bread | tart'),
+        ({"kind": ["tart"]}, "must be bread | tart"),
+        ({"kind": "tart", "grain": 3}, "item.grain does not exist; known: kind, heat, fruit"),
+        ({"kind": "bread", "grain": 3}, "did you mean item.grains?"),
+        ({"kind": "tart", "fruit": 1}, "item.fruit is 1, and must be text"),
+        ("tart", 'item is "tart", and must be a table'),
+    ],
+)
+def test_what_is_wrong_is_told_within_the_kind(item: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(Order, {"item": item})
+    assert said in str(caught.value)
+
+
+def test_the_choice_is_a_setting_and_each_kind_has_its_own() -> None:
+    [(path, setting)] = all_settings(Order)
+    assert (path, setting.default, setting.kind) == ("item.kind", "bread", "bread | tart")
+    assert [*all_kinds(Order)] == [("item", "bread", Bread), ("item", "tart", Tart)]

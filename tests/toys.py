@@ -18,6 +18,8 @@ from regard.data.loader import with_ends
 from regard.data.prepare import Files, prepare
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
+from regard.models import ARCHITECTURES, new_model
+from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
@@ -27,6 +29,32 @@ from regard.training.loop import train
 from regard.training.validation import Bleu
 
 WORDS = 40
+# Small sizes of each kind of model.
+SIZES: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "width": 32,
+        "heads": 4,
+        "feedforward_width": 48,
+    },
+    "recurrent": {"width": 32, "layers": 2},
+    "convolutional": {"width": 32, "encoder_layers": 3, "decoder_layers": 2},
+}
+# So much that words differ in their scores, so little that these are no huge numbers.
+NOISE = {"transformer": 0.1, "recurrent": 0.15, "convolutional": 0.01}
+# Sizes for a few quick updates.
+TINY: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "width": 16,
+        "heads": 2,
+        "feedforward_width": 24,
+    },
+    "recurrent": {"width": 16, "layers": 1},
+    "convolutional": {"width": 16, "encoder_layers": 1, "decoder_layers": 1},
+}
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {
     "the paper's": {},
@@ -51,18 +79,69 @@ FORMS: dict[str, dict[str, Any]] = {
     "REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
     "three tables": {"tied_embeddings": "none", "output_bias": True},
 }
+RECURRENT: dict[str, dict[str, Any]] = {
+    "LSTM": {},
+    "GRU": {"cell": "gru"},
+    "Elman": {"cell": "elman", "layers": 1},
+    "LSTM, forwards": {"bidirectional": False},
+    "LSTM without attention": {"memory": "none"},
+    "GRU without attention": {"cell": "gru", "memory": "none", "layers": 3},
+    "LSTM, projected": {"memory": "projected", "tied_embeddings": "none", "output_bias": True},
+    "LSTM, fed": {"input_feeding": True},
+    "GRU, fed, projected": {"cell": "gru", "input_feeding": True, "memory": "projected"},
+    "LSTM, dot": {"attention": {"score": "dot"}},
+    "LSTM, additive": {"attention": {"score": "additive"}},
+    "Elman, bilinear, fed": {
+        "cell": "elman",
+        "input_feeding": True,
+        "attention": {"score": "bilinear"},
+    },
+    "LSTM, scaled bilinear": {"attention": {"score": "scaled_bilinear"}},
+    "LSTM, projected dot": {"attention": {"score": "projected_dot"}},
+    "LSTM, hard": {"attention": {"select": "hard"}},
+    "LSTM, sampled, fed": {"attention": {"select": "sampled"}, "input_feeding": True},
+    "GRU, REINFORCE": {"cell": "gru", "attention": {"select": "sampled", "estimator": "reinforce"}},
+    "LSTM, REINFORCE, fed": {
+        "attention": {"select": "sampled", "estimator": "reinforce"},
+        "input_feeding": True,
+    },
+}
+CONVOLUTIONAL: dict[str, dict[str, Any]] = {
+    "convolutional": {},
+    "kernel of 5": {"kernel": 5},
+    "kernel of 1": {"kernel": 1},
+    "convolutional, sinusoidal": {"positions": "sinusoidal"},
+    "convolutional, no positions": {"positions": "none"},
+    "convolutional, additive": {"attention": {"score": "additive"}, "tied_embeddings": "decoder"},
+    "convolutional, hard": {"attention": {"select": "hard"}},
+    "convolutional, REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
+}
+# Every form of every kind.
+EVERY_FORM: dict[str, dict[str, Any]] = {
+    **FORMS,
+    **{name: {"kind": "recurrent", **form} for name, form in RECURRENT.items()},
+    **{name: {"kind": "convolutional", **form} for name, form in CONVOLUTIONAL.items()},
+}
 
 
 def small_model(seed: int = 0, **changes: Any) -> Transformer:
     """A Transformer with random weights that are far from uniform, in evaluation mode."""
+    model = some_model(seed, **changes)
+    assert isinstance(model, Transformer)
+    return model
+
+
+def some_model(seed: int = 0, *, kind: str = "transformer", **changes: Any) -> Model:
+    """The same of any kind."""
     torch.manual_seed(seed)
-    sizes = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4}
-    config = build(TransformerConfig, {**sizes, "feedforward_width": 48, "dropout": 0.0, **changes})
-    model = Transformer(config, Vocabulary(WORDS, WORDS))
+    shape, _ = ARCHITECTURES[kind]
+    model = new_model(
+        build(shape, {**SIZES[kind], "dropout": 0.0, **changes}), Vocabulary(WORDS, WORDS)
+    )
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-        if config.norm == "batch":  # whose statistics should be those of its weights
+            parameter.add_(torch.randn_like(parameter) * NOISE[kind])
+        if changes.get("norm") == "batch":  # whose statistics should be those of its weights
             for number in range(30):
                 model.train()(pairs(20, seed=number))
     return model.eval()
@@ -107,6 +186,7 @@ class TableModel:
     """
 
     can_be_recorded = False
+    start_can_be_recorded = False
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
@@ -154,17 +234,15 @@ def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") 
 
 def small_run(out: Path, store: Store, **training: Any) -> RunConfig:
     """The settings of a run of a few quick steps, with dropout."""
+    return some_run(out, store, {}, **training)
+
+
+def some_run(out: Path, store: Store, model: dict[str, Any], **training: Any) -> RunConfig:
+    """The same with a model of any form."""
     tree = {
         "out": str(out),
         "data": {"folder": str(store.folder), "batch_tokens": 300},
-        "model": {
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-            "width": 16,
-            "heads": 2,
-            "feedforward_width": 24,
-            "dropout": 0.2,
-        },
+        "model": {**TINY[model.get("kind", "transformer")], "dropout": 0.2},
         "training": {
             "max_steps": 20,
             "warmup_steps": 5,
@@ -174,7 +252,7 @@ def small_run(out: Path, store: Store, **training: Any) -> RunConfig:
             "tensorboard": False,
         },
     }
-    return build(RunConfig, merged(tree, {"training": training}))
+    return build(RunConfig, merged(tree, {"model": model, "training": training}))
 
 
 def altered(config: RunConfig, **changes: Any) -> RunConfig:
@@ -208,7 +286,7 @@ def run(
     return watcher
 
 
-def wayward_bleu(model: Transformer) -> float:
+def wayward_bleu(model: Model) -> float:
     """A figure that rises and falls without reason, but is the same for the same weights."""
     return sum(float(weights.detach().double().sum()) for weights in model.parameters()) * 1e4 % 1
 

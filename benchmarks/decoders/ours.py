@@ -68,7 +68,9 @@ def _search(exercise: Exercise) -> Callable[[Sequence[list[int]]], list[list[int
 def random_or_stored(exercise: Exercise) -> Transformer:
     """The model on the CPU; with random weights, the same ones in every process."""
     if exercise.folder is not None:
-        return load_model(Path(exercise.folder), torch.device("cpu"))[1]
+        _, model = load_model(Path(exercise.folder), torch.device("cpu"))
+        assert isinstance(model, Transformer)
+        return model
     torch.manual_seed(exercise.seed)
     config = build(TransformerConfig, exercise.config, "model.")
     return Transformer(config, Vocabulary(exercise.vocabulary, exercise.vocabulary))

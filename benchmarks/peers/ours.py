@@ -12,8 +12,9 @@ from lesson import Lesson, Pair, Size
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.devices import Precision, keep_freed_memory
+from regard.models import new_model
 from regard.models.protocol import Vocabulary
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import TransformerConfig
 from regard.training.config import RunConfig, TrainingConfig
 from regard.training.engine import Engine
 from regard.training.optimizer import make_optimizer
@@ -39,7 +40,7 @@ class Learner:
             training=training_config(lesson, form),
         )
         vocabulary = Vocabulary(lesson.vocabulary, lesson.vocabulary)
-        model = Transformer(config.model, vocabulary).to(device).train()
+        model = new_model(config.model, vocabulary).to(device).train()
         self._update = Updater(model, make_optimizer(model, config.training), config.training)
         self._stack = ExitStack()  # for good
         engine = Engine.chosen(config, device)

@@ -61,6 +61,13 @@ class Le:
         return value <= self.bound
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """The field is of one of these classes; its own field `kind` says which."""
+
+    classes: tuple[type[Settings], ...]
+
+
 class _FieldError(ConfigError):
     """Problems of one dataclass, each beginning with its field's name."""
 
@@ -96,11 +103,23 @@ class Setting:
     default: Any
     doc: str
     bounds: tuple[Ge | Le, ...]
+    classes: tuple[type[Settings], ...] = ()  # if it is of one of several
 
     @property
     def kind(self) -> str:
         """The type in words: "int", "a | b"."""
         return _kind(self.type)
+
+    @property
+    def kinds(self) -> dict[str, type[Settings]]:
+        """By their names, the classes that a setting may be of."""
+        return {_field_of(cls, "kind").default: cls for cls in self.classes}
+
+    @property
+    def choice(self) -> Setting:
+        """Which of the classes it is, as a setting."""
+        own = _field_of(type(self.default), "kind")
+        return dataclasses.replace(own, type=Literal[tuple(self.kinds)])
 
     def out_of_bounds(self, value: Any) -> Iterator[str]:
         """Each bound that a value does not keep."""
@@ -125,6 +144,10 @@ def _settings_of(cls: Any) -> tuple[Setting, ...]:
     return tuple(_setting(field, hints[field.name]) for field in dataclasses.fields(cls))
 
 
+def _field_of(cls: type[Settings], name: str) -> Setting:
+    return next(setting for setting in settings_of(cls) if setting.name == name)
+
+
 def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
     notes: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
@@ -139,17 +162,30 @@ def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
         default=default,
         doc=" ".join(note.text for note in notes if isinstance(note, Doc)),
         bounds=tuple(note for note in notes if isinstance(note, Ge | Le)),
+        classes=next((note.classes for note in notes if isinstance(note, OneOf)), ()),
     )
 
 
 def all_settings(cls: type[Settings], prefix: str = "") -> Iterator[tuple[str, Setting]]:
-    """Every leaf below a settings class, with its dotted path."""
+    """Every leaf below a settings class, with its dotted path.
+
+    Of a setting that is of one of several classes, only the choice among them; see `Setting.kinds`.
+    """
     for setting in settings_of(cls):
         path = prefix + setting.name
-        if _is_settings(setting.type):
+        if setting.classes:
+            yield path + ".kind", setting.choice
+        elif _is_settings(setting.type):
             yield from all_settings(setting.type, path + ".")
         else:
             yield path, setting
+
+
+def all_kinds(cls: type[Settings]) -> Iterator[tuple[str, str, type[Settings]]]:
+    """What `all_settings` leaves out: each class of a setting of several, with path and kind."""
+    for setting in settings_of(cls):
+        for kind, one in setting.kinds.items():
+            yield setting.name, kind, one
 
 
 def build(cls: type[S], tree: Mapping[str, Any], path: str = "") -> S:
@@ -168,7 +204,7 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]
     values: Tree = {}
     for name, setting in known.items():
         if name in tree:
-            value = values[name] = _convert(setting.type, tree[name], path + name, problems)
+            value = values[name] = _value_of(setting, tree[name], path + name, problems)
             problems += [path + problem for problem in setting.out_of_bounds(value)]
         elif setting.default is dataclasses.MISSING:
             problems.append(f"{path}{name} is missing")
@@ -179,6 +215,15 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]
     except _FieldError as error:
         problems += [path + problem for problem in error.problems]
         return None
+
+
+def _value_of(setting: Setting, value: Any, path: str, problems: list[str]) -> Any:
+    """What a field is given, as its type or as the class of its `kind`; or a problem."""
+    if not setting.classes or not isinstance(value, Mapping):
+        return _convert(setting.type, value, path, problems)
+    choice = setting.choice
+    kind = _convert(choice.type, value.get("kind", choice.default), path + ".kind", problems)
+    return None if kind is None else _convert(setting.kinds[kind], value, path, problems)
 
 
 def _unknown(path: str, name: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 from regard.data.ragged import Batch, Lengths, Ragged
@@ -223,3 +224,27 @@ def test_moving_to_another_device_keeps_what_is_known_without_asking_it() -> Non
     moved = Lengths.of([3, 1]).to(torch.device("meta"))
     assert moved.lengths.device.type == "meta"
     assert (len(moved), moved.longest, moved.total) == (2, 3, 4)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.integers(0, 3))
+def test_a_packed_sequence_is_pytorchs_own(lengths: list[int], slack: int) -> None:
+    where = Lengths.of(lengths).up_to(max(lengths) + slack)
+    row = torch.arange(2.0 * sum(lengths)).view(-1, 2)
+    packed = where.pack(row)
+    theirs = pack_padded_sequence(
+        where.pad(row), where.lengths, batch_first=True, enforce_sorted=False
+    )
+    assert torch.equal(packed.batch_sizes, theirs.batch_sizes)
+    restored, _ = pad_packed_sequence(packed, batch_first=True)
+    assert torch.equal(restored, Lengths.of(lengths).pad(row))
+    assert torch.equal(where.unpack(packed), row)
+
+
+def test_the_host_remembers_lengths() -> None:
+    lengths = Lengths.of([3, 1])
+    assert lengths.host is lengths.lengths
+    assert lengths.twice().host.tolist() == [3, 1, 3, 1]
+    moved = lengths.to(torch.device("meta"))
+    assert moved.host is lengths.lengths  # a device need not be asked
+    assert moved.twice().host.tolist() == [3, 1, 3, 1]
+    assert moved.up_to(5).host is lengths.lengths

@@ -17,7 +17,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
 from regard.decoding.steps import Plain, Recorded, tensors_of
 from regard.decoding.torch_engine import TorchEngine
-from toys import FORMS, sentences, small_model
+from toys import EVERY_FORM, sentences, small_model, some_model
 
 GPU = torch.cuda.is_available()
 CONFIGS = {
@@ -52,10 +52,10 @@ def assert_equal(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]
 
 
 @pytest.mark.skipif(GPU, reason="recordings need a stream of their own; see the engine's test")
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_recorded_steps_find_the_same(form: str, config: SearchConfig, recorded: Recorded) -> None:
-    model = small_model(4, **FORMS[form])
+    model = some_model(4, **EVERY_FORM[form])
     if not model.can_be_recorded:
         pytest.skip("it counts distances")
     for seed in range(3):  # batches of one shape use the same slot, whatever came before
@@ -87,10 +87,11 @@ def test_all_tensors_are_found() -> None:
 
 
 @pytest.mark.skipif(not GPU, reason="needs a GPU")
+@pytest.mark.parametrize("form", ["the paper's", "LSTM", "LSTM, fed", "convolutional"])
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_an_engine_on_a_gpu_finds_the_same(config: SearchConfig) -> None:
-    model = small_model(4)
-    engine = TorchEngine([small_model(4).cuda()], torch.device("cuda"), "float32")
+def test_an_engine_on_a_gpu_finds_the_same(config: SearchConfig, form: str) -> None:
+    model, same = (some_model(4, **EVERY_FORM[form]) for _ in range(2))
+    engine = TorchEngine([same.cuda()], torch.device("cuda"), "float32")
     plain = TorchEngine([model], torch.device("cpu"))
     for seed in range(4):
         jobs = [Job(ids, [7, 8] if ids[0] % 5 == 0 else []) for ids in sentences(21, seed=seed)]

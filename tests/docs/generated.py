@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from regard.config import all_settings
+from regard.config import Setting, all_kinds, all_settings
 from regard.decoding.config import SearchConfig
 from regard.text.config import TokenizerConfig
 from regard.training.config import RunConfig
@@ -60,14 +60,20 @@ def settings() -> str:
         ("A search", "Options of `regard translate`, keywords of `translate`.", SearchConfig),
         ("A tokenizer", "Options of `regard prepare`.", TokenizerConfig),
     ):
-        text += (
-            f"\n## {title}\n\n{note}\n\n| name | default | kind | meaning |\n|---|---|---|---|\n"
-        )
-        for path, setting in all_settings(cls):
-            default = "" if path == "out" else str(setting.default)
-            bounds = "".join(f"; {bound}" for bound in setting.bounds)
-            kind = setting.kind.replace("|", "\\|") + bounds
-            text += f"| `{path}` | {default} | {kind} | {setting.doc} |\n"
+        text += f"\n## {title}\n\n{note}\n\n{_table(all_settings(cls))}"
+        for section, name, kind in all_kinds(cls):
+            rows = all_settings(kind, f"{section}.")
+            text += f"\n### {section}.kind={name}\n\n{_table(rows)}"
+    return text
+
+
+def _table(settings: Iterable[tuple[str, Setting]]) -> str:
+    text = "| name | default | kind | meaning |\n|---|---|---|---|\n"
+    for path, setting in settings:
+        default = "" if path == "out" else str(setting.default)
+        bounds = "".join(f"; {bound}" for bound in setting.bounds)
+        kind = setting.kind.replace("|", "\\|") + bounds
+        text += f"| `{path}` | {default} | {kind} | {setting.doc} |\n"
     return text
 
 

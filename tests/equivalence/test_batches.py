@@ -13,15 +13,15 @@ from regard.training.config import TrainingConfig
 from regard.training.losses import smoothed_cross_entropy
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
-from toys import FORMS, pairs, sentences, small_model
+from toys import EVERY_FORM, pairs, sentences, small_model, some_model
 
 
 def logits(batch: Batch, form: str) -> Tensor:
-    model = small_model(0, **FORMS[form])
+    model = some_model(0, **EVERY_FORM[form])
     return model.projection(model(batch).hidden)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_a_batch_is_its_sentences(form: str) -> None:
     source, target = sentences(7), sentences(7, seed=1)
     together = logits(Batch(with_ends(source), with_ends(target)), form)

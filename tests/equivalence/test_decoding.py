@@ -17,7 +17,7 @@ from regard.decoding.rules import Rules
 from regard.decoding.score import scores
 from regard.decoding.search import search
 from regard.text.special import SPECIAL
-from toys import FORMS, TableModel, pairs, sentences, small_model
+from toys import EVERY_FORM, TableModel, pairs, sentences, some_model
 
 CPU = torch.device("cpu")
 
@@ -53,9 +53,9 @@ def test_beam_of_everything_is_exhaustive(seed: int, alpha: float) -> None:
         assert [h.score for h in hypotheses] == pytest.approx([h.score for h in expected], abs=1e-4)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_beam_of_one_is_greedy(form: str) -> None:
-    model, source = small_model(2, **FORMS[form]), with_ends(sentences(9))
+    model, source = some_model(2, **EVERY_FORM[form]), with_ends(sentences(9))
     rules = Rules.of([12] * 9, None, CPU)
     narrow = beam_search(model, source, rules, beam_size=1)
     greedy = greedy_search(model, source, rules)
@@ -65,9 +65,9 @@ def test_beam_of_one_is_greedy(form: str) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 @pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_score_is_what_the_search_said(form: str, beam_size: int, alpha: float) -> None:
-    model, source = small_model(3, **FORMS[form]), with_ends(sentences(9))
+    model, source = some_model(3, **EVERY_FORM[form]), with_ends(sentences(9))
     config = SearchConfig(beam_size=beam_size, length_penalty=alpha)
     found = search(model, source, config)
     batch = Batch(source, with_ends([h[0].tokens for h in found]))
@@ -77,8 +77,11 @@ def test_score_is_what_the_search_said(form: str, beam_size: int, alpha: float) 
 
 @pytest.mark.parametrize("method", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
-def test_a_sentence_never_sees_its_batch(batch_size: int, method: dict[str, int]) -> None:
-    model, sources = small_model(1), sentences(64, longest=14)
+@pytest.mark.parametrize("form", ["the paper's", "LSTM, additive", "LSTM, fed", "convolutional"])
+def test_a_sentence_never_sees_its_batch(
+    form: str, batch_size: int, method: dict[str, int]
+) -> None:
+    model, sources = some_model(1, **EVERY_FORM[form]), sentences(64, longest=14)
     config = SearchConfig(**method)  # type: ignore[arg-type]
     whole = search(model, with_ends(sources), config)
     order = torch.randperm(64, generator=torch.Generator().manual_seed(batch_size)).tolist()
@@ -90,9 +93,9 @@ def test_a_sentence_never_sees_its_batch(batch_size: int, method: dict[str, int]
             assert found[0].score == pytest.approx(whole[row][0].score, abs=1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_cached_steps_are_the_uncached_pass(form: str) -> None:
-    model, batch = small_model(0, **FORMS[form]), pairs(6)
+    model, batch = some_model(0, **EVERY_FORM[form]), pairs(6)
     predictions = model(batch)
     whole = model.projection(predictions.hidden)
     lengths = batch.target.lengths
@@ -104,9 +107,9 @@ def test_cached_steps_are_the_uncached_pass(form: str) -> None:
     torch.testing.assert_close(lengths.unpad(torch.stack(steps, 1)), whole, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_neither_reach_nor_room_changes_anything(form: str) -> None:
-    model, source = small_model(0, **FORMS[form]), with_ends(sentences(3))
+    model, source = some_model(0, **EVERY_FORM[form]), with_ends(sentences(3))
     if not model.can_be_recorded:
         pytest.skip("it counts distances")
     tokens = torch.randint(4, 20, (4, 3, 2), generator=torch.Generator().manual_seed(0))
@@ -122,10 +125,10 @@ def test_neither_reach_nor_room_changes_anything(form: str) -> None:
         torch.testing.assert_close(other, found[0], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_beams_go_on_from_their_parents(form: str) -> None:
     """Whatever way a beam came, it is as if it had come alone."""
-    model, sources = small_model(0, **FORMS[form]), sentences(4)
+    model, sources = some_model(0, **EVERY_FORM[form]), sentences(4)
     draw = torch.Generator().manual_seed(1)
     tokens = torch.randint(4, 20, (5, 4, 3), generator=draw)
     parents = torch.randint(0, 3, (5, 4, 3), generator=draw)
@@ -148,9 +151,9 @@ def test_beams_go_on_from_their_parents(form: str) -> None:
         state.reorder(parents[place])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_sentences_that_stay_go_on_as_they_were(form: str) -> None:
-    model, source = small_model(0, **FORMS[form]), with_ends(sentences(3))
+    model, source = some_model(0, **EVERY_FORM[form]), with_ends(sentences(3))
     rows, read = torch.tensor([2, 0]), torch.tensor([[5, 6], [7, 8], [9, 10]])
     found = []
     for chosen in (torch.arange(3), rows):

@@ -77,10 +77,11 @@ def with_separate_words(config: dict[str, Any]) -> tuple[ModelFolder, Transforme
     )
     torch.manual_seed(1)
     model = folder.model()
+    assert isinstance(model, Transformer)
     with torch.no_grad():
         for weights in model.parameters():
             weights.add_(torch.randn_like(weights) * 0.2)
-        if folder.config.norm == "batch":  # whose statistics should be those of its weights
+        if model.config.norm == "batch":  # whose statistics should be those of its weights
             for number in range(30):
                 model.train()(pairs(20, seed=number))
     return folder, model.eval()
@@ -93,6 +94,7 @@ def reversal(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) ->
     config = small_run(place / "run", reversal_store, max_steps=100, checkpoint_every=100)
     run(config, reversal_store)
     description, model = load_model(place / "run", CPU)
+    assert isinstance(model, Transformer)
     write_onnx(description, model, place / "onnx")
     return Exported(description, model, place / "onnx")
 

@@ -78,6 +78,23 @@ def test_a_later_format_is_refused(folder: Path) -> None:
         load_model(folder, CPU)
 
 
+def test_a_folder_from_before_there_were_kinds_is_read(folder: Path) -> None:
+    path = folder / "config.json"
+    description = json.loads(path.read_text())
+    description["model"]["architecture"] = description["model"].pop("kind")
+    path.write_text(json.dumps(description))
+    assert ModelFolder.read(folder).config == CONFIG
+
+
+def test_a_kind_that_is_not_known_is_refused(folder: Path) -> None:
+    path = folder / "config.json"
+    description = json.loads(path.read_text())
+    description["model"]["kind"] = "abacus"
+    path.write_text(json.dumps(description))
+    with pytest.raises(ModelError, match="abacus"):
+        ModelFolder.read(folder)
+
+
 def test_no_folder_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="There is no model folder"):
         load_model(tmp_path / "nowhere", CPU)

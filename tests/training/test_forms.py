@@ -1,4 +1,4 @@
-"""Every form of a Transformer trains, goes on where it stopped, is stored, and translates."""
+"""Every form of every kind of model trains, goes on where it stopped, is stored, and translates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.folder import WEIGHTS, ModelFolder, read_tensors
 from regard.models.transformer import TransformerConfig
+from regard.training.config import RunConfig
 from regard.training.record import read_metrics
-from toys import FORMS, altered, run, small_run
+from toys import EVERY_FORM, FORMS, altered, run, some_run
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_a_form_is_trained_stored_and_used(
     tmp_path: Path, unvalidated_store: Store, form: str
 ) -> None:
-    model = {"norm_order": "pre", **FORMS[form]}
+    model = EVERY_FORM[form]
+    if form in FORMS:
+        model = {"norm_order": "pre", **model}
     settings = {"max_steps": 12, "checkpoint_every": 4, "learning_rate": 0.02, "warmup_steps": 2}
-    whole = altered(small_run(tmp_path / "whole", unvalidated_store, **settings), model=model)
+    whole = some_run(tmp_path / "whole", unvalidated_store, model, **settings)
     run(whole, unvalidated_store)
     losses = [row["loss"] for row in read_metrics(tmp_path / "whole") if "loss" in row]
     assert losses[-1] < losses[0]
@@ -56,4 +59,21 @@ def test_what_cannot_go_together_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         build(TransformerConfig, merged({"width": 32, "heads": 4}, settings))
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ({"kind": "recurrent", "width": 33}, "model.width is 33"),
+        ({"kind": "recurrent", "memory": "none", "input_feeding": True}, "has no attention"),
+        ({"kind": "recurrent", "cells": "gru"}, "did you mean model.cell?"),
+        ({"kind": "recurrent", "heads": 4}, "model.heads does not exist"),
+        ({"kind": "convolutional", "kernel": 4}, "take 3 or 5"),
+        ({"kind": "recurent"}, "must be transformer | recurrent | convolutional"),
+    ],
+)
+def test_each_kind_refuses_what_it_cannot_do(model: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(RunConfig, {"out": "nowhere", "model": model})
     assert reason in str(caught.value)

@@ -150,6 +150,8 @@ def test_a_run_from_before_a_setting_existed_had_its_default(
         ("training", "ema_decay"),
     ):
         del kept["settings"][section][name]
+    shape = kept["settings"]["model"]
+    shape["architecture"] = shape.pop("kind")
     (tmp_path / "run.json").write_text(json.dumps(kept))
     path = tmp_path / "checkpoints" / "00000005" / "progress.json"
     progress = json.loads(path.read_text())

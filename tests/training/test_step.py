@@ -9,7 +9,7 @@ from regard.data.loader import nothing
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.step import Updater, dropout_seed
-from toys import FORMS, pairs, small_model
+from toys import EVERY_FORM, pairs, small_model, some_model
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -29,9 +29,9 @@ def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EVERY_FORM)
 def test_every_form_learns_in_half_precision(form: str, device: str) -> None:
-    model, config = small_model(**FORMS[form]).to(device), TrainingConfig(precision="bfloat16")
+    model, config = some_model(**EVERY_FORM[form]).to(device), TrainingConfig(precision="bfloat16")
     change = Updater(model.train(), make_optimizer(model, config), config)
     for step in (1, 2):
         done = change([pairs(8)], step=step, rate=1e-3)
@@ -67,12 +67,12 @@ def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
-@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"batch norm"}))
+@pytest.mark.parametrize("form", sorted(EVERY_FORM.keys() - {"batch norm"}))
 def test_a_share_of_nothing_adds_nothing(form: str, r_drop: float) -> None:
     config = TrainingConfig(clip_norm=0.0, r_drop=r_drop)
     found = []
     for batches in ([pairs(4)], [pairs(4), nothing()]):
-        model = small_model(**FORMS[form]).train()
+        model = some_model(**EVERY_FORM[form]).train()
         done = Updater(model, make_optimizer(model, config), config)(batches, step=1, rate=0.0)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         found.append((done.tokens, done.sums.tolist(), gradients))

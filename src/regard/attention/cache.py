@@ -22,6 +22,12 @@ def some_of(rows: Tensor, sentences: Some) -> Tensor:
     return rows[sentences] if isinstance(sentences, slice) else rows.index_select(0, sentences)
 
 
+def follow(part: Tensor, parents: Tensor) -> None:
+    """What each beam keeps becomes what its parent kept; part (B, W, ...), parents (B, W)"""
+    rows = torch.arange(len(part), device=part.device)[:, None]
+    part.copy_(part[rows, parents])
+
+
 @dataclass(frozen=True)
 class KeyValues:
     """What queries look at: S columns for each of B sentences."""

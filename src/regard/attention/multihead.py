@@ -1,7 +1,7 @@
 """Several heads at once: `head_i = attend(Q Wq_i, K Wk_i, V Wv_i)`, joined by `Wo`.
 
-Both modules work on the flat batch in training (`forward`) and on one new token a row in decoding
-(`step`), with the same weights. Neither keeps any state.
+All modules work on the flat batch in training (`forward`) and on one new token a row in decoding
+(`step`), with the same weights. None keeps any state.
 """
 
 from __future__ import annotations
@@ -116,17 +116,15 @@ class SelfAttention(nn.Module):
         return [query, key, value]
 
 
-class CrossAttention(nn.Module):
-    """Each token looks at the tokens of another sequence: the encoder's output, the memory."""
+class MemoryAttention(nn.Module):
+    """Each token looks at the tokens of another sequence, the memory, as both are: `K = V`.
+
+    Nothing is projected, and there is one head.
+    """
 
     def __init__(self, shape: AttentionShape) -> None:
         super().__init__()
         self.shape = shape
-        keys = shape.heads * shape.head_width
-        self.sizes = [keys, shape.width]  # keys and values in one product
-        self.query = Linear(shape.width, keys)
-        self.memory = Linear(shape.width, sum(self.sizes))
-        self.combine = Linear(shape.width, shape.width)
         self.score = shape.score()
 
     def forward(
@@ -151,31 +149,75 @@ class CrossAttention(nn.Module):
             memory_lengths,
             score=self.score,
             select=select,
-            dropout=self.shape.dropout if self.training else 0.0,
+            dropout=self._dropout,
         )
-        return self.combine(y.flatten(-2))
+        return self._combined(y.flatten(-2))
 
     def prepare(self, memory: Tensor, lengths: Lengths) -> KeyValues:
         """Keys and values of the memory, once for all steps; (M, D) -> (B, S, H, d)."""
         return KeyValues(*(lengths.pad(part) for part in self._keys_values(memory)))
 
-    def step(self, x: Tensor, memory: KeyValues, sources: Sources) -> Tensor:
+    def step(
+        self, x: Tensor, memory: KeyValues, sources: Sources, record: AttentionRecord | None = None
+    ) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D)"""
         query = self._queries(x)  # (B, W, H, d)
-        if kernel := _step_kernel(self, query, memory.values):
+        kernel = _step_kernel(self, query, memory.values)
+        if kernel and record is None and not self.training:
             y = kernel.attention_to(query, memory.keys, memory.values, sources.lengths)
-            return self.combine(y.flatten(-2))
-        bias, select = sources.bias, _selection(self)
-        query = query.transpose(1, 2)
-        y = attend(query, *memory.seen(), bias=bias, score=self.score, select=select)
-        return self.combine(y.transpose(1, 2).flatten(-2))
+            return self._combined(y.flatten(-2))
+        query, (keys, values) = query.transpose(1, 2), memory.seen()
+        bias, select = sources.bias, _selection(self, record)
+        if record is not None and record.with_weights:
+            seen = attention_weights(query, keys, bias=bias, score=self.score, select=select)
+            record.cross.append(seen)
+        y = attend(
+            query,
+            keys,
+            values,
+            bias=bias,
+            score=self.score,
+            select=select,
+            dropout=self._dropout,
+        )
+        return self._combined(y.transpose(1, 2).flatten(-2))
+
+    @property
+    def _dropout(self) -> float:
+        return self.shape.dropout if self.training else 0.0
+
+    def _queries(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., H, d)"""
+        return x.unsqueeze(-2)
+
+    def _keys_values(self, memory: Tensor) -> list[Tensor]:
+        """(M, D) -> (M, H, d) twice"""
+        return [memory.unsqueeze(-2)] * 2
+
+    def _combined(self, y: Tensor) -> Tensor:
+        return y
+
+
+class CrossAttention(MemoryAttention):
+    """Attention to a memory by several heads, each with projections of its own."""
+
+    def __init__(self, shape: AttentionShape) -> None:
+        super().__init__(shape)
+        keys = shape.heads * shape.head_width
+        self.sizes = [keys, shape.width]  # keys and values in one product
+        self.query = Linear(shape.width, keys)
+        self.memory = Linear(shape.width, sum(self.sizes))
+        self.combine = Linear(shape.width, shape.width)
 
     def _queries(self, x: Tensor) -> Tensor:
         queries: Tensor = self.query(x)
-        return queries.unflatten(-1, (self.shape.heads, -1))  # (N, H, d)
+        return queries.unflatten(-1, (self.shape.heads, -1))
 
     def _keys_values(self, memory: Tensor) -> list[Tensor]:
         return _heads(self.memory(memory), self.sizes, self.shape.heads)
+
+    def _combined(self, y: Tensor) -> Tensor:
+        return self.combine(y)
 
 
 def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
@@ -184,14 +226,14 @@ def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
 
 
 def _selection(
-    module: SelfAttention | CrossAttention, record: AttentionRecord | None = None
+    module: SelfAttention | MemoryAttention, record: AttentionRecord | None = None
 ) -> Select:
     choices = record.choices if record else None
     return module.shape.select(training=module.training, choices=choices)
 
 
 def _step_kernel(
-    module: SelfAttention | CrossAttention, query: Tensor, values: Tensor
+    module: SelfAttention | MemoryAttention, query: Tensor, values: Tensor
 ) -> ModuleType | None:
     """A GPU's own way to compute a step, where it computes the same."""
     usual = module.score is scaled_dot and module.shape.config.select == "soft"

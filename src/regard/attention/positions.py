@@ -97,3 +97,12 @@ class LearnedPositions(nn.Module):
                 "model.positions=sinusoidal."
             )
         return self.table(positions)
+
+
+def added_positions(
+    name: str, width: int, limit: int, layout: Layout = "interleaved"
+) -> nn.Module | None:
+    """Those of a name, if they are of the kind that is added to embeddings."""
+    if name == "learned":
+        return LearnedPositions(width, limit)
+    return SinusoidalPositions(width, layout) if name == "sinusoidal" else None

@@ -14,8 +14,8 @@ from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.data.shortlist import Shortlist
+    from regard.models import base
     from regard.models.folder import ModelFolder
-    from regard.models.transformer import Transformer
 
 
 def export(
@@ -64,7 +64,7 @@ class Trained:
 
     path: Path
     folder: ModelFolder
-    model: Transformer
+    model: base.Model
 
     @property
     def shortlist(self) -> Shortlist | None:

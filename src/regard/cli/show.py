@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +123,9 @@ def scores(
 @app.command()
 def schedule(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
-    preset: Annotated[str | None, typer.Option(help="tiny, small, base or big.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+    ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="section.name=value")
     ] = None,
@@ -163,6 +165,8 @@ def attention(
     if seen is None:
         raise ConfigError("There is nothing to look at: the sentence is empty.")
     weights = getattr(seen, part)
+    if not len(weights):
+        raise ConfigError(f"This model has no {part} attention: nothing in it looks there.")
     weights = weights[_one(layer, weights.shape[0], "layer")]
     weights = weights[:, _one(head, weights.shape[1], "head")]
     rows = seen.source if part == "encoder" else seen.target
@@ -198,7 +202,7 @@ def model(folder: Model) -> None:
     for name, parameter in found.model().named_parameters():
         part = name.split(".")[0]
         sizes[part] = sizes.get(part, 0) + parameter.numel()
-    print(f"{folder}: {found.config.architecture}, {found.direction}")
+    print(f"{folder}: {found.config.kind}, {found.direction}")
     show(table("", ["part", "parameters"], [*sizes.items(), ("all", sum(sizes.values()))]))
     rows = [(name, str(value)) for name, value in as_tree(found.config).items()]
     rows += [("vocabulary", f"{found.vocabulary.source} / {found.vocabulary.target}")]
@@ -211,14 +215,20 @@ def model(folder: Model) -> None:
 def settings() -> None:
     """Every setting of a run, for recipes and --set."""
     from regard.cli.screen import show, table
-    from regard.config import all_settings
+    from regard.config import Setting, all_kinds, all_settings
     from regard.training.config import RunConfig
 
-    rows = [
-        (path, str(setting.default) if path != "out" else "", setting.kind, setting.doc)
-        for path, setting in all_settings(RunConfig)
-    ]
-    show(table("", ["setting", "default", "kind", "meaning"], rows))
+    def show_rows(settings: Iterable[tuple[str, Setting]]) -> None:
+        rows = [
+            (path, str(setting.default) if path != "out" else "", setting.kind, setting.doc)
+            for path, setting in settings
+        ]
+        show(table("", ["setting", "default", "kind", "meaning"], rows))
+
+    show_rows(all_settings(RunConfig))
+    for section, kind, cls in all_kinds(RunConfig):
+        print(f"\nWith {section}.kind={kind}:")
+        show_rows(all_settings(cls, f"{section}."))
 
 
 def _draw_map(out: Path | None, values: ArrayLike, *, title: str, rows: str, columns: str) -> None:

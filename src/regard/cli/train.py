@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
-    preset: Annotated[str | None, typer.Option(help="tiny, small, base or big.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
     init_from: Annotated[
@@ -103,7 +105,7 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     from regard.decoding.engine import by_length
     from regard.decoding.search import search
     from regard.evaluation.metrics import bleu
-    from regard.models.transformer import Transformer
+    from regard.models.base import Model
 
     if not store.has("valid"):
         return None
@@ -111,8 +113,8 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     tokenizer = store.tokenizers.target
     references = [tokenizer.decode(part.target[i].tolist()) for i in range(len(part))]
 
-    def measure(model: Transformer) -> float:
-        device = model.projection.weight.device
+    def measure(model: Model) -> float:
+        device = model.device
 
         def translations(indices: list[int]) -> list[str]:
             source = with_ends([part.source[i] for i in indices]).to(device)

@@ -13,15 +13,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 
 class Lengths:
     """Where the B sentences lie in a row of N tokens."""
 
-    def __init__(self, lengths: Tensor, *, longest: int, total: int) -> None:
+    def __init__(
+        self, lengths: Tensor, *, longest: int, total: int, host: Tensor | None = None
+    ) -> None:
         self.lengths = lengths  # (B,)
         self.longest = longest
         self.total = total
+        self._host = lengths if lengths.is_cpu else host
 
     @staticmethod
     def of(lengths: Sequence[int]) -> Lengths:
@@ -36,7 +40,23 @@ class Lengths:
         if self.lengths.device == device:
             return self
         moved = self.lengths.to(device, non_blocking=True)
-        return Lengths(moved, longest=self.longest, total=self.total)
+        return Lengths(moved, longest=self.longest, total=self.total, host=self._host)
+
+    def up_to(self, longest: int) -> Lengths:
+        """The same, laid out as if the longest sentence had so many tokens."""
+        assert longest >= self.longest
+        return Lengths(self.lengths, longest=longest, total=self.total, host=self._host)
+
+    def twice(self) -> Lengths:
+        """All sentences, and then all of them again."""
+        host = None if self._host is None else self._host.repeat(2)
+        doubled = self.lengths.repeat(2)
+        return Lengths(doubled, longest=self.longest, total=2 * self.total, host=host)
+
+    @property
+    def host(self) -> Tensor:
+        """The lengths on the CPU; a device is asked only if nobody remembers them. (B,)"""
+        return self.lengths.cpu() if self._host is None else self._host
 
     @cached_property
     def offsets(self) -> Tensor:
@@ -74,6 +94,29 @@ class Lengths:
     def unpad(self, padded: Tensor) -> Tensor:
         """(B, T, ...) to (N, ...)."""
         row: Tensor = _Unpad.apply(padded.flatten(0, 1), self.slots)  # type: ignore[no-untyped-call]
+        return row
+
+    @cached_property
+    def _by_length(self) -> Tensor:
+        """The sentences, the longest first. (B,)"""
+        return self.lengths.argsort(descending=True, stable=True)
+
+    @cached_property
+    def _by_place(self) -> Tensor:
+        """The tokens: all that come first, the longest sentence's first, then the second. (N,)"""
+        rank = self._by_length.argsort()
+        return (self.positions * len(self) + rank[self.sentence]).argsort()
+
+    def pack(self, row: Tensor) -> PackedSequence:
+        """(N, ...) as PyTorch's recurrent layers want it: the same tokens, place by place."""
+        places = torch.arange(int(self.host.max()))
+        sizes = (self.host[:, None] > places).sum(0)  # how many sentences reach each place
+        data: Tensor = _Unpad.apply(row, self._by_place)  # type: ignore[no-untyped-call]
+        return PackedSequence(data, sizes, self._by_length, self._by_length.argsort())
+
+    def unpack(self, packed: PackedSequence) -> Tensor:
+        """Back to (N, ...)."""
+        row: Tensor = _Pad.apply(packed.data, self._by_place, self.total)  # type: ignore[no-untyped-call]
         return row
 
 
@@ -128,17 +171,11 @@ class Ragged:
 
     def up_to(self, longest: int) -> Ragged:
         """The same, laid out as if the longest sentence had so many tokens."""
-        assert longest >= self.lengths.longest
-        lengths = Lengths(self.lengths.lengths, longest=longest, total=self.lengths.total)
-        return Ragged(self.tokens, lengths)
+        return Ragged(self.tokens, self.lengths.up_to(longest))
 
     def twice(self) -> Ragged:
         """All sentences, and then all of them again."""
-        lengths = self.lengths
-        doubled = Lengths(
-            lengths.lengths.repeat(2), longest=lengths.longest, total=2 * lengths.total
-        )
-        return Ragged(self.tokens.repeat(2), doubled)
+        return Ragged(self.tokens.repeat(2), self.lengths.twice())
 
     def shifted_right(self, start: int) -> Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""

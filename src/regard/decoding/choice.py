@@ -19,8 +19,8 @@ from regard.devices import Precision as Half
 from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2, onnx_model
 from regard.exchange.onnx_model import OnnxModel, is_onnx
+from regard.models.base import Model
 from regard.models.folder import ModelFolder, load_model
-from regard.models.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Models:
     precision: str | None = None  # of our own engine: auto, unless it is float32 or bfloat16
 
     @cached_property
-    def loaded(self) -> list[Transformer]:
+    def loaded(self) -> list[Model]:
         """All of them, ready to run."""
         return [self._read(number, self.device) for number in range(len(self.paths))]
 
@@ -60,7 +60,7 @@ class Models:
             for number, (path, own) in enumerate(zip(self.paths, self.folders, strict=True))
         ]
 
-    def _read(self, number: int, device: torch.device) -> Transformer:
+    def _read(self, number: int, device: torch.device) -> Model:
         onnx_model.refuse_exported(self.paths[number])
         ctranslate2.refuse_exported(self.paths[number])
         return load_model(self.paths[number], device, self.folders[number])[1]

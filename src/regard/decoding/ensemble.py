@@ -46,6 +46,7 @@ class Ensemble:
     """Models of one vocabulary, of whatever kind and size."""
 
     can_be_recorded = False  # the first step reads something else in each model
+    start_can_be_recorded = False
 
     def __init__(self, models: Sequence[Autoregressive[Any]]) -> None:
         self._models = models

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.multihead import AttentionRecord
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
-from regard.models.transformer import Transformer
+from regard.models.base import Model
 from regard.text.tokenizer import Tokenizers
 
 Weights = NDArray[np.float32]
@@ -21,7 +21,7 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Attention:
-    """Weights of every layer and head between the subwords of a pair.
+    """Weights of every layer and head between the subwords of a pair; no layers where none look.
 
     Row t of `decoder` and `cross` is the step that wrote `target[t]`, so the decoder's columns are
     what it had read by then: the start mark and the target without its end.
@@ -36,22 +36,25 @@ class Attention:
 
 @torch.inference_mode()
 def look(
-    model: Transformer, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
+    model: Model, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
 ) -> Attention:
     """The attention of one pair of sentences."""
     record = AttentionRecord()
     batch = Batch(with_ends([source]), with_ends([target]))
-    model(batch.to(model.projection.weight.device), record)
+    model(batch.to(model.device), record)
+    rows, columns = batch.target.lengths.total, batch.source.lengths.total
     return Attention(
         [*tokenizers.source.pieces(source), "</s>"],
         [*tokenizers.target.pieces(target), "</s>"],
-        _stacked(record.encoder),
-        _stacked(record.decoder),
-        _stacked(record.cross),
+        _stacked(record.encoder, columns, columns),
+        _stacked(record.decoder, rows, rows),
+        _stacked(record.cross, rows, columns),
     )
 
 
-def _stacked(layers: list[Tensor]) -> Weights:
+def _stacked(layers: list[Tensor], rows: int, columns: int) -> Weights:
+    if not layers:  # there is no such attention
+        return np.zeros((0, 0, rows, columns), dtype=np.float32)
     stacked: Weights = torch.cat(layers).float().cpu().numpy()
     return stacked
 

@@ -10,13 +10,11 @@ from torch import Tensor
 from regard.data.ragged import Batch
 from regard.decoding.ensemble import mean_probability
 from regard.decoding.hypothesis import normalized
-from regard.models.transformer import Transformer
+from regard.models.base import Model
 
 
 @torch.inference_mode()
-def scores(
-    models: Sequence[Transformer], batch: Batch, *, length_penalty: float = 1.0
-) -> list[float]:
+def scores(models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0) -> list[float]:
     """One score for each pair: the mean log-probability when the penalty is 1."""
     gains = mean_probability([_gains(model, batch) for model in models])
     lengths = batch.target.lengths
@@ -28,7 +26,7 @@ def scores(
     ]
 
 
-def _gains(model: Transformer, batch: Batch) -> Tensor:
+def _gains(model: Model, batch: Batch) -> Tensor:
     """The log-probability of each target token. (N,)"""
     predictions = model(batch)
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)

@@ -146,6 +146,8 @@ class Recorded:
 
     def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
         """What `model.start` gives; the sources are filled up with sentences that nobody wants."""
+        if not model.start_can_be_recorded:
+            return model.start(source, beams=beams, room=room)
         lengths = source.lengths
         unit = max(16, len(lengths) * lengths.longest // 8)
         side = Side.around(lengths, unit, lengths.longest)

@@ -19,8 +19,8 @@ from regard.decoding.portion import Portion
 from regard.decoding.score import scores
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError, ModelError
+from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training
-from regard.models.transformer import Transformer
 
 Notice = Callable[[str], None]
 
@@ -79,7 +79,7 @@ class Translator:
         return Translator(common, models, choice)
 
     @property
-    def models(self) -> list[Transformer]:
+    def models(self) -> list[Model]:
         """The models in PyTorch, read when they are needed: for attention, scores and samples."""
         return self._models.loaded
 
@@ -145,7 +145,7 @@ class Translator:
 
         return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
 
-    def _viewed(self) -> Transformer:
+    def _viewed(self) -> Model:
         """The model whose attention is looked at."""
         if len(self._models.paths) > 1:
             raise ConfigError("Attention is one model's own. Load that one alone to see it.")
@@ -157,7 +157,7 @@ class Translator:
         return longest if engine.max_length is None else min(longest, engine.max_length - 1)
 
     def _translation(
-        self, portion: Portion, number: int, config: SearchConfig, viewed: Transformer | None
+        self, portion: Portion, number: int, config: SearchConfig, viewed: Model | None
     ) -> Translation:
         (text, score), *others = portion.translations(number, config.length_penalty)
         alternatives = [Alternative(*other) for other in others]

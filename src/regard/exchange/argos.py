@@ -20,8 +20,8 @@ from regard.exchange.ctranslate2 import WeightPrecision
 from regard.exchange.normalizer import self_normalizing
 from regard.exchange.sentence_graph import sentence_graph
 from regard.files import whole_file
+from regard.models.base import Model
 from regard.models.folder import ModelFolder
-from regard.models.transformer import Transformer
 
 _NAMES = {
     "ar": "Arabic",
@@ -91,7 +91,7 @@ def obstacles(folder: ModelFolder) -> Iterator[str]:
 
 
 def export(
-    folder: ModelFolder, model: Transformer, out: Path, *, precision: WeightPrecision = "int8"
+    folder: ModelFolder, model: Model, out: Path, *, precision: WeightPrecision = "int8"
 ) -> None:
     """Write a package."""
     found = list(obstacles(folder))

@@ -26,6 +26,7 @@ from regard.errors import ConfigError, ModelError, one_message
 from regard.exchange.vmap import write_vmap
 from regard.files import whole_folder
 from regard.layers.embedding import Embedding
+from regard.models.base import Model, ModelConfig
 from regard.models.folder import ModelFolder
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.special import SPECIAL
@@ -46,8 +47,11 @@ def require_installed() -> None:
         raise ConfigError("CTranslate2 is not installed. Install it: pip install 'regard[fast]'")
 
 
-def obstacles(config: TransformerConfig) -> Iterator[str]:
+def obstacles(config: ModelConfig) -> Iterator[str]:
     """Every reason why CTranslate2 cannot run a model of this shape."""
+    if not isinstance(config, TransformerConfig):
+        yield f"model.kind is {config.kind}; it knows transformer"
+        return
     attention = config.attention
     if attention.score not in ("scaled_dot", "dot"):
         yield f"model.attention.score is {attention.score}; it knows scaled_dot and dot"
@@ -63,7 +67,7 @@ def obstacles(config: TransformerConfig) -> Iterator[str]:
         yield "model.feedforward is convolution; it knows linear and gated"
 
 
-def require_expressible(config: TransformerConfig) -> None:
+def require_expressible(config: ModelConfig) -> None:
     """Raise all obstacles at once."""
     found = list(obstacles(config))
     if found:
@@ -72,7 +76,7 @@ def require_expressible(config: TransformerConfig) -> None:
 
 def export(
     folder: ModelFolder,
-    model: Transformer,
+    model: Model,
     out: Path,
     *,
     precision: WeightPrecision = "float32",
@@ -103,7 +107,7 @@ def refuse_exported(folder: Path) -> None:
 
 def write_model(
     folder: ModelFolder,
-    model: Transformer,
+    model: Model,
     out: Path,
     *,
     precision: WeightPrecision = "float32",
@@ -112,7 +116,8 @@ def write_model(
     """Write what CTranslate2 alone needs."""
     require_installed()
     require_expressible(model.config)
-    places = _places(folder)
+    assert isinstance(model, Transformer), "it is expressible"
+    places = _places(model.config, folder.seen.longest_source)
     spec = _specification(model, places)
     source, target = (
         side.pieces(range(side.vocab_size))
@@ -135,13 +140,13 @@ def write_model(
         write_vmap(shortlist, folder.tokenizers, out)
 
 
-def _places(folder: ModelFolder) -> int | None:
+def _places(config: TransformerConfig, longest_seen: int) -> int | None:
     """How many places a sentence may have; None: any number."""
-    if folder.config.positions == "rotary":
+    if config.positions == "rotary":
         return None
-    if folder.config.positions == "learned":
-        return folder.config.max_positions
-    return max(_INPUT, 4 * folder.seen.longest_source)
+    if config.positions == "learned":
+        return config.max_positions
+    return max(_INPUT, 4 * longest_seen)
 
 
 def _epsilon(config: TransformerConfig) -> float:

@@ -27,6 +27,7 @@ from regard.errors import ModelError, one_message
 from regard.exchange.onnx_graphs import DecoderGraph, EncoderGraph
 from regard.exchange.packages import need
 from regard.files import whole_folder, write_json
+from regard.models.base import Model, ModelConfig
 from regard.models.folder import ModelFolder
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -38,20 +39,23 @@ _LARGEST = 2_000_000_000  # bytes of weights in a file; a graph of more than 2 G
 Axes = dict[int, str]  # the names of the axes of a tensor that are of any length
 
 
-def write_onnx(folder: ModelFolder, model: Transformer, out: Path) -> None:
+def write_onnx(folder: ModelFolder, model: Model, out: Path) -> None:
     """Write a model that lies on the CPU as a folder for onnxruntime, whole or not at all."""
     need("onnx", "onnxscript", extra="onnx")
     found = problems(model.config)
     if found:
         raise ModelError(one_message(found, "This model cannot be written as ONNX"))
+    assert isinstance(model, Transformer), "it has no problems"
     with whole_folder(out) as temporary:
         _write_graphs(model.eval(), temporary)
         write_json(temporary / DESCRIPTION, {"format": FORMAT})
         folder.write(temporary)
 
 
-def problems(config: TransformerConfig) -> list[str]:
+def problems(config: ModelConfig) -> list[str]:
     """Every reason why a model cannot be written; none: it can."""
+    if not isinstance(config, TransformerConfig):
+        return [f"model.kind is {config.kind}; its graphs are those of a transformer"]
     if config.feedforward == "convolution":
         return [
             "model.feedforward is convolution, whose steps remember more than keys and values; "

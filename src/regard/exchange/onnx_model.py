@@ -17,6 +17,7 @@ from regard.exchange.onnx import DECODER, DESCRIPTION, ENCODER, FORMAT, names
 from regard.exchange.onnx_graphs import PLACES
 from regard.exchange.packages import need
 from regard.models.folder import ModelFolder
+from regard.models.transformer import TransformerConfig
 from regard.text.special import SPECIAL
 
 
@@ -63,12 +64,14 @@ class OnnxModel:
     """Writes one token after another, on the CPU; see `regard.models.protocol.Autoregressive`."""
 
     can_be_recorded = False
+    start_can_be_recorded = False
 
     def __init__(self, folder: ModelFolder, encoder: Any, decoder: Any) -> None:
+        assert isinstance(folder.config, TransformerConfig), "nothing else is written"
         self.config = folder.config
         self._encoder, self._decoder = encoder, decoder
-        self._memory = names("memory", folder.config.decoder_layers)
-        self._past = names("past", folder.config.decoder_layers)
+        self._memory = names("memory", self.config.decoder_layers)
+        self._past = names("past", self.config.decoder_layers)
 
     @staticmethod
     def load(path: Path, folder: ModelFolder | None = None) -> OnnxModel:

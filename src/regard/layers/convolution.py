@@ -1,7 +1,7 @@
-"""A feed-forward network that also sees its neighbours: two convolutions of width 3.
+"""Convolutions over the words of a flat batch, and a feed-forward network of two of them.
 
-It never reads across a sentence's end: what lies beyond counts as zero. In a decoder it is causal,
-and a step needs the last two inputs of each convolution.
+They never read across a sentence's end: what lies beyond counts as zero. In a decoder they are
+causal, and a step needs the last inputs of each: a window of one less than the kernel.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from regard.layers.feedforward import ACTIVATIONS, Activation, Past
 
 
 class Convolution(nn.Module):
-    """`W (x_{i-1}, x_i, x_{i+1})`, or causal: `W (x_{i-2}, x_{i-1}, x_i)`."""
+    """`W (x_{i-1}, x_i, x_{i+1})`, or causal: `W (x_{i-2}, x_{i-1}, x_i)`; of any odd kernel."""
 
-    def __init__(self, width: int, out: int, *, causal: bool) -> None:
+    def __init__(self, width: int, out: int, *, causal: bool, kernel: int = 3) -> None:
         super().__init__()
-        self.weight = Linear(3 * width, out)
-        self._offsets = (-2, -1, 0) if causal else (-1, 0, 1)
+        self.weight = Linear(kernel * width, out)
+        first = 1 - kernel if causal else -(kernel // 2)
+        self._offsets = range(first, first + kernel)
 
     def forward(self, x: Tensor, lengths: Lengths) -> Tensor:
         """X (N, D) -> (N, out)"""
         return self.weight(torch.cat([_moved(x, lengths, by) for by in self._offsets], 1))
 
     def nothing_before(self, like: Tensor) -> Tensor:
-        """The past before the first step: zeros, as before a sentence. (B, W, 2, D)"""
-        return like.new_zeros(*like.shape[:2], 2, self.weight.in_features // 3)
+        """The past before the first step: zeros, as before a sentence. (B, W, k - 1, D)"""
+        kernel = len(self._offsets)
+        return like.new_zeros(*like.shape[:2], kernel - 1, self.weight.in_features // kernel)
 
     def step(self, x: Tensor, past: Tensor) -> Tensor:
-        """One new token a beam: x (B, W, D), past (B, W, 2, D), which moves on -> (B, W, out)"""
-        inputs = torch.cat([past, x[:, :, None]], 2)  # (B, W, 3, D)
+        """One new token a beam: x (B, W, D), past (B, W, k - 1, D), moved on -> (B, W, out)"""
+        inputs = torch.cat([past, x[:, :, None]], 2)  # (B, W, k, D)
         past.copy_(inputs[:, :, 1:])
         return self.weight(inputs.flatten(2))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sight, Some, Sources, some_of
+from regard.attention.cache import KeyValues, Sight, Some, Sources, follow, some_of
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
@@ -29,8 +28,7 @@ class BlockCache:
     def reorder(self, parents: Tensor) -> None:
         """Each beam goes on from another one of its sentence. (B, W)"""
         for part in self.near:
-            rows = torch.arange(len(part), device=part.device)[:, None]
-            part.copy_(part[rows, parents])
+            follow(part, parents)
 
     def select(self, sentences: Some) -> BlockCache:
         """Those of some sentences."""

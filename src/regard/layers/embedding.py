@@ -33,7 +33,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
         self.word_dropout = word_dropout
 
-    def forward(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+    def forward(self, tokens: Tensor, positions: Tensor | None = None, longest: int = 0) -> Tensor:
         """Tokens (N,), positions (N,) or (1,), all below `longest` -> (N, D)"""
         words = self.table(tokens) * self.scale
         if self.training and self.word_dropout:

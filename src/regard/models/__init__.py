@@ -1,9 +1,41 @@
-"""One file, one architecture, all with the same anatomy. Their names are in this literal dict."""
+"""One file, one kind of model, all with the same anatomy. Their names are in this literal dict."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from regard.config import OneOf
+from regard.models.base import Model, ModelConfig
+from regard.models.convolutional import Convolutional, ConvolutionalConfig
+from regard.models.protocol import Vocabulary
+from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
-ARCHITECTURES = {"transformer": (TransformerConfig, Transformer)}
+ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Model]]] = {
+    "transformer": (TransformerConfig, Transformer),
+    "recurrent": (RecurrentConfig, Recurrent),
+    "convolutional": (ConvolutionalConfig, Convolutional),
+}
+SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
-__all__ = ["ARCHITECTURES", "Transformer", "TransformerConfig"]
+
+def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
+    """A model of this shape, with fresh weights."""
+    _, model_class = ARCHITECTURES[config.kind]
+    return model_class(config, vocabulary)
+
+
+__all__ = [
+    "ARCHITECTURES",
+    "SHAPES",
+    "Convolutional",
+    "ConvolutionalConfig",
+    "Model",
+    "ModelConfig",
+    "Recurrent",
+    "RecurrentConfig",
+    "Transformer",
+    "TransformerConfig",
+    "new_model",
+]

@@ -1,6 +1,6 @@
 """A model folder describes itself and is enough to translate.
 
-config.json            format, architecture and its settings, special tokens, languages, limits
+config.json            format, kind of model and its settings, special tokens, languages, limits
 tokenizer.model        or source.model and target.model
 model.safetensors      the weights; nothing is ever unpickled
 
@@ -26,9 +26,9 @@ from regard.config import Tree, as_tree, build
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError
 from regard.files import whole_file, write_json
-from regard.models import ARCHITECTURES
+from regard.models import ARCHITECTURES, new_model
+from regard.models.base import Model, ModelConfig
 from regard.models.protocol import Vocabulary
-from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.folder import described_tokenizers
 from regard.text.special import SPECIAL, SpecialTokens
 from regard.text.tokenizer import Tokenizers
@@ -49,14 +49,14 @@ class Training:
 class ModelFolder:
     """All of a model folder but the weights."""
 
-    config: TransformerConfig
+    config: ModelConfig
     vocabulary: Vocabulary
     tokenizers: Tokenizers
     languages: dict[str, str | None]
     seen: Training
 
     @staticmethod
-    def for_store(config: TransformerConfig, store: Store) -> ModelFolder:
+    def for_store(config: ModelConfig, store: Store) -> ModelFolder:
         """The description of a model that is going to be trained on a prepared store."""
         train = store.description["parts"]["train"]
         return ModelFolder(
@@ -108,9 +108,10 @@ class ModelFolder:
                 raise ModelError(
                     f"{folder} marks start and end in another way than this regard. Update it."
                 )
-            config_class, _ = ARCHITECTURES[description["model"]["architecture"]]
+            model = as_today(description["model"])
+            config_class, _ = ARCHITECTURES[model["kind"]]
             found = ModelFolder(
-                build(config_class, description["model"], "model."),
+                build(config_class, model, "model."),
                 Vocabulary(**description["vocabulary"]),
                 described_tokenizers(folder, description),
                 description["languages"],
@@ -129,15 +130,14 @@ class ModelFolder:
             )
         return found
 
-    def model(self) -> Transformer:
+    def model(self) -> Model:
         """A model of this description, with fresh weights."""
-        _, model_class = ARCHITECTURES[self.config.architecture]
-        return model_class(self.config, self.vocabulary)
+        return new_model(self.config, self.vocabulary)
 
 
 def load_model(
     folder: Path, device: torch.device, description: ModelFolder | None = None
-) -> tuple[ModelFolder, Transformer]:
+) -> tuple[ModelFolder, Model]:
     """The model in a folder, ready to run; its description, if that is read already, is taken."""
     description = description or ModelFolder.read(folder)
     model = description.model()
@@ -149,6 +149,12 @@ def shown_weights(folder: Path) -> dict[str, Tensor]:
     """What a folder has to show: a checkpoint's moving average if it has one, else its weights."""
     average = folder / AVERAGE
     return read_tensors(average if average.is_file() else folder / WEIGHTS)[0]
+
+
+def as_today(model: Tree) -> Tree:
+    """A model's settings as they are called now; the kind was once called architecture."""
+    kind = model.get("architecture", model.get("kind"))
+    return {"kind": kind, **{n: v for n, v in model.items() if n not in ("architecture", "kind")}}
 
 
 def _read_description(folder: Path) -> Tree:

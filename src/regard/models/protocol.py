@@ -76,3 +76,8 @@ class Autoregressive(Protocol[S]):
     def can_be_recorded(self) -> bool:
         """Whether a step is the same work on tensors each time, whatever it reaches."""
         ...
+
+    @property
+    def start_can_be_recorded(self) -> bool:
+        """Whether a start is the same work on tensors for all sources of a shape."""
+        ...

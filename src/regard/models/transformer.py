@@ -4,69 +4,61 @@
     hidden = Decoder(E_t[y shifted right] sqrt(D) + P, memory)
     p(y_t | y_<t, x) = softmax(hidden_t E_o^T)
 
-Defaults are the paper's base model. The last fields exist because implementations differ there.
+Defaults are the paper's base model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention.cache import Some, Sources, Trail
-from regard.attention.config import AttentionConfig, AttentionShape, PositionName
+from regard.attention.config import AttentionShape, PositionName
 from regard.attention.multihead import AttentionRecord
-from regard.attention.positions import Layout, LearnedPositions, SinusoidalPositions
-from regard.config import Doc, Ge, Le, Settings
+from regard.attention.positions import Layout, added_positions
+from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Ragged
-from regard.errors import ConfigError
 from regard.layers.block import BlockShape
 from regard.layers.decoder import BlockCache, Decoder
-from regard.layers.embedding import Embedding, Projection
 from regard.layers.encoder import Encoder
 from regard.layers.feedforward import Activation, FeedForwardKind
 from regard.layers.init import Initialization, initialize
 from regard.layers.norm import NormKind
 from regard.layers.residual import NormOrder
+from regard.models.base import Model, ModelConfig
 from regard.models.protocol import Predictions, Vocabulary
-from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Settings):
+class TransformerConfig(ModelConfig):
     """The shape of a Transformer."""
 
-    architecture: Annotated[Literal["transformer"], Doc("which model")] = "transformer"
+    kind: Annotated[Literal["transformer"], Doc("which model")] = "transformer"
+    dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
     encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1)] = 6
     decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
-    width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512
     heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1)] = 8
     key_width: Annotated[
         int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1)
     ] = None
+    attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
     feedforward_width: Annotated[int, Doc("inner size of the feed-forward network"), Ge(1)] = 2048
     feedforward: Annotated[
         FeedForwardKind,
         Doc("two linear layers, a gate beside them, or two convolutions of width 3"),
     ] = "linear"
     activation: Annotated[Activation, Doc("in the feed-forward network")] = "relu"
-    dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
-    embedding_dropout: Annotated[
-        float | None, Doc("on embeddings; unset: as `dropout`"), Ge(0), Le(0.99)
-    ] = None
-    word_dropout: Annotated[
-        float, Doc("share of source and target words that are not read"), Ge(0), Le(0.99)
-    ] = 0.0
-    attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
     activation_dropout: Annotated[float, Doc("inside feed-forward"), Ge(0), Le(0.99)] = 0.0
     norm: Annotated[
         NormKind, Doc("over each token (layer, rms), or over the tokens of a batch (batch)")
     ] = "layer"
     norm_order: Annotated[NormOrder, Doc("the norm after each sub-layer, or before it")] = "post"
-    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    final_norm: Annotated[
+        bool | None, Doc("a norm after the last block; unset: with pre-norm only")
+    ] = None
     positions: Annotated[
         PositionName,
         Doc(
@@ -74,24 +66,12 @@ class TransformerConfig(Settings):
         ),
     ] = "sinusoidal"
     max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
-    init: Annotated[
-        Initialization, Doc("scores divided by sqrt(d), or unscaled with smaller queries (t5)")
-    ] = "paper"
-    tied_embeddings: Annotated[
-        Literal["all", "decoder", "none"],
-        Doc("one table for source, target and output; for target and output; or three tables"),
-    ] = "all"
-    final_norm: Annotated[
-        bool | None, Doc("a norm after the last block; unset: with pre-norm only")
-    ] = None
     sinusoid_layout: Annotated[
         Layout, Doc("sine and cosine in turns (the paper), or all sines first (Marian)")
     ] = "interleaved"
-    scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(width)")] = True
-    output_bias: Annotated[bool, Doc("a bias for each word of the output")] = False
-    start_token: Annotated[
-        Literal["start", "end", "pad"], Doc("the mark that the decoder reads first")
-    ] = "start"
+    init: Annotated[
+        Initialization, Doc("scores divided by sqrt(d), or unscaled with smaller queries (t5)")
+    ] = "paper"
 
     def problems(self) -> Iterator[str]:
         """Heads must share the width; some positions ask something of attention."""
@@ -114,6 +94,28 @@ class TransformerConfig(Settings):
                 f"heads is {self.heads}, which does not divide width {self.width}; "
                 f"take {near} heads, or a width of {-(-self.width // self.heads) * self.heads}"
             )
+
+    @property
+    def obstacle_to_replay(self) -> str | None:
+        """A shape is filled with tokens that nothing may notice."""
+        if self.norm == "batch":
+            return "batch norm would count tokens that only fill a shape"
+        if self.attention.score != "scaled_dot" or self.attention.select != "soft":
+            return (
+                "the kernels know only attention by scaled dot products, all values by their "
+                "weights"
+            )
+        return None
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """Batch norm looks at whole batches."""
+        if self.norm != "batch":
+            return None
+        return (
+            "model.norm=batch takes its statistics from whole batches, and several processes have "
+            "a share of each. Train with one process, or set model.norm=layer."
+        )
 
 
 @dataclass
@@ -146,31 +148,28 @@ class TransformerState:
         return TransformerState(caches, sources, trail)
 
 
-class Transformer(nn.Module):
+class Transformer(Model):
     """Encoder, decoder and the tables between them and the words."""
 
+    config: TransformerConfig
+
     def __init__(self, config: TransformerConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self.config = config
-        self.vocabulary = vocabulary
-        self.source_embedding = self._embedding(self._table(vocabulary.source))
-        self.target_embedding = self._embedding(self._target_table())
+        super().__init__(config, vocabulary)
         self.encoder = Encoder(config.encoder_layers, _shape(config))
         self.decoder = Decoder(config.decoder_layers, _shape(config))
-        self.projection = Projection(self._output_weight(), bias=config.output_bias)
+        self.projection = self.new_projection()
         initialize(self, config.init)
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
         """Hidden states for every target token, each knowing the source and what came before."""
-        if record is None and self.training and self.config.attention.estimator == "reinforce":
-            record = AttentionRecord(with_weights=False)
+        record = self.recorder(record)
         memory = self.encode(batch.source, record)
-        inputs = batch.target.shifted_right(self._start)
+        inputs = batch.target.shifted_right(self.start_mark)
         x = self.target_embedding(inputs.tokens, inputs.lengths.positions, inputs.lengths.longest)
         hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
         targets = batch.target
         return Predictions(
-            hidden, targets.tokens, self.projection, targets.lengths, self._choices(record)
+            hidden, targets.tokens, self.projection, targets.lengths, self.choices(record)
         )
 
     def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
@@ -187,10 +186,6 @@ class Transformer(nn.Module):
         sources = Sources.of(lengths.mask, lengths.lengths, memory.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)
         return TransformerState(caches, sources, trail)
-
-    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
-        """The start mark for each beam. (B, W)"""
-        return torch.full((sentences, beams), self._start, device=self.projection.weight.device)
 
     def step(self, tokens: Tensor, state: TransformerState) -> Tensor:
         """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
@@ -217,49 +212,11 @@ class Transformer(nn.Module):
         """The longest sentence that the positions allow; None: any."""
         return self.config.max_positions if self.config.positions == "learned" else None
 
-    def _choices(self, record: AttentionRecord | None) -> Tensor | None:
-        """How likely what was drawn for each sentence was, as much as that shall count. (B,)"""
-        if record is None or not record.choices:
-            return None
-        return self.config.attention.reinforce_weight * sum_of_choices(record.choices)
-
-    @property
-    def _start(self) -> int:
-        return int(getattr(SPECIAL, self.config.start_token))
-
-    def _table(self, size: int) -> nn.Embedding:
-        return nn.Embedding(size, self.config.width)
-
-    def _target_table(self) -> nn.Embedding:
-        if self.config.tied_embeddings != "all":
-            return self._table(self.vocabulary.target)
-        if not self.vocabulary.joint or self.vocabulary.source != self.vocabulary.target:
-            raise ConfigError(
-                "model.tied_embeddings=all shares one table between source and target, but they "
-                "have separate vocabularies. Set model.tied_embeddings=decoder, or prepare the "
-                "data with --joint."
-            )
-        return self.source_embedding.table
-
-    def _output_weight(self) -> Tensor:
-        if self.config.tied_embeddings == "none":
-            return self._table(self.vocabulary.target).weight
-        return self.target_embedding.table.weight
-
-    def _embedding(self, table: nn.Embedding) -> Embedding:
+    def positions(self) -> nn.Module | None:
+        """Those that are added to embeddings."""
         config = self.config
-        positions: nn.Module | None = None
-        if config.positions == "learned":
-            positions = LearnedPositions(config.width, config.max_positions)
-        elif config.positions == "sinusoidal":
-            positions = SinusoidalPositions(config.width, config.sinusoid_layout)
-        dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
-        return Embedding(
-            table,
-            positions,
-            scale=config.width**0.5 if config.scale_embedding else 1.0,
-            dropout=dropout,
-            word_dropout=config.word_dropout,
+        return added_positions(
+            config.positions, config.width, config.max_positions, config.sinusoid_layout
         )
 
 
@@ -284,8 +241,3 @@ def _shape(config: TransformerConfig) -> BlockShape:
         norm_order=config.norm_order,
         final_norm=final_norm,
     )
-
-
-def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:
-    """How likely all choices of a sentence were together; (B, H, T) of each layer -> (B,)"""
-    return torch.stack([layer.flatten(1).sum(1) for layer in layers]).sum(0)

@@ -10,12 +10,12 @@ import torch
 from regard.config import Tree, as_tree, differences
 from regard.data.store import Store
 from regard.errors import ConfigError
+from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training, put_weights, shown_weights
-from regard.models.transformer import Transformer
 from regard.training.config import RunConfig, origin_of
 
 
-def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Transformer]:
+def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
     """The description and the weights of the model before its first update."""
     torch.manual_seed(config.training.seed)
     folder = ModelFolder.for_store(config.model, store)

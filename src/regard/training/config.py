@@ -11,6 +11,8 @@ from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, o
 from regard.data.loader import DataConfig
 from regard.devices import Precision
 from regard.errors import ConfigError
+from regard.models import SHAPES
+from regard.models.base import ModelConfig
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.training.presets import FINE_TUNING, PRESETS
@@ -108,7 +110,7 @@ class RunConfig(Settings):
         str | None, Doc("a model folder to begin with, instead of random weights")
     ] = None
     data: DataConfig = field(default_factory=DataConfig)
-    model: TransformerConfig = field(default_factory=TransformerConfig)
+    model: Annotated[ModelConfig, SHAPES] = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def problems(self) -> Iterator[str]:
@@ -140,8 +142,20 @@ def run_config(
     init_from = tree.get("init_from")
     if isinstance(init_from, str) and init_from != "none":
         old = ModelFolder.read(origin_of(init_from, str(tree["out"])))
-        base = merged(merged({"model": as_tree(old.config)}, base), FINE_TUNING)
-    return build(RunConfig, merged(base, tree))
+        base = merged(_over({"model": as_tree(old.config)}, base, init_from), FINE_TUNING)
+    return build(RunConfig, _over(base, tree, name or str(init_from)))
+
+
+def _over(base: Tree, tree: Tree, origin: str) -> Tree:
+    """Both in one; but settings of one kind of model mean nothing to another."""
+    models = [part.get("model") for part in (base, tree)]
+    old, new = (model.get("kind") if isinstance(model, dict) else None for model in models)
+    if old and new and old != new:
+        raise ConfigError(
+            f"{origin} is for a {old} model, but model.kind={new} is asked for. Leave out one of "
+            "both."
+        )
+    return merged(base, tree)
 
 
 def origin_of(init_from: str, out: str) -> Path:

@@ -10,7 +10,7 @@ import torch
 from regard.data.loader import DataConfig
 from regard.devices import has_triton, is_half
 from regard.errors import ConfigError
-from regard.models.transformer import TransformerConfig
+from regard.models.base import ModelConfig
 from regard.processes import ALONE, Team
 from regard.training.config import RunConfig
 
@@ -66,15 +66,10 @@ def _workers(config: DataConfig, device: torch.device) -> int:
     return min(3, (os.cpu_count() or 1) - 1) if pays else 0
 
 
-def _obstacle_to_replay(model: TransformerConfig, kernels: bool, team: Team) -> str | None:
-    """Why work cannot be recorded: a shape is filled with tokens that nothing may notice."""
+def _obstacle_to_replay(model: ModelConfig, kernels: bool, team: Team) -> str | None:
+    """Why work cannot be recorded."""
     if not kernels:
         return "it needs a GPU with bfloat16, and Triton"
     if team.size > 1:
         return "several processes exchange gradients while they are made"
-    if model.norm == "batch":
-        return "batch norm would count tokens that only fill a shape"
-    attention = model.attention
-    if attention.score != "scaled_dot" or attention.select != "soft":
-        return "the kernels know only attention by scaled dot products, all values by their weights"
-    return None
+    return model.obstacle_to_replay

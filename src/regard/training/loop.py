@@ -28,8 +28,8 @@ from regard.data.ragged import Batch
 from regard.data.sampling import Position, Share
 from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, StoppedError
+from regard.models.base import Model
 from regard.models.folder import WEIGHTS, put_weights
-from regard.models.transformer import Transformer
 from regard.processes import ALONE, Team
 from regard.training import checkpoint
 from regard.training.begin import begun
@@ -224,7 +224,7 @@ class Trainer:
         self._tell({"step": progress.step, **verdict.row, "seconds": meter.seconds}, record)
         return verdict.figure
 
-    def _shown(self) -> Transformer:
+    def _shown(self) -> Model:
         """The model that counts: this one, or one with the moving average of its weights."""
         if self._average is None:
             return self._model
@@ -278,11 +278,9 @@ class Trainer:
 
 
 def _refuse_what_cannot_be_shared(config: RunConfig, team: Team) -> None:
-    if team.size > 1 and config.model.norm == "batch":
-        raise ConfigError(
-            "model.norm=batch takes its statistics from whole batches, and several processes have "
-            "a share of each. Train with one process, or set model.norm=layer."
-        )
+    obstacle = config.model.obstacle_to_sharing
+    if team.size > 1 and obstacle:
+        raise ConfigError(obstacle)
 
 
 @contextmanager

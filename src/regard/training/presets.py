@@ -8,6 +8,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # tens of thousands of pairs; trains on two CPU cores. Chosen on Multi30k (docs/log.md)
     "tiny": {
         "model": {
+            "kind": "transformer",
             "encoder_layers": 4,
             "decoder_layers": 4,
             "width": 128,
@@ -21,6 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # 100,000 to a million pairs; an hour on a small GPU
     "small": {
         "model": {
+            "kind": "transformer",
             "encoder_layers": 6,
             "decoder_layers": 6,
             "width": 256,
@@ -34,14 +36,47 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # the paper's two models
     "base": {
-        "model": {"width": 512, "heads": 8, "feedforward_width": 2048, "dropout": 0.1},
+        "model": {
+            "kind": "transformer",
+            "width": 512,
+            "heads": 8,
+            "feedforward_width": 2048,
+            "dropout": 0.1,
+        },
         "data": {"batch_tokens": 25000},
         "training": {"max_steps": 100_000, "warmup_steps": 4000},
     },
     "big": {
-        "model": {"width": 1024, "heads": 16, "feedforward_width": 4096, "dropout": 0.3},
+        "model": {
+            "kind": "transformer",
+            "width": 1024,
+            "heads": 16,
+            "feedforward_width": 4096,
+            "dropout": 0.3,
+        },
         "data": {"batch_tokens": 25000},
         "training": {"max_steps": 300_000, "warmup_steps": 4000},
+    },
+    # tens of thousands of pairs, as tiny, by what was before the Transformer
+    "recurrent": {
+        "model": {
+            "kind": "recurrent",
+            "width": 256,
+            "layers": 2,
+            "dropout": 0.3,
+            "attention": {"score": "additive"},
+        },
+        "training": {"learning_rate": 2e-3, "warmup_steps": 500, "average_last": 5},
+    },
+    "convolutional": {
+        "model": {
+            "kind": "convolutional",
+            "encoder_layers": 4,
+            "decoder_layers": 3,
+            "width": 256,
+            "dropout": 0.2,
+        },
+        "training": {"learning_rate": 2e-3, "warmup_steps": 1000, "average_last": 5},
     },
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from regard.data.store import Store
 from regard.errors import ConfigError
+from regard.models.base import Model
 from regard.models.folder import (
     WEIGHTS,
     published_notes,
@@ -22,7 +23,6 @@ from regard.models.folder import (
     weights_of,
     write_tensors,
 )
-from regard.models.transformer import Transformer
 from regard.training import checkpoint
 from regard.training.config import RunConfig
 from regard.training.record import Row
@@ -52,7 +52,7 @@ class Publisher:
                 "data with --valid-source and --valid-target, or set training.average_last instead."
             )
 
-    def consider(self, model: Transformer, step: int) -> Verdict | None:
+    def consider(self, model: Model, step: int) -> Verdict | None:
         """Publish what this model is part of, if it is the best so far; None: not validated.
 
         Without validation text the newest always is.
@@ -67,7 +67,7 @@ class Publisher:
         self._publish_if_best(candidate, result, step)
         return Verdict(result.row(), self._figure(result))
 
-    def publish(self, model: Transformer, step: int, result: Validation | None = None) -> None:
+    def publish(self, model: Model, step: int, result: Validation | None = None) -> None:
         """Make these weights the ones that the folder is loaded with."""
         notes = {"step": str(step)}
         if result:
@@ -75,7 +75,7 @@ class Publisher:
             notes |= {name: str(value) for name, value in result.row().items()}
         write_tensors(self._out / WEIGHTS, weights_of(model), notes)
 
-    def _considered_with_best(self, model: Transformer, step: int) -> Verdict:
+    def _considered_with_best(self, model: Model, step: int) -> Verdict:
         own = self._validated(model)
         verdict = Verdict(own.row(), self._figure(own))
         best = checkpoint.best_of(self._out, self._config.average_best)
@@ -89,7 +89,7 @@ class Publisher:
         mean = {f"mean_{name}": value for name, value in result.row().items()}
         return Verdict({**verdict.row, **mean}, verdict.figure)
 
-    def _publish_if_best(self, model: Transformer, result: Validation, step: int) -> None:
+    def _publish_if_best(self, model: Model, result: Validation, step: int) -> None:
         first = not checkpoint.folders(self._out)  # what is there was left by a run that was killed
         published = published_notes(self._out).get("figure")
         if first or published is None or self._figure(result) < float(published):
@@ -98,7 +98,7 @@ class Publisher:
     def _last(self) -> list[Path]:
         return checkpoint.last_of(self._out, self._config.average_last - 1)
 
-    def _mean(self, model: Transformer, others: Sequence[Path]) -> Transformer:
+    def _mean(self, model: Model, others: Sequence[Path]) -> Model:
         """A model with the mean of this one's weights and those of other checkpoints."""
         if not others:
             return model
@@ -108,7 +108,7 @@ class Publisher:
         put_weights(mean, checkpoint.average(weights), self._out)
         return mean
 
-    def _validated(self, model: Transformer) -> Validation:
+    def _validated(self, model: Model) -> Validation:
         assert self._valid is not None
         loss = validation_loss(
             model, self._valid, budget=self._budget, precision=self._config.precision

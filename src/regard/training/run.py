@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.config import Tree, as_tree, differences, merged
+from regard.config import Tree, as_tree, build, differences, merged
 from regard.data.store import Store
-from regard.errors import RunError
+from regard.errors import ConfigError, RunError
 from regard.files import locked, write_json
-from regard.models.folder import published_notes
+from regard.models.folder import as_today, published_notes
 from regard.training.config import RunConfig
 
 RUN = "run.json"
@@ -64,7 +64,7 @@ def _refuse_other_run(out: Path, identity: Tree) -> None:
         old = json.loads(path.read_text(encoding="utf-8"))
         changed = differences(_fixed(old["settings"]), _fixed(identity["settings"]))
         first_checkpoint = int(old["settings"]["training"]["checkpoint_every"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, ConfigError):
         raise RunError(f"{path} is damaged. Choose another --out.") from None
     if not any((out / "checkpoints").glob("*")):
         _refuse_lost_checkpoints(out, first_checkpoint)
@@ -90,7 +90,9 @@ def _refuse_lost_checkpoints(out: Path, first_checkpoint: int) -> None:
 
 def _fixed(settings: Tree) -> Tree:
     """The settings that must not change; one that an old run did not know had its default."""
-    settings = merged(as_tree(RunConfig(settings["out"])), settings)
+    settings = {**settings, "model": as_today(settings["model"])}
+    kind = {"out": settings["out"], "model": {"kind": settings["model"]["kind"]}}
+    settings = merged(as_tree(build(RunConfig, kind)), settings)
     for *sections, name in _FREE:
         table = settings
         for section in sections:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.ragged import Batch
 from regard.devices import autocast, is_half
-from regard.models.transformer import Transformer
+from regard.models.base import Model
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.recording import Recording, recordable
 from regard.training.config import TrainingConfig
@@ -37,7 +37,7 @@ class Updater:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Model,
         optimizer: torch.optim.Optimizer,
         config: TrainingConfig,
         team: Team = ALONE,
@@ -47,7 +47,7 @@ class Updater:
         self._learner = team.wrapped(model)
         self._optimizer = optimizer
         self._config = config
-        self._device = model.projection.weight.device
+        self._device = model.device
         self._half = is_half(self._device, config.precision, model.config.width)
         self._tokens = torch.zeros((), device=self._device)
         self._keeps_gradients = False

@@ -10,11 +10,11 @@ import torch
 from regard.data.loader import in_order
 from regard.data.store import Part
 from regard.devices import Precision, autocast, is_half
-from regard.models.transformer import Transformer
+from regard.models.base import Model
 from regard.training.losses import smoothed_cross_entropy
 from regard.training.record import Row
 
-Bleu = Callable[[Transformer], float]
+Bleu = Callable[[Model], float]
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Validation:
 
 
 @torch.inference_mode()
-def validation_loss(model: Transformer, part: Part, *, budget: int, precision: Precision) -> float:
+def validation_loss(model: Model, part: Part, *, budget: int, precision: Precision) -> float:
     """The mean negative log-probability of a token."""
-    device = model.projection.weight.device
+    device = model.device
     half = is_half(device, precision, model.config.width)
     total, tokens = torch.zeros((), device=device), 0
     for batch in in_order(part, budget):

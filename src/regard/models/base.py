@@ -1,0 +1,170 @@
+"""What every kind of model has: some settings, tables of words, and how others deal with it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.config import AttentionConfig
+from regard.attention.multihead import AttentionRecord
+from regard.config import Doc, Ge, Le, Settings
+from regard.data.ragged import Batch, Ragged
+from regard.errors import ConfigError
+from regard.layers.embedding import Embedding, Projection
+from regard.models.protocol import Predictions, Vocabulary
+from regard.text.special import SPECIAL
+
+
+@dataclass(frozen=True)
+class ModelConfig(Settings):
+    """What every kind of model is asked; each kind asks more."""
+
+    kind: Annotated[str, Doc("which model")] = ""
+    width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512
+    dropout: Annotated[float, Doc("inside the layers"), Ge(0), Le(0.99)] = 0.1
+    embedding_dropout: Annotated[
+        float | None, Doc("on embeddings; unset: as `dropout`"), Ge(0), Le(0.99)
+    ] = None
+    word_dropout: Annotated[
+        float, Doc("share of source and target words that are not read"), Ge(0), Le(0.99)
+    ] = 0.0
+    tied_embeddings: Annotated[
+        Literal["all", "decoder", "none"],
+        Doc("one table for source, target and output; for target and output; or three tables"),
+    ] = "all"
+    scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(width)")] = True
+    output_bias: Annotated[bool, Doc("a bias for each word of the output")] = False
+    start_token: Annotated[
+        Literal["start", "end", "pad"], Doc("the mark that the decoder reads first")
+    ] = "start"
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+    @property
+    def obstacle_to_replay(self) -> str | None:
+        """Why a GPU's work cannot be recorded in training; None once that was tried."""
+        return f"no {self.kind} model was ever trained so"
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """Why processes cannot train it together, and what to do, if they cannot."""
+        return None
+
+
+class Model(nn.Module):
+    """Tables of words; each kind adds what lies between them, and the projection."""
+
+    config: ModelConfig
+    projection: Projection
+
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.source_embedding = self._embedding(self._table(vocabulary.source))
+        self.target_embedding = self._embedding(self._target_table())
+
+    @abstractmethod
+    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
+        """Hidden states for every target token, each knowing the source and what came before."""
+
+    @abstractmethod
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> Any:
+        """A state for the source sentences, with room for so many beams and tokens of each."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        """The start mark for each beam. (B, W)"""
+        return torch.full((sentences, beams), self.start_mark, device=self.device)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether a step is the same work on tensors each time, whatever it reaches."""
+        return True
+
+    @property
+    def start_can_be_recorded(self) -> bool:
+        """Whether a start is the same work on tensors for all sources of a shape."""
+        return True
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow; None: any."""
+        return None
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """What is worth compiling."""
+        return []
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.projection.weight.device
+
+    @property
+    def start_mark(self) -> int:
+        """The token that the decoder reads first."""
+        return int(getattr(SPECIAL, self.config.start_token))
+
+    def positions(self) -> nn.Module | None:
+        """What tells embeddings where they stand, new for each table; None: nothing does."""
+        return None
+
+    def recorder(self, record: AttentionRecord | None) -> AttentionRecord | None:
+        """Whoever has to note what is drawn in this pass, if anybody has."""
+        if record is None and self.training and self.config.attention.estimator == "reinforce":
+            return AttentionRecord(with_weights=False)
+        return record
+
+    def choices(self, record: AttentionRecord | None) -> Tensor | None:
+        """How likely what was drawn for each sentence was, as much as that shall count. (B,)"""
+        if record is None or not record.choices:
+            return None
+        return self.config.attention.reinforce_weight * sum_of_choices(record.choices)
+
+    def new_projection(self) -> Projection:
+        """The scores of words, from the target's table or weights of their own."""
+        return Projection(self._output_weight(), bias=self.config.output_bias)
+
+    def _table(self, size: int) -> nn.Embedding:
+        return nn.Embedding(size, self.config.width)
+
+    def _target_table(self) -> nn.Embedding:
+        if self.config.tied_embeddings != "all":
+            return self._table(self.vocabulary.target)
+        if not self.vocabulary.joint or self.vocabulary.source != self.vocabulary.target:
+            raise ConfigError(
+                "model.tied_embeddings=all shares one table between source and target, but they "
+                "have separate vocabularies. Set model.tied_embeddings=decoder, or prepare the "
+                "data with --joint."
+            )
+        return self.source_embedding.table
+
+    def _output_weight(self) -> Tensor:
+        if self.config.tied_embeddings == "none":
+            return self._table(self.vocabulary.target).weight
+        return self.target_embedding.table.weight
+
+    def _embedding(self, table: nn.Embedding) -> Embedding:
+        config = self.config
+        dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        return Embedding(
+            table,
+            self.positions(),
+            scale=config.width**0.5 if config.scale_embedding else 1.0,
+            dropout=dropout,
+            word_dropout=config.word_dropout,
+        )
+
+
+def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:
+    """How likely all choices of a sentence were together; (B, H, T) of each layer -> (B,)"""
+    return torch.stack([layer.flatten(1).sum(1) for layer in layers]).sum(0)

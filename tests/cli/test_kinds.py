@@ -1,0 +1,95 @@
+"""Every kind of model by the command: trained, used and looked into; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Command, regard
+from regard.data.store import Store
+from toys import TINY
+
+__all__ = ["regard"]  # a fixture
+
+KINDS = {
+    "recurrent": ["model.kind=recurrent", "model.attention.score=additive"],
+    "no-attention": ["model.kind=recurrent", "model.cell=gru", "model.memory=none"],
+    "convolutional": ["model.kind=convolutional"],
+}
+FEW = ["training.max_steps=12", "training.checkpoint_every=6", "training.tensorboard=false"]
+
+
+def settings(*assignments: str) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+def small(name: str) -> list[str]:
+    kind = KINDS[name][0].partition("=")[2]
+    sizes = [f"model.{key}={value}" for key, value in TINY[kind].items()]
+    return settings(*KINDS[name], *sizes, *FEW)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_goes_the_whole_way(
+    tmp_path: Path, reversal_store: Store, regard: Command, name: str
+) -> None:
+    run, lines = tmp_path / "run", "a b c\nd e\n"
+    done = regard("train", "--data", reversal_store.folder, "--out", run, *small(name))
+    assert done.status == 0, done.err
+    kind = KINDS[name][0].partition("=")[2]
+    assert json.loads((run / "config.json").read_text())["model"]["kind"] == kind
+    again = regard("train", "--data", reversal_store.folder, "--out", run, *small(name))
+    assert "finished" in again.err
+
+    found = regard("translate", run, stdin=lines)
+    assert found.status == 0, found.err
+    assert len(found.out.splitlines()) == 2
+    (tmp_path / "source").write_text(lines)
+    (tmp_path / "target").write_text("c b a\ne d\n")
+    given = regard("score", run, "--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert all(float(line.split("\t")[0]) < 0 for line in given.out.splitlines())
+
+    shown = regard("show", "model", run)
+    assert f"{kind}, xx to yy" in shown.out
+    picture = tmp_path / "attention.png"
+    drawn = regard("show", "attention", run, "a b c", "--out", picture)
+    if name == "no-attention":
+        assert drawn.status == 2
+        assert "has no cross attention" in " ".join(drawn.err.split())
+    else:
+        assert drawn.status == 0, drawn.err
+        assert picture.stat().st_size > 1000
+        inside = regard("show", "attention", run, "a b c", "--part", "encoder")
+        assert inside.status == 2
+        assert "has no encoder attention" in " ".join(inside.err.split())
+    for target in ("ctranslate2", "argos", "onnx"):
+        refused = regard("export", run, "--to", target, "--out", tmp_path / target)
+        assert refused.status == 2
+        assert f"model.kind is {kind}" in " ".join(refused.err.split())
+
+
+def test_kinds_do_not_mix(tmp_path: Path, reversal_store: Store, regard: Command) -> None:
+    run = tmp_path / "run"
+    begin = ["train", "--data", reversal_store.folder, "--out"]
+    assert regard(*begin, run, *small("recurrent")).status == 0
+    kind = settings("model.kind=convolutional")
+    for words, said in (
+        (["--preset", "tiny", *kind], "tiny is for a transformer model"),
+        (["--from", run, *kind], f"{run} is for a recurrent model"),
+        (["--from", run, "--preset", "tiny"], f"{run} is for a recurrent model"),
+        (settings("model.kind=recurrent", "model.heads=2"), "model.heads does not exist"),
+        (settings("model.kind=abacus"), "transformer | recurrent | convolutional"),
+    ):
+        refused = regard(*begin, tmp_path / "other", *words)
+        assert refused.status == 2
+        assert said in " ".join(refused.err.split()), refused.err
+    tuned = regard(*begin, tmp_path / "tuned", "--from", run, *settings(*FEW))
+    assert tuned.status == 0, tuned.err
+
+
+def test_all_kinds_are_listed(regard: Command) -> None:
+    shown = regard("show", "settings").out
+    for text in ("model.kind=recurrent", "model.input_feeding", "model.kernel", "model.heads"):
+        assert text in shown
