@@ -14,7 +14,7 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.engine import Job
 from regard.decoding.torch_engine import TorchEngine
 from regard.decoding.translator import Translator
-from regard.devices import device_named
+from regard.devices import device_named, keep_freed_memory
 from regard.models.folder import load_model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
@@ -24,6 +24,7 @@ READS_TEXT = True
 
 def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any]]:
     """Text to text, or ids to ids where sentences are made up."""
+    keep_freed_memory()  # as the command does
     if exercise.folder is None:
         return _search(exercise)
     engine, _, precision = form.partition(" ")

@@ -68,7 +68,8 @@ def has_triton() -> bool:
 def keep_freed_memory() -> None:
     """Let glibc keep what tensors free, instead of giving it back and fetching empty pages anew.
 
-    A training step on a CPU allocates the same tensors again and again; this saves a quarter of it.
+    A training step on a CPU, or a search, allocates like tensors again and again; this saves a
+    quarter of it.
     """
     mmap_max, trim_threshold, top_pad = -4, -1, -2  # M_MMAP_MAX and so on, from malloc.h
     try:

@@ -61,10 +61,12 @@ def distill(
     from regard.data.store import Store
     from regard.decoding.distill import Distillation, refuse_unsuitable
     from regard.decoding.translator import Translator
+    from regard.devices import keep_freed_memory
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     settings = {"search": search, "nearest": nearest, "mix": mix, "portion": portion}
     config, turn, store = build(DistillConfig, settings), _turn(share), Store(data)
+    keep_freed_memory()
     translator = Translator.load(*teachers, device=device, engine=engine, precision=precision)
     say(translator.engine_told)
     refuse_unsuitable(translator, store)

@@ -176,12 +176,14 @@ def _translations(
     """What each model, or ensemble, makes of the sources; one is in memory at a time."""
     from regard.cli.screen import say
     from regard.decoding.translator import Translator, shared_folder
+    from regard.devices import keep_freed_memory
     from regard.models.folder import ModelFolder
 
     for team in teams:
         shared_folder(
             team, [*map(ModelFolder.read, team)]
         )  # a bad third folder is told before two have been translated
+    keep_freed_memory()
     for team in teams:
         if len(teams) > 1:
             say(f"Translating with {_name(team)} ...")

@@ -50,6 +50,7 @@ def translate(
     from regard.cli.screen import counting, rate, say
     from regard.config import build
     from regard.decoding.translator import Translator
+    from regard.devices import keep_freed_memory
 
     if format not in ("text", "jsonl"):
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
@@ -70,6 +71,7 @@ def translate(
         "seed": seed,
     }
     build(SearchConfig, keywords)
+    keep_freed_memory()
     translator = Translator.load(*models, device=device, engine=engine, precision=precision)
     say(translator.engine_told)
     done, seconds = 0, 0.0
