@@ -159,6 +159,18 @@ def test_forced_beginnings_are_written_and_counted(beam_size: int, tmp_path: Pat
         assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
 
 
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_nothing_ends_too_early(beam_size: int, tmp_path: Path) -> None:
+    model = ending_model()
+    settings: dict[str, Any] = {"beam_size": beam_size, "min_length": 6}
+    theirs = found(in_ctranslate2(model, tmp_path), SOURCES, **settings)
+    assert min(len(h.tokens) for one in theirs for h in one) == 6
+    check_scores(model, theirs, SOURCES, 1.0)
+    if beam_size == 1:
+        ours = found(in_torch(model), SOURCES, **settings)
+        assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
+
+
 def test_a_beginning_longer_than_the_limit_is_written_out(tmp_path: Path) -> None:
     engine = in_ctranslate2(ending_model(), tmp_path)
     settings: dict[str, Any] = {"max_ratio": 0.0, "max_extra": 2, "beam_size": 2}

@@ -46,7 +46,7 @@ class SearchConfig(Settings):
 
     def limit(self, source_length: int, max_length: int | None = None) -> int:
         """How long a translation may get, the end marks of both sides counted."""
-        limit = int(source_length * self.max_ratio) + self.max_extra
+        limit = max(int(source_length * self.max_ratio) + self.max_extra, self.min_length + 1)
         return limit if max_length is None else min(limit, max_length)
 
 

@@ -4,7 +4,8 @@ CTranslate2 has one length limit for a whole batch and does not end a translatio
 it leaves a forced beginning out of the score; and it shares the probability of marks that are
 forbidden out among the other words. So it searches freely first. A translation that is too long,
 unended or has a mark in it is rare: it is searched again under our rules, as every translation
-with a forced beginning is, and CTranslate2 is asked for the log-probabilities of what was found.
+with a forced beginning or a least length is, and CTranslate2 is asked for the log-probabilities of
+what was found.
 """
 
 from __future__ import annotations
@@ -92,8 +93,9 @@ class CTranslate2Engine:
         again: list[Task] = []
         window = max(size, 1)  # the first batch at once; then more, so that like lengths meet
         while some := list(islice(tasks, window)):
-            running += self._started([task for task in some if not task.begin], config, size)
-            again += [task for task in some if task.begin]
+            free = [task for task in some if not (task.begin or config.min_length)]
+            running += self._started(free, config, size)
+            again += [task for task in some if task.begin or config.min_length]
             window = 4 * size
         cut: list[Written] = []
         id_of = self._target_ids.__getitem__
@@ -144,6 +146,7 @@ class CTranslate2Engine:
     ) -> Iterator[tuple[Task, Any]]:
         """Begin to search; a result is promised for each task."""
         for batch in batches(tasks, lambda task: len(task.source), batch_size):
+            longest = max(1, *(task.limit - 1 for task in batch))
             options: dict[str, Any] = {"num_hypotheses": config.top_beams}
             if our_rules:
                 options = {
@@ -157,8 +160,8 @@ class CTranslate2Engine:
                 beam_size=config.beam_size,
                 patience=_PATIENCE,
                 length_penalty=config.length_penalty,
-                max_decoding_length=max(1, *(task.limit - 1 for task in batch)),
-                min_decoding_length=0,
+                max_decoding_length=longest,
+                min_decoding_length=min(config.min_length, longest),
                 max_input_length=0,  # nothing is cut off in silence
                 return_scores=_wants_scores(config),
                 return_end_token=True,
