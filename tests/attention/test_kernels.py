@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from compiling import assert_compiles
 from regard.attention.attend import attend_ragged
 from regard.attention.masks import causal as causal_mask
 from regard.attention.select import soft
@@ -240,11 +239,7 @@ for kernel in (kernels._forward, kernels._backward):
 @pytest.mark.skipif(GPU, reason="the other tests compile it")
 def test_it_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
     """The interpreter takes what the compiler refuses; this also holds the memory that it needs."""
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stderr
+    assert_compiles(COMPILE, tmp_path)
 
 
 @pytest.mark.skipif(not GPU, reason="needs a GPU")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from compiling import assert_compiles
 from regard.attention.attend import attend
 from regard.attention.cache import Trail
 
@@ -93,8 +91,4 @@ for along in (True, False):
 
 @pytest.mark.skipif(GPU, reason="the other tests compile it")
 def test_it_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stderr
+    assert_compiles(COMPILE, tmp_path)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from compiling import assert_compiles
 from regard.decoding.rules import Rules
 from regard.decoding.words import Plain, SummedUp, Words
 from regard.text.special import SPECIAL
@@ -69,8 +67,4 @@ compile(ASTSource(_summary, kinds, fixed), GPUTarget("cuda", 90, 32), {"num_warp
 @pytest.mark.skipif(GPU, reason="the other tests compile it")
 def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
     pytest.importorskip("triton")
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stderr
+    assert_compiles(COMPILE, tmp_path)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from compiling import assert_compiles
 from regard.layers.residual import NormOrder, Residual
 
 pytest.importorskip("triton")
@@ -147,8 +145,4 @@ for kernel, sizes in (
 
 @pytest.mark.skipif(GPU, reason="the other tests compile it")
 def test_it_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stderr
+    assert_compiles(COMPILE, tmp_path)
