@@ -26,7 +26,8 @@ def say(text: str) -> None:
 
 def rate(lines: int, seconds: float) -> str:
     """How long some lines took."""
-    return f"{lines:,} lines in {seconds:.2f} s, {lines / max(seconds, 1e-9):,.0f} a second."
+    counted = "1 line" if lines == 1 else f"{lines:,} lines"
+    return f"{counted} in {seconds:.2f} s, {lines / max(seconds, 1e-9):,.0f} a second."
 
 
 def written(picture: Path, complete: bool) -> None:
