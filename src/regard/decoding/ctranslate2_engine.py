@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice, repeat
 from pathlib import Path
@@ -41,6 +42,13 @@ class Task(NamedTuple):
     limit: int  # tokens, the end mark included
 
 
+class Started(NamedTuple):
+    """A task that is being searched."""
+
+    task: Task
+    promise: Any  # of a result
+
+
 class Written(NamedTuple):
     """What a task led to, without an end mark and without a score."""
 
@@ -54,11 +62,12 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, tokenizers: Tokenizers, compute: str = "default") -> None:
         import ctranslate2
 
+        self._threads = torch.get_num_threads()
         try:
             self._translator = ctranslate2.Translator(
                 str(folder),
                 compute_type=compute,
-                inter_threads=torch.get_num_threads(),
+                inter_threads=self._threads,
                 intra_threads=1,
                 max_queued_batches=-1,
             )
@@ -89,26 +98,28 @@ class CTranslate2Engine:
         assert not config.sample, "our own engine draws, with a generator for each sentence"
         size = self._batch_size(config) if batch_size is None else batch_size
         tasks = (self._task(number, job, config) for number, job in enumerate(jobs))
-        running: list[tuple[Task, Any]] = []
-        again: list[Task] = []
-        window = max(size, 1)  # the first batch at once; then more, so that like lengths meet
-        while some := list(islice(tasks, window)):
-            free = [task for task in some if not (task.begin or config.min_length)]
-            running += self._started(free, config, size)
-            again += [task for task in some if task.begin or config.min_length]
-            window = 4 * size
+        ahead = 8 * self._threads * size  # tasks that are begun before the first is waited for
+        running: deque[Started] = deque()
+        second: list[Started] = []
         cut: list[Written] = []
-        id_of = self._target_ids.__getitem__
-        for task, promise in running:
-            result = promise.result()
-            every = [list(map(id_of, pieces)) for pieces in result.hypotheses]
-            if all(_keeps_rules(ids, task.limit) for ids in every):
-                yield Found(task.number, _hypotheses(every, result.scores, config))
-            elif config.beam_size == 1 and _MARKS.isdisjoint(every[0]):
-                cut.append(Written(task, every[0][: task.limit - 1]))  # as far as ours would go
-            else:
-                again.append(task)
-        yield from self._scored([*cut, *self._by_our_rules(again, config, size)], config)
+        some = list(islice(tasks, max(size, 1)))  # the first batch at once
+        while some or running:
+            bound = [task for task in some if task.begin or config.min_length]
+            free = [task for task in some if not (task.begin or config.min_length)]
+            running.extend(self._started(free, config, size))
+            while len(running) > (ahead if some else 0):
+                task, promise = running.popleft()
+                result = promise.result()
+                every = [list(map(self._target_ids.__getitem__, p)) for p in result.hypotheses]
+                if all(_keeps_rules(ids, task.limit) for ids in every):
+                    yield Found(task.number, _hypotheses(every, result.scores, config))
+                elif config.beam_size == 1 and _MARKS.isdisjoint(every[0]):
+                    cut.append(Written(task, every[0][: task.limit - 1]))  # as far as ours would go
+                else:
+                    bound.append(task)
+            second += self._started_by_our_rules(bound, config, size)
+            some = list(islice(tasks, 4 * size))  # so many that like lengths meet
+        yield from self._scored([*cut, *self._unended(second)], config)
 
     def _batch_size(self, config: SearchConfig) -> int:
         """What was quickest: half of it with beams, and half of that in int8."""
@@ -124,18 +135,6 @@ class CTranslate2Engine:
             max(limit, len(job.begin) + 1),  # a forced beginning may be written out and ended
         )
 
-    def _by_our_rules(
-        self, tasks: Sequence[Task], config: SearchConfig, batch_size: int
-    ) -> Iterator[Written]:
-        """What a search finds with each task's own limit and beginning, and without marks."""
-        running: list[tuple[Task, Any]] = []
-        for _, group in groupby(sorted(tasks, key=_limit), _limit):
-            running += self._started(list(group), config, batch_size, our_rules=True)
-        for task, promise in running:
-            every = [map(self._target_ids.__getitem__, p) for p in promise.result().hypotheses]
-            unended = [tuple(i for i in ids if i != SPECIAL.end)[: task.limit - 1] for ids in every]
-            yield from (Written(task, list(ids)) for ids in dict.fromkeys(unended))
-
     def _started(
         self,
         tasks: Sequence[Task],
@@ -143,14 +142,14 @@ class CTranslate2Engine:
         batch_size: int,
         *,
         our_rules: bool = False,
-    ) -> Iterator[tuple[Task, Any]]:
-        """Begin to search; a result is promised for each task."""
+    ) -> Iterator[Started]:
+        """Begin to search: freely, or with limits and beginnings, and without marks."""
         for batch in batches(tasks, lambda task: len(task.source), batch_size):
             longest = max(1, *(task.limit - 1 for task in batch))
             options: dict[str, Any] = {"num_hypotheses": config.top_beams}
             if our_rules:
                 options = {
-                    "num_hypotheses": config.beam_size,  # they are ranked anew
+                    "num_hypotheses": config.beam_size,
                     "target_prefix": [task.begin for task in batch],
                     "suppress_sequences": [[self._target_pieces[mark]] for mark in _MARKS],
                 }
@@ -168,7 +167,21 @@ class CTranslate2Engine:
                 use_vmap=self._use_vmap,
                 **options,
             )
-            yield from zip(batch, promises, strict=True)
+            yield from map(Started, batch, promises)
+
+    def _started_by_our_rules(
+        self, tasks: Sequence[Task], config: SearchConfig, batch_size: int
+    ) -> Iterator[Started]:
+        """Those of one limit together, for CTranslate2 has one for all."""
+        for _, group in groupby(sorted(tasks, key=_limit), _limit):
+            yield from self._started(list(group), config, batch_size, our_rules=True)
+
+    def _unended(self, started: Iterable[Started]) -> Iterator[Written]:
+        """What was found by our rules: all hypotheses, to be ranked anew."""
+        for task, promise in started:
+            every = [map(self._target_ids.__getitem__, p) for p in promise.result().hypotheses]
+            unended = [tuple(i for i in ids if i != SPECIAL.end)[: task.limit - 1] for ids in every]
+            yield from (Written(task, list(ids)) for ids in dict.fromkeys(unended))
 
     def _scored(self, written: Sequence[Written], config: SearchConfig) -> Iterator[Found]:
         """The hypotheses of each task, ended, scored and ranked."""
@@ -184,7 +197,7 @@ class CTranslate2Engine:
         results = self._translator.score_batch(
             [task.source for task, _ in written],
             [list(map(self._target_pieces.__getitem__, ids)) for _, ids in written],
-            max_batch_size=SENTENCES,
+            max_batch_size=min(SENTENCES, -(-len(written) // self._threads) or 1),
             max_input_length=0,
         )
         return [sum(result.log_probs) for result in results]
