@@ -22,7 +22,7 @@ from regard.training.engine import Engine
 from regard.training.loop import train
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
-from toys import Silent, altered, pairs, small_model, small_run, write_reversal_store
+from toys import Silent, altered, pairs, small_run, some_model, write_reversal_store
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -59,9 +59,18 @@ def test_what_would_notice_filler_is_not_replayed(tmp_path: Path, model: dict[st
         Engine.chosen(altered(config, training={"replay": True}), GPU)
 
 
-def learned(batches: list[Batch], *, replay: bool, **settings: Any) -> tuple[Tensor, list[Tensor]]:
+FORMS: dict[str, dict[str, Any]] = {
+    "Transformer": {"attention_dropout": 0.1},
+    "convolutional": {"kind": "convolutional"},
+    "additive convolutional": {"kind": "convolutional", "attention": {"score": "additive"}},
+}
+
+
+def learned(
+    form: dict[str, Any], batches: list[Batch], *, replay: bool, **settings: Any
+) -> tuple[Tensor, list[Tensor]]:
     """The sums of some updates, each of two batches, and the weights after them."""
-    model = small_model(dropout=0.2, attention_dropout=0.1).to(GPU).train()
+    model = some_model(dropout=0.2, **form).to(GPU).train()
     config = TrainingConfig(**settings)
     updater = Updater(model, make_optimizer(model, config), config)
     sums = []
@@ -75,12 +84,13 @@ def learned(batches: list[Batch], *, replay: bool, **settings: Any) -> tuple[Ten
 
 
 @needs_gpu
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("weight", [0.0, 5.0])
-def test_what_is_replayed_is_what_would_be_done(weight: float) -> None:
+def test_what_is_replayed_is_what_would_be_done(weight: float, form: dict[str, Any]) -> None:
     batches = [pairs(count, seed=count) for count in (20, 30, 20, 30, 21, 31, 3, 20, 30)]
     filled = [Shape.around(batch, 64, 128).filled(batch) for batch in batches]
-    expected, weights = learned(filled, replay=False, r_drop=weight)
-    found, also = learned(batches, replay=True, r_drop=weight)
+    expected, weights = learned(form, filled, replay=False, r_drop=weight)
+    found, also = learned(form, batches, replay=True, r_drop=weight)
     assert torch.equal(found, expected)
     assert all(map(torch.equal, weights, also))
 

@@ -10,6 +10,8 @@ order, so here too nothing is padded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -57,14 +59,14 @@ class Recurrence(nn.Module):
 
     def forward(self, x: Tensor, lengths: Lengths, past: Past | None = None) -> tuple[Tensor, Past]:
         """X (N, inputs) -> (N, D), and the past at the end of each sentence"""
-        with torch.autocast(x.device.type, enabled=False):  # cuDNN would take float16 for it
+        with _precise(x.device.type):
             packed = lengths.pack(self._as_weights(x))
             y, last = self.cells(packed, None if past is None else self._states(past))
             return lengths.unpack(y), self._past(last)
 
     def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
         """One new token for each: x (B, inputs) -> (B, D)"""
-        with torch.autocast(x.device.type, enabled=False):
+        with _precise(x.device.type):
             y, last = self.cells(self._as_weights(x).unsqueeze(0), self._states(past))
             return y.squeeze(0), self._past(last)
 
@@ -83,6 +85,20 @@ class Recurrence(nn.Module):
         return tuple(
             part.unflatten(0, (layers, -1)).permute(2, 0, 1, 3).flatten(2) for part in parts
         )
+
+
+@contextmanager
+def _precise(device: str) -> Iterator[None]:
+    """In the precision of the weights: under autocast cuDNN would take float16.
+
+    Of float32 it may leave out bits (TF32) where half precision was asked for, and only there.
+    """
+    half = torch.is_autocast_enabled(device)
+    with (
+        torch.autocast(device, enabled=False),
+        torch.backends.cudnn.flags(enabled=torch.backends.cudnn.enabled, allow_tf32=half),
+    ):
+        yield
 
 
 class RecurrentDecoder(nn.Module):

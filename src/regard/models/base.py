@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -103,6 +104,11 @@ class Model(nn.Module):
     def blocks(self) -> list[nn.Module]:
         """What is worth compiling."""
         return []
+
+    def copied(self) -> Self:
+        """Another model with the same weights."""
+        # `to` moves nothing, but lays the weights of recurrent layers end to end, as cuDNN likes.
+        return copy.deepcopy(self).to(self.device)
 
     @property
     def device(self) -> torch.device:

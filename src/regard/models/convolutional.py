@@ -53,6 +53,13 @@ class ConvolutionalConfig(ModelConfig):
                 f"take {self.kernel - 1} or {self.kernel + 1}"
             )
 
+    @property
+    def obstacle_to_replay(self) -> str | None:
+        """A shape is filled with tokens that nothing may notice."""
+        if self.attention.select != "soft":
+            return "hard attention would select for tokens that only fill a shape"
+        return None
+
 
 @dataclass
 class ConvolutionalState:

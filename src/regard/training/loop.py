@@ -9,7 +9,6 @@ they may see differently (signals, validation) they agree on, and only the first
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 import signal
@@ -228,7 +227,7 @@ class Trainer:
         """The model that counts: this one, or one with the moving average of its weights."""
         if self._average is None:
             return self._model
-        shown = copy.deepcopy(self._model)
+        shown = self._model.copied()
         put_weights(shown, self._average.weights, self._out)
         return shown
 

@@ -7,7 +7,6 @@ mean of the best so far, if this is one of them.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +102,7 @@ class Publisher:
         if not others:
             return model
         own = {name: tensor.cpu() for name, tensor in weights_of(model).items()}
-        mean = copy.deepcopy(model)
+        mean = model.copied()
         weights = [*map(shown_weights, others), own]
         put_weights(mean, checkpoint.average(weights), self._out)
         return mean
