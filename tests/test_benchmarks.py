@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import growth
 import lengths
 import recipes
 import side_by_side
+import systems
 from regard.cli.demo import SETTINGS
 from regard.config import build, merged
 from regard.training.config import RunConfig, run_config
@@ -69,6 +71,43 @@ def test_pages_show_the_lengths_that_were_measured() -> None:
     assert [result.positions for result in results] == lengths.POSITIONS
     for page, heading in lengths.PAGES.items():
         assert lengths._table(results, heading) in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("row", systems.ROWS, ids=lambda row: row.name)
+def test_every_system_is_a_run(row: systems.Row) -> None:
+    recipe = ROOT / "recipes" / f"{row.recipe}.toml"
+    plain = run_config(recipe, preset=None, changes={}, assignments=[])
+    changed = run_config(recipe, preset=None, changes={}, assignments=row.settings)
+    assert (changed == plain) == (not row.settings)
+
+
+def test_systems_go_on_where_they_stopped(tmp_path: Path) -> None:
+    kept = tmp_path / "results.json"
+    options = systems._options(["--device", "cpu", "--results", str(kept), "--rounds", "2"])
+    every = systems.missing_jobs("speed", options)
+    assert [job.number for job in every] == [1] * len(systems.ROWS) + [2] * len(systems.ROWS)
+    kept.write_text(json.dumps({"results": [{**every[0].identity, "batch 1": 2.0}]}))
+    assert systems.missing_jobs("speed", options) == every[1:]
+    assert len(systems.missing_jobs("bleu", options)) == len(systems.ROWS)
+
+
+def test_a_system_is_one_line() -> None:
+    def result(measure: str, number: int, device: str, **figures: float) -> side_by_side.Tree:
+        job = systems.Job(measure, systems.ROWS[-1], number, device)
+        return {**job.identity, **figures}
+
+    lines = systems.table(
+        [
+            result("bleu", 1, "cuda", bleu=42.0, parameters=2_880_000, steps=7500),
+            result("bleu", 2, "cuda", bleu=43.0, parameters=2_880_000, steps=7500),
+            result("training", 1, "cuda", updates=50.0, tokens=200_000.0),
+            result("speed", 1, "cuda", **{"batch 1": 60.0, "batch 100": 1500.0}),
+            result("speed", 1, "cpu", **{"batch 1": 10.0, "batch 100": 100.0}),
+            result("speed", 2, "cpu", **{"batch 1": 20.0, "batch 100": 140.0}),
+        ]
+    ).splitlines()
+    figures = "42.50 ± 0.71 | 2.88M | 2.5 min | 200,000 | 60 | 1,500 | 15 | 120"
+    assert lines[2:] == [f"| Transformer | {figures} |"]
 
 
 def test_every_measure_has_its_recipe() -> None:
