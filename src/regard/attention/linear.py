@@ -25,6 +25,14 @@ class Linear(nn.Linear):
             return result.unflatten(0, x.shape[:-1])
         return super().forward(x)
 
+    def rectified(self, x: Tensor) -> Tensor:
+        """`relu(x W^T + b)`: X (..., D) -> (..., E)"""
+        half = x.dtype == self.weight.dtype == torch.bfloat16
+        if not (x.is_cuda and half and self.bias is not None) or torch.is_grad_enabled():
+            return F.relu(self(x))
+        rows = torch._addmm_activation(self.bias, x.flatten(0, -2), self.weight.t())  # one kernel
+        return rows.unflatten(0, x.shape[:-1])
+
 
 def _compiles() -> bool:
     return bool(torch.compiler.is_compiling())

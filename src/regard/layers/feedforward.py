@@ -43,7 +43,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""
-        inner = self.activation(self.expand(x))
+        if self.activation is F.relu:
+            inner = self.expand.rectified(x)
+        else:
+            inner = self.activation(self.expand(x))
         if self.gate is not None:
             inner = inner * self.gate(x)
         return self.contract(self.dropout(inner))
