@@ -6,7 +6,6 @@ than running them takes the GPU. A recording (a CUDA graph) asks for all of them
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -14,7 +13,6 @@ from typing import Any, Generic, TypeVar
 import torch
 
 T = TypeVar("T")
-_MAKING = threading.Lock()  # several threads may replay at once, but not record
 
 
 @contextmanager
@@ -41,11 +39,9 @@ class Recording(Generic[T]):
         """Do the work. What it returns is good until the next time."""
         self._runs += 1
         if self._runs == 1:  # kernels are compiled, libraries wake up: none of that can be recorded
-            with _MAKING:
-                return self._work()
+            return self._work()
         if self._runs == 2:
-            with _MAKING:
-                self._record()
+            self._record()
         self._graph.replay()
         return self._result  # type: ignore[return-value]  # None only where that is the result
 

@@ -260,3 +260,14 @@ def test_on_a_gpu_at_real_sizes(longest: int, heads: int, width: int, causal: bo
         apart = one.float().cpu() - other
         assert apart.norm() < 0.006 * other.norm()
         assert apart.abs().max() < 2**-6 * other.abs().max()
+
+
+@pytest.mark.skipif(not GPU, reason="needs a GPU")
+def test_flash_attention_where_some_have_nothing_to_look_at() -> None:
+    queries, keys = Lengths.of([40, 3, 60]).to(DEVICE), Lengths.of([50, 0, 7]).to(DEVICE)
+    inputs = [part.to(DEVICE).bfloat16() for part in parts(queries, keys, 1, 256, 256)]
+    assert not kernels.fits(inputs[0], inputs[2], queries, keys)
+    found = outcome(attend_ragged, inputs, queries, keys)
+    expected = outcome(attend_ragged, [part.float() for part in inputs], queries, keys)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, atol=3e-2, rtol=3e-2)

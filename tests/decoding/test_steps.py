@@ -93,10 +93,10 @@ def test_an_engine_on_a_gpu_finds_the_same(config: SearchConfig, form: str) -> N
     model, same = (some_model(4, **EVERY_FORM[form]) for _ in range(2))
     engine = TorchEngine([same.cuda()], torch.device("cuda"), "float32")
     plain = TorchEngine([model], torch.device("cpu"))
-    for seed, (count, size) in enumerate([(21, 8), (200, 128)] * 2):  # in one lane, and in two
-        jobs = [Job(ids, [7, 8] if ids[0] % 5 == 0 else []) for ids in sentences(count, seed=seed)]
+    for seed in range(4):
+        jobs = [Job(ids, [7, 8] if ids[0] % 5 == 0 else []) for ids in sentences(21, seed=seed)]
         found, expected = (
-            [found.hypotheses for found in sorted(one.search(jobs, config, size))]
+            [found.hypotheses for found in sorted(one.search(jobs, config, 8))]
             for one in (engine, plain)
         )
         assert_equal(found, expected)

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from compiling import assert_compiles
+from regard.decoding.greedy import GreedySearch, likeliest
 from regard.decoding.rules import Rules
 from regard.decoding.words import Plain, SummedUp, Words
 from regard.text.special import SPECIAL
+from toys import small_model
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -50,17 +52,40 @@ def test_the_best_words(
     torch.testing.assert_close(kind(logits.clone(), rules, place).all(), expected)
 
 
+@pytest.mark.parametrize("count", [1, 5, 300])
+def test_a_kernel_writes_as_the_search_does(count: int) -> None:
+    kernel = pytest.importorskip("regard.decoding.words_kernel")
+    torch.manual_seed(count)
+    last = torch.full((count, 1), SPECIAL.start)
+    rules = Rules.of([9] * count, None, torch.device("cpu"))
+    plain, other = (
+        GreedySearch.of(small_model(), None, rules, last.clone(), 4, 1.0, likeliest)
+        for _ in range(2)
+    )
+    for part in ("last", "log_probs", "tokens", "going", "place"):
+        setattr(other, part, getattr(other, part).to(DEVICE))
+    for _ in range(4):
+        tokens, gains = torch.randint(3, 6, (count, 1)), torch.randn(count)
+        plain._write(tokens, gains)
+        kernel.write(tokens.to(DEVICE), gains.to(DEVICE), other)
+        for part in ("last", "log_probs", "tokens", "going", "place"):
+            assert torch.equal(getattr(other, part).cpu(), getattr(plain, part))
+
+
 COMPILE = """
 from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from regard.decoding.words_kernel import _summary
+from regard.decoding.words_kernel import _summary, _write
 
-kinds = {"logits": "*bf16", "place": "*i64", "floats": "*fp32", "highest": "*fp32", "word": "*i64"}
-fixed = {"block": 32, "chunk": 128}
-for name in _summary.arg_names:
-    kinds.setdefault(name, "constexpr" if name in fixed else "i32")
-compile(ASTSource(_summary, kinds, fixed), GPUTarget("cuda", 90, 32), {"num_warps": 8})
+integers = dict.fromkeys(["place", "word", "tokens", "last", "table"], "*i64")
+floats = dict.fromkeys(["floats", "highest", "gains", "log_probs"], "*fp32")
+known = {**integers, **floats, "logits": "*bf16", "going": "*i1"}
+sizes = {_summary: {"block": 32, "chunk": 128}, _write: {"block": 256}}
+for kernel, fixed in sizes.items():
+    fixed_kinds = {**known, **dict.fromkeys(fixed, "constexpr")}
+    kinds = {name: fixed_kinds.get(name, "i32") for name in kernel.arg_names}
+    compile(ASTSource(kernel, kinds, fixed), GPUTarget("cuda", 90, 32), {"num_warps": 1})
 """
 
 

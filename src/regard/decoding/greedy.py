@@ -14,6 +14,7 @@ from regard.decoding.hypothesis import Hypothesis, finished
 from regard.decoding.rules import FREE, Rules
 from regard.decoding.steps import Pace, Plain, run
 from regard.decoding.words import Words, next_words
+from regard.devices import has_triton
 from regard.models.protocol import Autoregressive, S
 from regard.text.special import SPECIAL
 
@@ -104,11 +105,16 @@ class GreedySearch(Generic[S]):
 
     def _write(self, tokens: Tensor, gains: Tensor) -> None:
         """One more token for each sentence; after its end they do not count. (B, 1), (B,)"""
+        if tokens.is_cuda and has_triton():
+            from regard.decoding import words_kernel
+
+            return words_kernel.write(tokens, gains, self)
         self.log_probs += gains * self.going
         self.last.copy_(tokens)
         self.tokens.index_copy_(0, self.place, tokens.view(1, -1))
         self.going &= tokens.squeeze(1) != SPECIAL.end
         self.place += 1
+        return None
 
     def select(self, sentences: Tensor) -> GreedySearch[S]:
         """Some sentences alone."""

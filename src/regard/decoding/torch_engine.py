@@ -1,8 +1,7 @@
 """Our own searches over our own models, in PyTorch.
 
 On a CPU, batches run side by side, each on one core: the products of a step are too small to be
-shared out among cores. On a GPU, steps are recorded, for asking takes longer than doing; and there,
-too, two batches run side by side.
+shared out among cores. On a GPU, steps are recorded, for asking takes longer than doing.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -28,8 +26,6 @@ from regard.devices import Precision
 from regard.models.protocol import Autoregressive
 from regard.recording import recordable
 
-_LANES = 2  # of a GPU
-_LANE_ROWS = 64  # beams that a lane is worth opening for
 _ROWS = 256  # beams that are worked on at once on a CPU, if nobody says how many; a GPU takes more
 
 
@@ -47,16 +43,6 @@ class Task(NamedTuple):
 
     number: int
     job: Job
-
-
-class Lane(NamedTuple):
-    """Where a GPU does one batch after another, beside those of other lanes.
-
-    The kernels of a step are too short to fill a GPU, so a batch that is cut in two is done sooner.
-    """
-
-    stream: torch.cuda.Stream
-    pace: Recorded
 
 
 class TorchEngine:
@@ -78,9 +64,8 @@ class TorchEngine:
         self._device = device
         self.max_length = max_length(models)
         self._recorded = device.type == "cuda" and self._model.can_be_recorded
-        self._free: SimpleQueue[Lane] = SimpleQueue()
-        for _ in range(_LANES if self._recorded else 0):
-            self._free.put(Lane(torch.cuda.Stream(device), Recorded()))
+        self._pace: Pace = Recorded() if self._recorded else Plain()
+        self._stream = torch.cuda.Stream(device) if self._recorded else None
 
     def __str__(self) -> str:
         where = "a GPU" if self._device.type == "cuda" else "the CPU"
@@ -92,54 +77,35 @@ class TorchEngine:
         """`top_beams` hypotheses for each job."""
         tasks = [Task(number, job) for number, job in enumerate(jobs)]
         size = self._batch_size(config) if batch_size is None else batch_size
-        if self._recorded:
-            size = _share(min(size, len(tasks)), config.beam_size)
         parts = list(batches(tasks, lambda task: len(task.job.source), size))
-        if len(parts) < 2:
-            yield from _each(parts, [self._found(part, config) for part in parts])
-            return
-        with self._side_by_side() as pool:
-            yield from _each(parts, pool.map(lambda part: self._found(part, config), parts))
+        if self._device.type == "cpu" and len(parts) > 1:
+            with one_core_each() as pool:
+                yield from _each(parts, pool.map(lambda part: self._found(part, config), parts))
+        elif parts:
+            with recordable(self._device, self._stream) if self._stream else nullcontext():
+                found = [self._found(part, config) for part in parts]
+            yield from _each(parts, found)
 
     def _batch_size(self, config: SearchConfig) -> int:
         return 256 if self._device.type == "cuda" else max(16, 2 * _ROWS // (config.beam_size + 1))
 
-    def _side_by_side(self) -> AbstractContextManager[Executor]:
-        if self._device.type == "cpu":
-            return one_core_each()
-        return ThreadPoolExecutor(_LANES if self._recorded else 1)
-
     def _found(self, part: list[Task], config: SearchConfig) -> list[list[Hypothesis]]:
         jobs = [task.job for task in part]
-        if not self._recorded:
-            return self._searched(jobs, config, Plain())
-        lane = self._free.get()
-        try:
-            with recordable(self._device, lane.stream):
-                return self._searched(_filled(jobs), config, lane.pace)[: len(part)]
-        finally:
-            self._free.put(lane)
-
-    def _searched(
-        self, jobs: list[Job], config: SearchConfig, pace: Pace
-    ) -> list[list[Hypothesis]]:
+        if self._recorded:
+            jobs = _filled(jobs)
         source = with_ends([job.source for job in jobs])
         if self._recorded:
             longest = -(-source.lengths.longest // 16) * 16
             source = source.up_to(min(longest, self.max_length or longest))
-        return search(
+        found = search(
             self._model,
             source.to(self._device),
             config,
             prefixes=[job.begin for job in jobs],
             max_length=self.max_length,
-            pace=pace,
+            pace=self._pace,
         )
-
-
-def _share(sentences: int, beams: int) -> int:
-    """How many of the sentences in work go down one lane."""
-    return -(-sentences // min(_LANES, max(1, sentences * beams // _LANE_ROWS)))
+        return found[: len(part)]
 
 
 def max_length(models: Sequence[Writer]) -> int | None:

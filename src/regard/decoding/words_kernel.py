@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import triton
@@ -13,6 +14,7 @@ from regard.text.special import SPECIAL
 
 CHUNK = 128  # words
 _BLOCK = 32  # chunks at a time
+_ROWS = 256  # sentences at a time
 _MARKS = tl.constexpr(SPECIAL.start + 1)  # nobody writes what stands before
 _END = tl.constexpr(SPECIAL.end)
 assert (SPECIAL.pad, SPECIAL.unknown, SPECIAL.start, SPECIAL.end) == (0, 1, 2, 3)
@@ -86,3 +88,39 @@ def _summary(
     tl.store(floats + row, highest_of_all + tl.log(total))
     tl.store(floats + tl.num_programs(0) + row, best)
     tl.store(word + row, at)
+
+
+class Written(Protocol):
+    """What a search knows of the sentences that it writes."""
+
+    place: Tensor  # (1,)
+    last: Tensor  # (B, 1)
+    log_probs: Tensor  # (B,)
+    tokens: Tensor  # (T, B)
+    going: Tensor  # (B,)
+
+
+def write(tokens: Tensor, gains: Tensor, search: Written) -> None:
+    """One more token for each sentence, as `GreedySearch` does it; (B, 1), (B,)"""
+    rows = len(gains)
+    kept = search.place, search.last, search.log_probs, search.tokens, search.going
+    assert all(part.is_contiguous() for part in kept)
+    # With more warps, one could move the place on before another has read it.
+    _write[(1,)](tokens.contiguous(), gains.contiguous(), *kept, rows, block=_ROWS, num_warps=1)
+
+
+@triton.jit
+def _write(tokens, gains, place, last, log_probs, table, going, rows, block: tl.constexpr):
+    at = tl.load(place)
+    for first in range(0, rows, block):
+        row = first + tl.arange(0, block)
+        real = row < rows
+        token = tl.load(tokens + row, mask=real, other=0)
+        goes = tl.load(going + row, mask=real, other=0) != 0
+        gain = tl.load(gains + row, mask=real, other=0.0)
+        total = tl.load(log_probs + row, mask=real, other=0.0)
+        tl.store(log_probs + row, total + tl.where(goes, gain, 0.0), mask=real)
+        tl.store(going + row, goes & (token != _END), mask=real)
+        tl.store(last + row, token, mask=real)
+        tl.store(table + at * rows + row, token, mask=real)
+    tl.store(place, at + 1)

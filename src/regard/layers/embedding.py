@@ -35,12 +35,13 @@ class Embedding(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None, longest: int = 0) -> Tensor:
         """Tokens (N,), positions (N,) or (1,), all below `longest` -> (N, D)"""
-        words = self.table(tokens) * self.scale
+        words = self.table(tokens)
         if self.training and self.word_dropout:
             words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
-        if self.positions is not None:
-            words = words + self.positions(positions, longest).to(words.dtype)
-        return self.dropout(words)
+        if self.positions is None:
+            return self.dropout(words * self.scale)
+        places = self.positions(positions, longest).to(words.dtype)
+        return self.dropout(torch.add(places, words, alpha=self.scale))
 
 
 class Projection(nn.Module):

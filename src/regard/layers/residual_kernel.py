@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 _WIDEST = 4096  # numbers of a token: they have to fit in registers
 _TILE = 2048  # numbers at a time: 16 for each thread of 4 warps
+_FEW = 512  # tokens: of so few, as in a step of decoding, each gets a program of its own
 _PROGRAMS = 512  # backward; each adds up gradients of the norm's weights over many tokens
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -83,7 +84,7 @@ class _Normed(torch.autograd.Function):
         total = x if y is None else torch.empty_like(x)
         result = torch.empty_like(x, dtype=_half(x))
         moments = torch.empty(2, rows, dtype=torch.float32, device=x.device)
-        tile = _tile(width)
+        tile = _tile(width, rows)
         _normed[(triton.cdiv(rows, tile["rows"]),)](
             *(x, x if y is None else y, weight, weight if bias is None else bias, seed),
             *(total, result, moments, rows, width, eps, dropout),
@@ -108,7 +109,7 @@ class _Normed(torch.autograd.Function):
         of_y = None if ctx.dtypes[1] is None else torch.empty_like(total, dtype=ctx.dtypes[1])
         if of_y is not None and not ctx.dropout and of_y.dtype == of_x.dtype:
             of_y = of_x
-        tile = _tile(width)
+        tile = _tile(width, rows)
         programs = min(_PROGRAMS, triton.cdiv(rows, tile["rows"]))
         sums = torch.empty(programs, 2, width, dtype=torch.float32, device=total.device)
         _normed_backward[(programs,)](
@@ -135,11 +136,11 @@ def _seed(x: Tensor, dropout: float) -> Tensor:
     return torch.randint(2**62, (1,), device=x.device)
 
 
-def _tile(width: int) -> dict[str, Any]:
+def _tile(width: int, rows: int) -> dict[str, Any]:
     block = triton.next_power_of_2(width)
     # Fusing is what Triton always did; unsaid, newer versions warn that this will change.
     return {
-        "rows": max(1, _TILE // block),
+        "rows": triton.next_power_of_2(max(1, min(_TILE // block, rows // _FEW))),
         "block": block,
         "num_warps": 4,
         "enable_fp_fusion": True,
