@@ -21,7 +21,7 @@ import machine
 from curves import Point, alone, draw, table
 from decoders import ours
 from made_up import made_up
-from memory import peak_memory
+from memory import forget_peak, peak_memory
 from pages import fill
 from regard.devices import device_named, keep_freed_memory
 
@@ -63,7 +63,10 @@ def main() -> None:
 
 
 def point(shape: dict[str, int], device: str) -> Point:
-    """One measurement, by a process that is started for it."""
+    """One measurement; on a CPU by a process that is started for it."""
+    if device == "cuda":
+        forget_peak()
+        return measured(**shape, device=device)
     return alone(__file__, ["--one", *map(str, shape.values()), "--device", device])
 
 

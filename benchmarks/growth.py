@@ -21,7 +21,7 @@ import torch
 
 import machine
 from curves import Point, alone, draw, table
-from memory import peak_memory
+from memory import forget_peak, peak_memory
 from pages import fill
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
@@ -67,7 +67,10 @@ def main() -> None:
 
 
 def point(length: int, width: int, device: torch.device, tokens: int) -> Point:
-    """One measurement, by a process that is started for it."""
+    """One measurement; on a CPU by a process that is started for it."""
+    if device.type == "cuda":
+        forget_peak()
+        return measured(length, width, device, tokens)
     asked = ["--one", str(length), str(width), "--device", device.type, "--tokens", str(tokens)]
     return alone(__file__, asked)
 

@@ -18,6 +18,17 @@ def peak_memory(device: str) -> float:
     return high_water("self")
 
 
+def forget_peak() -> None:
+    """A GPU's peak counts from here on: there no process need be started for a measurement."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+
+
 def high_water(process: int | str) -> float:
     """The peak of a process on a CPU, GiB; 0 if it is over."""
     try:
