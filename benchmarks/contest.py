@@ -280,13 +280,25 @@ def _bars(axes: Any, bars: Sequence[tuple[Entry, Spread]]) -> None:
 
 
 def keep(path: Path, about: Tree, contests: Mapping[str, Sequence[Entry]]) -> None:
-    """Write all that is known, with the date."""
+    """Write all that is known, with the date; contests that were held before on this machine stay.
+
+    What is told of single contests (`commands`, for one) are trees by their names.
+    """
+    old, before = kept(path) if path.is_file() else ({}, {})
+    if old.get("machine") != about.get("machine"):
+        old, before = {}, {}
+    told = {name: _joined(old.get(name), new) for name, new in about.items()}
     results = {
-        name: [dataclasses.asdict(entry) for entry in entries] for name, entries in contests.items()
+        name: [dataclasses.asdict(entry) for entry in entries]
+        for name, entries in {**before, **contests}.items()
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    tree = {"date": time.strftime("%Y-%m-%d"), **about, "results": results}
+    tree = {"date": time.strftime("%Y-%m-%d"), **told, "results": results}
     path.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+
+
+def _joined(old: Any, new: Any) -> Any:
+    return {**old, **new} if isinstance(old, dict) and isinstance(new, dict) else new
 
 
 def kept(path: Path) -> tuple[Tree, dict[str, list[Entry]]]:

@@ -108,6 +108,7 @@ def main() -> None:
     found: dict[str, Sequence[Entry]] = {}
     for name, everybody in contests(options):
         question = _question(name)
+        about["commands"][name] = _command(options)
         print(f"\n{name}", flush=True)
 
         def after(entry: Entry, entries: Sequence[Entry], name: str = name) -> None:
@@ -154,7 +155,7 @@ def _about(options: argparse.Namespace) -> Tree:
     known = {toolkit.name: toolkit.version() for toolkit in toolkits if toolkit is not None}
     versions = machine.versions("sentencepiece", "ctranslate2")
     return {
-        "command": _command(options),
+        "commands": {},
         "note": options.note,
         "machine": machine.described(options.device),
         "threads": options.threads,
@@ -330,7 +331,7 @@ def page_part(about: Tree, contests: Mapping[str, Sequence[Entry]], device: str)
     parts = [
         f"{about['date']}, {about['machine']['device']}, {about['machine']['cores']} cores; "
         f"{versions}. {about['note']}".strip(),
-        f"    {about['command']}",
+        "\n".join(f"    {command}" for command in dict.fromkeys(about["commands"].values())),
     ]
     for name, found in by_question(contests).items():
         question = QUESTIONS[name]

@@ -116,7 +116,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def _about(options: argparse.Namespace) -> Tree:
     about: Tree = {
-        "command": _command(options),
+        "commands": dict.fromkeys(options.sizes, _command(options)),
         "note": options.note,
         "machine": machine.described(options.device),
         "threads": options.threads,
@@ -269,7 +269,7 @@ def page_part(about: Tree, contests: Mapping[str, Sequence[Entry]], picture: str
     parts = [
         f"{about['date']}, {about['machine']['device']}, {about['machine']['cores']} cores; "
         f"{versions}. {about['note']}".strip(),
-        f"    {about['command']}",
+        "\n".join(f"    {command}" for command in dict.fromkeys(about["commands"].values())),
         f"![Target tokens a second](pictures/{picture})",
     ]
     if "ceiling" in about:

@@ -165,6 +165,18 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     assert told == about
 
 
+def test_contests_that_were_held_before_stay(tmp_path: Path) -> None:
+    path, machine = tmp_path / "r.json", {"device": "abacus", "cores": 2}
+    first, second = {"tiny": [entry("a", 1)]}, {"base": [entry("a", 2)]}
+    contest.keep(path, {"machine": machine, "commands": {"tiny": "--tiny"}}, first)
+    contest.keep(path, {"machine": machine, "commands": {"base": "--base"}}, second)
+    told, found = contest.kept(path)
+    assert found == {**first, **second}
+    assert told["commands"] == {"tiny": "--tiny", "base": "--base"}
+    contest.keep(path, {"machine": {"device": "slide rule"}, "commands": {}}, first)
+    assert contest.kept(path)[1] == first  # another machine begins anew
+
+
 def test_the_picture_shows_everybody_who_ran(tmp_path: Path) -> None:
     contests = {"tiny": [entry("fast", 2), Entry("gone", rival=True, problem="why")]}
     contest.draw(tmp_path / "p.svg", contests, x="speed")
@@ -440,7 +452,7 @@ def test_the_page_tells_machine_versions_and_note() -> None:
         "machine": {"device": "abacus", "cores": 2},
         "versions": {"python": "3", "beads": "10"},
         "note": "It was dark.",
-        "command": "count",
+        "commands": {"tiny": "count"},
     }
     part = training.page_part(about, {"tiny": [entry("regard", 1, rival=False)]}, "p.svg")
     assert part.startswith("2026-11-15, abacus, 2 cores; python 3, beads 10. It was dark.\n\n")

@@ -355,7 +355,7 @@ def test_the_page_tells_each_question_and_contest() -> None:
         "machine": {"device": "abacus", "cores": 2},
         "versions": {"python": "3"},
         "note": "",
-        "command": "count",
+        "commands": {"tiny": "count"},
     }
     latency = {"p50": 1.25, "p99": 9.75, "same": 0.995, "bleu": 40.0}
     contests = {

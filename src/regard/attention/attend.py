@@ -179,9 +179,6 @@ def _flash(
     query: Tensor, key: Tensor, value: Tensor, queries: Lengths, keys: Lengths, causal: bool
 ) -> Tensor:
     """PyTorch's flash attention over sentences of unequal length: nothing is padded at all."""
-    # The gradient of queries that have no keys is not written there; this puts zeros in its place.
-    lonely = (keys.lengths == 0)[queries.sentence]
-    query = query.masked_fill(lonely[:, None, None], 0.0)
     result = _varlen()(
         query.contiguous(),
         key.contiguous(),

@@ -55,10 +55,8 @@ class ConvolutionalConfig(ModelConfig):
 
     @property
     def obstacle_to_replay(self) -> str | None:
-        """A shape is filled with tokens that nothing may notice."""
-        if self.attention.select != "soft":
-            return "hard attention would select for tokens that only fill a shape"
-        return None
+        """Small models are replayed as they are; of the recipe's, the loss is no number."""
+        return "a wide convolutional model comes to nothing so; why is not known yet"
 
 
 @dataclass
