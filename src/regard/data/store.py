@@ -46,6 +46,11 @@ class Rows:
         """How many values each row has."""
         return np.diff(self._offsets)
 
+    def first(self, count: int) -> Rows:
+        """The first rows alone, so many or all there are."""
+        kept = self._offsets[: count + 1]
+        return Rows(self._values[: kept[-1]], kept)
+
 
 class Sentences(Rows):
     """One side of one part: a sequence of sentences of ids, without end marks."""
