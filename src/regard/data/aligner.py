@@ -14,7 +14,7 @@ in arrays, so that an iteration is a few passes over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,8 +76,9 @@ def learn(source: Rows, target: Rows, *, iterations: int = 5) -> Aligner:
     words = int(target.flat().max(initial=0)) + 2
     sizes = (source.lengths() + 1) * target.lengths()
     some = np.arange(0, len(source), max(1, -(-int(sizes.sum()) // _MOST)))
-    found = [_Cells.of(source, target, pairs, words) for pairs in _portions(source, target, some)]
-    seen, portions = _numbered(found)
+    seen, portions = _numbered(
+        _Cells.of(source, target, pairs, words) for pairs in _portions(source, target, some)
+    )
     t, tension = np.ones(len(seen)), 4.0
     for _ in range(iterations):
         counts, moments = np.zeros(len(seen)), np.zeros(3)
@@ -117,7 +118,8 @@ class _Cells:
         word = _inside(targets)
         place = _inside(widths)
         begins = np.cumsum(sources) - sources
-        from_ = _joined(source, pairs)[np.repeat(begins[own] - 1, widths) + place] + 1
+        spoken = np.append(_joined(source, pairs), -1) + 1  # there may be none at all
+        from_ = spoken[np.repeat(begins[own] - 1, widths) + place]
         from_[rows] = 0
         to = _joined(target, pairs) + 1
         to[to >= words] = 0  # a word that was never seen; the empty word is nobody's translation
@@ -173,15 +175,18 @@ def _inside(lengths: Ids) -> Ids:
     return np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
 
 
-def _numbered(portions: Sequence[_Cells]) -> tuple[Ids, list[_Cells]]:
+def _numbered(portions: Iterable[_Cells]) -> tuple[Ids, list[_Cells]]:
     """All keys, and the cells with the number of their key among them in its place."""
-    found = [np.unique(cells.keys, return_inverse=True) for cells in portions]
-    seen = np.unique(np.concatenate([keys for keys, _ in found]))
-    numbered = []
-    for cells, (keys, own) in zip(portions, found, strict=True):
-        places = np.asarray(np.searchsorted(seen, keys), dtype=np.int32)
-        numbered.append(replace(cells, keys=places[own]))
-    return seen, numbered
+    keys, cells = [], []
+    for portion in portions:  # one after the other, since keys take more room than all the rest
+        own, numbers = np.unique(portion.keys, return_inverse=True)
+        keys.append(own)
+        cells.append(replace(portion, keys=numbers.astype(np.int32)))
+    seen = np.unique(np.concatenate(keys))
+    for place, own in enumerate(keys):
+        numbers = np.asarray(np.searchsorted(seen, own), dtype=np.int32)
+        cells[place] = replace(cells[place], keys=numbers[cells[place].keys])
+    return seen, cells
 
 
 def _maximised(counts: Floats, sources: Ids) -> Floats:
