@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ablations
+import aligners
 import curves
 import fast
 import forms
@@ -159,3 +160,14 @@ def test_a_step_has_the_same_tokens_at_every_length(length: int) -> None:
     for row in batch.sides:
         assert row.lengths.total == 4096
         assert set(row.lengths.lengths.tolist()) == {length}
+
+
+def test_made_up_pairs_are_aligned_as_they_were_made(capsys: pytest.CaptureFixture[str]) -> None:
+    source, target, gold = aligners.made_up(300, 1)
+    for index, own in enumerate(gold):
+        assert len(own.sure) <= len(target[index])
+        assert all(i < len(source[index]) and j < len(target[index]) for i, j in own.sure)
+    aligners.compare(source, target, gold)
+    head, _, ours, *_ = capsys.readouterr().out.splitlines()
+    assert head.startswith("| aligner | AER, forward | AER, backward |")
+    assert float(ours.split("|")[2].strip(" %")) < 40

@@ -76,3 +76,27 @@ def test_panels_stand_in_lines_of_three(tmp_path: Path, monkeypatch: pytest.Monk
     assert [axes.get_title() for axes in figure.axes] == ["a", "b", "c", "d"]
     for axes, values in zip(figure.axes, maps.values(), strict=True):
         assert np.array_equal(np.asarray(axes.images[0].get_array()), values)
+
+
+def test_an_alignment_has_a_line_for_each_link_and_a_text_for_each_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    save = plots._save
+
+    def remember(figure: Figure, path: Path) -> bool:
+        drawn.append(figure)
+        return save(figure, path)
+
+    monkeypatch.setattr(plots, "_save", remember)
+    links = {(0, 0), (1, 2), (1, 1)}
+    assert plots.alignment(tmp_path / "a.png", ["a", "dog"], ["der", "Hund", "da"], links, title="")
+    [axes] = drawn[0].axes
+    places = {text.get_text(): text.get_position() for text in axes.texts}
+    assert list(places) == ["a", "dog", "der", "Hund", "da"]
+    ends = {tuple(np.asarray(line.get_xdata()).tolist()) for line in axes.lines}
+    assert ends == {
+        (places[s][0], places[t][0]) for s, t in [("a", "der"), ("dog", "Hund"), ("dog", "da")]
+    }
+    middles = [(places["a"][0] + places["dog"][0]) / 2, places["Hund"][0]]
+    assert abs(middles[0] - middles[1]) < 2  # the shorter line stands in the middle

@@ -5,8 +5,9 @@ Functions that write a PNG tell whether the fonts of this system have all its ch
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,45 @@ def attention_heads(
             if head:
                 axes.set_yticks([])
     return _save(figure, path)
+
+
+def alignment(
+    path: Path,
+    source: Sequence[str],
+    target: Sequence[str],
+    links: Collection[tuple[int, int]],
+    *,
+    title: str,
+) -> bool:
+    """The words of a pair in two lines, and between them the links (source, target)."""
+    figure = _figure(1 + 0.12 * max(_span(source), _span(target)), 2.6)
+    axes = figure.add_subplot()
+    above, below = _middles(source), _middles(target)
+    offset = (_span(source) - _span(target)) / 2  # the shorter line stands in the middle
+    below = below + max(offset, 0)
+    above = above - min(offset, 0)
+    for i, j in links:
+        axes.plot([above[i], below[j]], [0.86, 0.14], color="tab:blue", linewidth=1.2)
+    for words, middles, height in ((source, above, 1), (target, below, 0)):
+        for word, middle in zip(words, middles, strict=True):
+            axes.text(middle, height, word, ha="center", va="center", fontsize=9)
+    axes.set(title=title, ylim=(-0.2, 1.2), xlim=(-1, max(_span(source), _span(target)) + 1))
+    axes.axis("off")
+    return _save(figure, path)
+
+
+def _span(words: Sequence[str]) -> int:
+    """How much room words need side by side, in characters of Latin script."""
+    return sum(_room(word) for word in words)
+
+
+def _middles(words: Sequence[str]) -> NDArray[np.float64]:
+    room = np.array([_room(word) for word in words], dtype=np.float64)
+    return np.cumsum(room) - room / 2
+
+
+def _room(word: str) -> int:
+    return 2 + sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in word)
 
 
 def panels(path: Path, maps: Mapping[str, ArrayLike], *, rows: str, columns: str) -> bool:

@@ -14,12 +14,13 @@ import pytest
 from cli.commands import Command, regard
 from cli.test_pipeline import SMALL, run, settings, texts
 from data.corpora import texts_of
+from regard.data.distributions import read_distributions
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
 
 __all__ = ["regard", "run", "texts"]  # fixtures
 
-SEARCH = ["--beam-size", "2", "--device", "cpu"]
+SEARCH = ["--beam-size", "2", "--distributions", "2", "--device", "cpu"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -51,6 +52,15 @@ def test_a_student_is_trained_on_it(distilled: Path, texts: Path, regard: Comman
     tokenizers = Store(distilled).tokenizers
     rows = Shortlist.read(out, tokenizers).rows
     assert max(map(len, rows)) == 4  # three, and its copy
+
+
+def test_distributions_lie_beside_it(distilled: Path) -> None:
+    found, target = read_distributions(Store(distilled)), Store(distilled).part("train").target
+    assert found.lengths().tolist() == (target.lengths() + 1).tolist()
+    probabilities = found.flat()["probabilities"].astype(float)
+    assert probabilities.shape[1] == 2
+    assert (probabilities.sum(1) <= 1.001).all()
+    assert (probabilities[:, 0] >= probabilities[:, 1]).all()
 
 
 def test_the_same_command_again_says_that_it_is_finished(

@@ -4,61 +4,24 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from data.corpora import texts_of
-from regard.config import build
-from regard.data.retarget import Retargeted, retarget
+from distilling import config, teacher, translator, work_on
+from regard.data.retarget import retarget
 from regard.data.sampling import Turn
 from regard.data.store import Store
-from regard.decoding.config import DistillConfig
 from regard.decoding.distill import Distillation, refuse_unsuitable
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from toys import run, small_run, write_reversal_store
 
-PORTION = 100  # of some 350 sentences: three portions and a part
-
-
-@pytest.fixture(scope="module")
-def teacher(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Path:
-    """A model that knows a little."""
-    out = tmp_path_factory.mktemp("teacher") / "reversal"
-    run(small_run(out, reversal_store, max_steps=60, checkpoint_every=60), reversal_store)
-    return out
-
-
-@pytest.fixture(scope="module")
-def translator(teacher: Path) -> Translator:
-    return Translator.load(teacher, device="cpu")
-
-
-def config(**changes: Any) -> DistillConfig:
-    return build(DistillConfig, {"search": {"beam_size": 2}, "portion": PORTION, **changes})
-
-
-def work_on(
-    work: Distillation,
-    translator: Translator,
-    turn: Turn | None = None,
-    *,
-    stop_after: int = 10,
-    nearness: Callable[[str, str], float] = lambda text, old: 0.0,
-) -> Retargeted | None:
-    """Do a share, or only some portions of it, and join if that was the last."""
-    turn = turn or Turn()
-    with work.held(turn) as folder:
-        for portion in work.missing(turn)[:stop_after]:
-            work.translate(
-                portion, folder, translator, batch_size=32, nearness=nearness, notice=pytest.fail
-            )
-    return work.join()
+__all__ = ["teacher", "translator"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +154,7 @@ def test_a_teacher_may_cut_text_in_another_way(
 ) -> None:
     (tmp_path / "text").mkdir()
     spelled = write_reversal_store(tmp_path / "text", valid=True, tokenizer="char")
-    refuse_unsuitable(translator, spelled)
+    refuse_unsuitable(translator, spelled, config())
     work = Distillation(spelled, [teacher], tmp_path / "distilled", config())
     work_on(work, translator)
     made = Store(tmp_path / "distilled")
@@ -286,7 +249,7 @@ def test_a_teacher_of_another_direction_is_refused(
     other = copy.copy(translator)
     other.folder = folder
     with pytest.raises(ConfigError, match=r"translates yy to xx, and the source of .* is xx"):
-        refuse_unsuitable(other, reversal_store)
+        refuse_unsuitable(other, reversal_store, config())
 
 
 def test_a_teacher_of_other_text_is_refused(reversal_store: Store, translator: Translator) -> None:
@@ -296,4 +259,4 @@ def test_a_teacher_of_other_text_is_refused(reversal_store: Store, translator: T
     other = copy.copy(translator)
     other.folder = folder
     with pytest.raises(ConfigError, match="is not lower-cased, and the teacher's is so"):
-        refuse_unsuitable(other, reversal_store)
+        refuse_unsuitable(other, reversal_store, config())

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import (
+    align,
     average,
     demo,
     distill,
@@ -43,6 +44,7 @@ app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
+app.command("align")(align.align)
 app.command("average")(average.average)
 app.command("distill")(distill.distill)
 app.command("shortlist")(shortlist.shortlist)

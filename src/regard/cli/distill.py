@@ -42,6 +42,9 @@ def distill(
         bool, setting(DistillConfig, "nearest", "--nearest")
     ] = DistillConfig.nearest,
     mix: Annotated[bool, setting(DistillConfig, "mix", "--mix")] = DistillConfig.mix,
+    distributions: Annotated[
+        int, setting(DistillConfig, "distributions")
+    ] = DistillConfig.distributions,
     share: Annotated[
         str, typer.Option(help="The part of the work to do here: 2/4 is the second of four.")
     ] = "1/1",
@@ -64,12 +67,18 @@ def distill(
     from regard.devices import keep_freed_memory
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    settings = {"search": search, "nearest": nearest, "mix": mix, "portion": portion}
+    settings = {
+        "search": search,
+        "nearest": nearest,
+        "mix": mix,
+        "distributions": distributions,
+        "portion": portion,
+    }
     config, turn, store = build(DistillConfig, settings), _turn(share), Store(data)
     keep_freed_memory()
     translator = Translator.load(*teachers, device=device, engine=engine, precision=precision)
     say(translator.engine_told)
-    refuse_unsuitable(translator, store)
+    refuse_unsuitable(translator, store, config)
     work = Distillation(store, teachers, out, config)
     if work.is_finished:
         work.join()
@@ -146,6 +155,7 @@ def _translate(
 def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
     """What came of it, and what to do with it."""
     from regard.cli.screen import say
+    from regard.data.distributions import DISTRIBUTIONS
     from regard.data.store import Store
     from regard.evaluation.metrics import bleu
 
@@ -154,6 +164,9 @@ def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
         f"{made.pairs:,} pairs have a new target; {sum(made.kept.values()):,} keep the old one"
         + (f" ({kept})." if kept else ".")
     )
+    if (out / DISTRIBUTIONS).is_file():
+        size = (out / DISTRIBUTIONS).stat().st_size / 1e6
+        say(f"The teacher's distributions take {size:,.1f} MB.")
     new, before = (_sample(store, len(old.part("train"))) for store in (Store(out), old))
     say(f"BLEU of new targets against old ones, {len(new):,} pairs: {bleu(new, before):.2f}.")
     weights = ' --set "data.weights=[1,1]"' if mix else ""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from regard.config import Tree
 from regard.data.doctor import DoctorConfig, reason_to_skip
 from regard.data.store import PartWriter, Store, describe, dtype_for
 from regard.files import whole_folder, write_json
+from regard.text.tokenizer import Tokenizers
 
 _RULES = DoctorConfig()
 
@@ -24,14 +26,35 @@ class Retargeted:
     kept: dict[str, int]  # why so many kept their old one
 
 
+def chosen(
+    tokenizers: Tokenizers, source: Sequence[int], old: Sequence[int], text: str
+) -> tuple[Sequence[int], str | None]:
+    """The target that a pair gets: a text, cut; or the old one, and why.
+
+    A text that the doctor would skip, or that goes round in circles, is not taken.
+    """
+    written = tokenizers.target.encode(text)
+    reason = reason_to_skip(tokenizers.source.decode(source), text.strip(), _RULES)
+    if reason is None and len(written) > 2 * len(old) + 10:
+        reason = "more than twice as long"  # "a cola-cola-cola-cola": almost always so
+    return old if reason else written, reason
+
+
 def retarget(
-    store: Store, out: Path, targets: Iterable[str], *, author: str, mix: bool, about: Tree
+    store: Store,
+    out: Path,
+    targets: Iterable[str],
+    *,
+    author: str,
+    mix: bool,
+    about: Tree,
+    joined: Mapping[str, Sequence[Path]] = MappingProxyType({}),
 ) -> Retargeted:
     """Write `store` to `out` with a new target for each training pair, in their order.
 
-    A target that the doctor would skip, or that goes round in circles, is not taken: the pair
-    keeps its old one. With `mix`, all old pairs follow as corpora of their own. Other parts stay
-    as they are, and `about` becomes part of the description.
+    Where one is not taken, the pair keeps its old one. With `mix`, all old pairs follow as corpora
+    of their own. Other parts stay as they are, `about` becomes part of the description, and
+    `joined` names files to make beside it, each of others end to end.
     """
     kept: Counter[str] = Counter()
     with whole_folder(out) as folder:
@@ -42,6 +65,8 @@ def retarget(
             _copy_part(store.folder, folder, name)
         train = _write_pairs(store, folder, targets, kept, author=author, mix=mix)
         parts["train"] = {**parts["train"], **train, "found": _found(kept)}
+        for name, portions in joined.items():
+            _join(folder / name, portions)
         write_json(
             folder / "store.json", {**describe(parts, store.tokenizers, store.languages), **about}
         )
@@ -52,6 +77,13 @@ def _copy_part(old: Path, new: Path, name: str) -> None:
     for side in ("source", "target"):
         for kind in ("ids", "offsets"):
             shutil.copyfile(old / f"{name}.{side}.{kind}", new / f"{name}.{side}.{kind}")
+
+
+def _join(path: Path, portions: Sequence[Path]) -> None:
+    with path.open("wb") as whole:
+        for portion in portions:
+            with portion.open("rb") as file:
+                shutil.copyfileobj(file, whole)
 
 
 def _write_pairs(
@@ -75,13 +107,10 @@ def _write_pairs(
     with PartWriter(folder, "train", dtype_for(tokenizers), names) as pairs:
         for (number, index), text in zip(places, targets, strict=True):
             source, target = part.source[index].tolist(), part.target[index].tolist()
-            written = tokenizers.target.encode(text)
-            reason = reason_to_skip(tokenizers.source.decode(source), text.strip(), _RULES)
-            if reason is None and len(written) > 2 * len(target) + 10:
-                reason = "more than twice as long"  # "a cola-cola-cola-cola": almost always so
+            taken, reason = chosen(tokenizers, source, target, text)
             if reason:
                 kept[reason] += 1
-            pairs.append(number, source, target if reason else written)
+            pairs.append(number, source, taken)
         for number, index in places if mix else []:
             source, target = part.source[index].tolist(), part.target[index].tolist()
             pairs.append(len(old) + number, source, target)

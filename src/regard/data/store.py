@@ -26,28 +26,39 @@ FORMAT = 1
 Side = Literal["source", "target"]
 
 
-class Sentences:
-    """One side of one part: a sequence of sentences of ids, without end marks."""
+class Rows:
+    """Rows of unequal length, laid end to end in one array; `offsets` say where each begins."""
 
-    def __init__(self, folder: Path, name: str, dtype: str) -> None:
-        self._ids = _mapped(folder / f"{name}.ids", dtype)
-        self._offsets = _mapped(folder / f"{name}.offsets", "int64")
-        if self._offsets[-1] != len(self._ids):
-            raise DataError(f"{folder / name}.ids is truncated. Run `regard prepare` again.")
+    def __init__(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> None:
+        self._values, self._offsets = values, offsets
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        return self._ids[self._offsets[index] : self._offsets[index + 1]]
+        return self._values[self._offsets[index] : self._offsets[index + 1]]
 
     def flat(self) -> NDArray[Any]:
-        """All ids, sentence after sentence."""
-        return self._ids
+        """All values, row after row."""
+        return self._values
 
     def lengths(self) -> NDArray[np.int64]:
-        """How many ids each sentence has."""
+        """How many values each row has."""
         return np.diff(self._offsets)
+
+    def first(self, count: int) -> Rows:
+        """The first rows alone, so many or all there are."""
+        kept = self._offsets[: count + 1]
+        return Rows(self._values[: kept[-1]], kept)
+
+
+class Sentences(Rows):
+    """One side of one part: a sequence of sentences of ids, without end marks."""
+
+    def __init__(self, folder: Path, name: str, dtype: str) -> None:
+        super().__init__(mapped(folder / f"{name}.ids", dtype), offsets(folder, name))
+        if self._offsets[-1] != len(self._values):
+            raise DataError(f"{folder / name}.ids is truncated. Run `regard prepare` again.")
 
 
 @dataclass(frozen=True)
@@ -154,12 +165,18 @@ def _description(folder: Path) -> Tree:
     return description
 
 
-def _mapped(path: Path, dtype: str) -> NDArray[Any]:
+def offsets(folder: Path, name: str) -> NDArray[np.int64]:
+    """Where each sentence of a side, such as "train.source", begins, and where the last ends."""
+    return mapped(folder / f"{name}.offsets", "int64")
+
+
+def mapped(path: Path, dtype: str, remedy: str = "Run `regard prepare` again.") -> NDArray[Any]:
+    """The numbers of a file, read from the disk when they are looked at."""
     try:
         # A view as a plain array: slices of it cost a fraction of those of a memmap.
         return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)
     except (FileNotFoundError, ValueError):
-        raise DataError(f"{path} is missing or truncated. Run `regard prepare` again.") from None
+        raise DataError(f"{path} is missing or truncated. {remedy}") from None
 
 
 class SideWriter:

@@ -78,6 +78,9 @@ class DistillConfig(Settings):
     mix: Annotated[
         bool, Doc("keep the old pairs too, as corpora of their own after the new ones")
     ] = False
+    distributions: Annotated[
+        int, Doc("keep so many of the teacher's likeliest words at each place of a target"), Ge(0)
+    ] = 0
     portion: Annotated[
         int, Doc("sentences that are written at a time; a kill loses no more"), Ge(1)
     ] = 2000

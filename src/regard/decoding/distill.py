@@ -6,6 +6,8 @@ translations take the place of the targets. Beside `OUT`, the result, lies the w
 OUT.portions/2-of-4/    what the second of four processes has done
     plan.json           what is being made, and of what; all processes must agree
     000001.txt ...      the translations of one portion, a line each, whole or not there
+    000001.new ...      what else was likely at each of their places, if that is kept
+    000001.old ...      and at each place of the old targets, if these are kept, too
 
 So work can be stopped at any time, and be shared by processes that see one disk, or none in
 common: then their folders are copied together, and whoever runs last joins them.
@@ -20,7 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.config import Tree, as_tree, differences, merged
-from regard.data.retarget import Retargeted, retarget
+from regard.data.distributions import DISTRIBUTIONS, write_distributions
+from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Turn
 from regard.data.store import Store, fingerprint
 from regard.decoding.config import DistillConfig, SearchKeywords
@@ -110,7 +113,36 @@ class Distillation:
             texts = [self._nearest(*pair, nearness) for pair in zip(own, found, strict=True)]
         else:
             texts = [translation.text for translation in found]
+        for kind in self._kinds:
+            targets = self._targets(own, texts, kind)
+            self._write_distributions(folder / f"{portion:06}.{kind}", own, targets, translator)
         write_text(folder / f"{portion:06}.txt", "".join(text + "\n" for text in texts))
+
+    @property
+    def _kinds(self) -> list[str]:
+        """Of which targets distributions are kept, in the order of the result."""
+        if not self._config.distributions:
+            return []
+        return ["new", "old"] if self._config.mix else ["new"]
+
+    def _targets(self, own: range, texts: Sequence[str], kind: str) -> list[Sequence[int]]:
+        """The ids that the pairs of a portion will have as targets."""
+        old: list[Sequence[int]] = [self._part.target[index].tolist() for index in own]
+        if kind == "old":
+            return old
+        sources = [self._part.source[index].tolist() for index in own]
+        return [
+            chosen(self._store.tokenizers, *pair)[0]
+            for pair in zip(sources, old, texts, strict=True)
+        ]
+
+    def _write_distributions(
+        self, path: Path, own: range, targets: Sequence[Sequence[int]], translator: Translator
+    ) -> None:
+        """What the teacher finds likely at each place of these targets."""
+        texts = [self._store.tokenizers.source.decode(self._part.source[i].tolist()) for i in own]
+        found = translator.likeliest(texts, targets, self._config.distributions)
+        write_distributions(path, self._store.description["dtype"], found)
 
     def join(self) -> Retargeted | None:
         """Make the result of all portions; None if some are missing, or another process does it."""
@@ -134,6 +166,7 @@ class Distillation:
             author=self._author,
             mix=self._config.mix,
             about={"distilled": self._plan},
+            joined=self._distributions(),
         )
         shutil.rmtree(self._folder, ignore_errors=True)
         return made
@@ -146,7 +179,17 @@ class Distillation:
 
     def _done(self) -> dict[int, Path]:
         """The portions that any process has done."""
-        return {int(path.stem): path for path in sorted(self._folder.glob("*/[0-9]*.txt"))}
+        return {
+            int(path.stem): path
+            for path in sorted(self._folder.glob("*/[0-9]*.txt"))
+            if all(path.with_suffix(f".{kind}").is_file() for kind in self._kinds)
+        }
+
+    def _distributions(self) -> dict[str, list[Path]]:
+        """The portions of distributions in the order of the result."""
+        done = [path for _, path in sorted(self._done().items())]
+        parts = [path.with_suffix(f".{kind}") for kind in self._kinds for path in done]
+        return {DISTRIBUTIONS: parts} if parts else {}
 
     def _texts(self) -> Iterator[str]:
         for portion, path in sorted(self._done().items()):
@@ -188,8 +231,11 @@ class Distillation:
             )
 
 
-def refuse_unsuitable(translator: Translator, store: Store) -> None:
-    """A teacher must read and write text as the store has it; how it cuts it is its own affair."""
+def refuse_unsuitable(translator: Translator, store: Store, config: DistillConfig) -> None:
+    """A teacher must read and write text as the store has it; how it cuts it is its own affair.
+
+    Only if its distributions are kept, it must know the same target subwords.
+    """
     teacher, languages = translator.folder, store.languages
     for side, name in teacher.languages.items():
         if name and languages[side] and name != languages[side]:
@@ -205,6 +251,20 @@ def refuse_unsuitable(translator: Translator, store: Store) -> None:
                 f"The text of {store.folder} is {one}{word}, and the teacher's is {other}so. "
                 f"Choose another teacher, or prepare the data with{other and 'out'} --{setting}."
             )
+
+    if not config.distributions:
+        return
+    if teacher.tokenizers.target != store.tokenizers.target:
+        raise ConfigError(
+            f"The teacher writes other subwords than {store.folder}, so its distributions are over "
+            "other words. Choose a teacher that was trained with the same tokenizer, or leave "
+            "--distributions out."
+        )
+    if config.distributions > store.tokenizers.target.vocab_size:
+        raise ConfigError(
+            f"--distributions {config.distributions}: there are only "
+            f"{store.tokenizers.target.vocab_size} subwords."
+        )
 
 
 def _digest(teacher: Path) -> str:

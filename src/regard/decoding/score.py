@@ -1,4 +1,4 @@
-"""The score of given translations: what the search would have said of them."""
+"""What models say of given translations: their scores, and what else was likely at each place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from regard.decoding.ensemble import mean_probability
 from regard.decoding.hypothesis import normalized
 from regard.models.base import Model
 
+_ROWS = 1024
+
 
 @torch.inference_mode()
 def scores(models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0) -> list[float]:
@@ -24,6 +26,23 @@ def scores(models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0
         normalized(total, length, length_penalty)
         for total, length in zip(totals.tolist(), lengths.lengths.tolist(), strict=True)
     ]
+
+
+@torch.inference_mode()
+def likeliest(models: Sequence[Model], batch: Batch, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` likeliest words at each place of the targets, and their probabilities.
+
+    Both are (N, count), best first; a target's end is a place, too.
+    """
+    found = [model(batch) for model in models]
+    words, probabilities = [], []
+    for rows in zip(*(one.hidden.split(_ROWS) for one in found), strict=True):
+        scored = zip(found, rows, strict=True)  # never all logits at once
+        logs = [one.project(hidden).float().log_softmax(-1) for one, hidden in scored]
+        best = mean_probability(logs).topk(count, dim=1)
+        words.append(best.indices)
+        probabilities.append(best.values.exp())
+    return torch.cat(words), torch.cat(probabilities)
 
 
 def _gains(model: Model, batch: Batch) -> Tensor:

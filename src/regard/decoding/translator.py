@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
@@ -16,7 +19,7 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.engine import Engine, by_length
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.portion import Portion
-from regard.decoding.score import scores
+from regard.decoding.score import likeliest, scores
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.base import Model
@@ -144,6 +147,30 @@ class Translator:
             return scores(self.models, batch.to(self._models.device), length_penalty=length_penalty)
 
         return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
+
+    def likeliest(
+        self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """What the model finds likely at each place of given targets, which are ids of its own.
+
+        For each pair the `count` best ids, best first, and their probabilities: (T + 1, count)
+        both, the last place being the end.
+        """
+        cut = self.folder.tokenizers.source.encode_all(_checked(sources))
+        pairs = list(zip(cut, targets, strict=True))
+
+        def of(
+            chunk: list[tuple[list[int], Sequence[int]]],
+        ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+            batch = Batch(with_ends([p[0] for p in chunk]), with_ends([p[1] for p in chunk]))
+            ids, probabilities = likeliest(self.models, batch.to(self._models.device), count)
+            places = [len(target) + 1 for _, target in chunk]
+            return [
+                (one.cpu().numpy(), other.cpu().numpy())
+                for one, other in zip(ids.split(places), probabilities.split(places), strict=True)
+            ]
+
+        return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), None, of)
 
     def _viewed(self) -> Model:
         """The model whose attention is looked at."""

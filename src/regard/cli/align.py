@@ -1,0 +1,282 @@
+"""regard align: which words belong together, from text alone or from a model's attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+from regard.cli.options import Device
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.data.aligner import Ids
+    from regard.data.links import Rule
+    from regard.data.store import Rows, Store
+    from regard.data.words import Pairs
+    from regard.decoding.gaze import View
+    from regard.decoding.translator import Translator
+    from regard.evaluation.alignment import Gold
+    from regard.models.base import Model
+    from regard.text.tokenizer import Tokenizers
+
+_LOOKED_AT = 1000  # pairs on which a layer and a head are chosen
+
+
+class Aligner(Protocol):
+    """Whatever says where the words of pairs come from."""
+
+    def heads(self, source: Rows, target: Rows) -> Iterator[tuple[Ids, Ids]]:
+        """For each pair, the places that target words come from, and those of source words."""
+        ...
+
+
+def align(
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="A model folder, to align by its attention.", show_default=False),
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Source text.", show_default=False)] = None,
+    target: Annotated[
+        Path | None, typer.Option(help="Its translation.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder from `regard prepare` to learn from. Without a text, it is aligned "
+            "itself, and gets fertilities.",
+            show_default=False,
+        ),
+    ] = None,
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="How two directions become one: forward, backward, intersection, union or "
+            "grow-diag-final-and."
+        ),
+    ] = "grow-diag-final-and",
+    subwords: Annotated[bool, typer.Option("--subwords", help="Link subwords, not words.")] = False,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Links that people marked, as 1-2 or 1p2, to compare with."),
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="Look at this layer, from 1; unset: at the best.", min=1)
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="At this head of it, from 1; unset: at all.", min=1)
+    ] = None,
+    written: Annotated[
+        bool, typer.Option("--written", help="As a word is written, not as it is read.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="A picture of one line, as PNG.")] = None,
+    line: Annotated[int, typer.Option(help="The line that is drawn.", min=1)] = 1,
+    device: Device = "auto",
+) -> None:
+    """Print which words of two texts belong together, or put fertilities into a prepared folder.
+
+    Without a model, that is learned from the text or folder. With one, it is read from the layer
+    and head of its attention that agree best with what would be learned, or with --gold.
+    """
+    from regard.data.store import Store
+    from regard.decoding.gaze import View
+
+    if (source is None) != (target is None) or (source is None and data is None):
+        raise ConfigError("Give a text by --source and --target, or a folder by --data, or both.")
+    if source is None and (gold or out):
+        raise ConfigError("--gold and --out need a text: give --source and --target.")
+    if layer is None and (head is not None or written):
+        raise ConfigError("--head and --written say where in a layer to look: give --layer too.")
+    chosen, store = _rule(rule), None if data is None else Store(data)
+    translator = None if model is None else _loaded(model, store, device)
+    owner = translator.folder if translator is not None else store
+    tokenizers = None if owner is None else owner.tokenizers
+    pairs = _pairs(source, target, tokenizers, over_words=not subwords)
+    marked = None if gold is None or pairs is None else _gold(gold, pairs)
+    aligner: Aligner
+    if translator is None:
+        aligner = _learned(store, pairs)
+    elif layer is not None:
+        view = View(not written, layer - 1, None if head is None else head - 1)
+        aligner = _told(translator.models[0], _sides(store, pairs, "train"), view)
+    else:
+        aligner = _best(translator.models[0], store, pairs, marked, chosen)
+    if pairs is not None:
+        _print_links(aligner, pairs, chosen, marked, out, line)
+    elif store is not None:
+        _write_fertilities(store, aligner, chosen)
+
+
+def _rule(name: str) -> Rule:
+    from regard.data.links import RULES
+
+    for rule in RULES:
+        if rule == name:
+            return rule
+    raise ConfigError(f"There is no rule {name!r}. Rules are {', '.join(RULES)}.")
+
+
+def _loaded(model: Path, store: Store | None, device: str) -> Translator:
+    """The model; a store must be cut as it reads text."""
+    from regard.decoding.translator import Translator
+
+    translator = Translator.load(model, device=device, engine="torch")
+    if store is not None and store.tokenizers != translator.folder.tokenizers:
+        raise DataError(
+            f"{store.folder} is cut in another way than {model} reads text. Give the data that it "
+            f"was trained on, or prepare other data with --tokenizer-from {model}."
+        )
+    return translator
+
+
+def _pairs(
+    source: Path | None, target: Path | None, tokenizers: Tokenizers | None, *, over_words: bool
+) -> Pairs | None:
+    """The text, cut as a model or a store cuts it; without either, into words."""
+    from regard.data.corpus import read_parallel
+    from regard.data.words import Pairs, by_subwords, by_words
+
+    if source is None or target is None:
+        return None
+    sources, targets = read_parallel(source, target)
+    if tokenizers is None:
+        if not over_words:
+            raise ConfigError("--subwords needs a model or --data, which know subwords.")
+        return Pairs(by_words(sources), by_words(targets), over_words)
+    return Pairs(
+        by_subwords(sources, tokenizers.source), by_subwords(targets, tokenizers.target), over_words
+    )
+
+
+def _gold(path: Path, pairs: Pairs) -> list[Gold]:
+    from regard.evaluation.alignment import read_gold
+
+    labels = [pairs.labels(number) for number in range(len(pairs))]
+    return read_gold(path, [(len(source), len(target)) for source, target in labels])
+
+
+def _learned(store: Store | None, pairs: Pairs | None) -> Aligner:
+    """From a store, or else from the text itself."""
+    from regard.cli.screen import say
+    from regard.data.aligner import BothWays
+
+    sides = _sides(store, pairs, "train")
+    if not all(len(side.flat()) for side in sides):
+        raise DataError("There is nothing to learn from: the text has no words.")
+    say(f"Learning from {len(sides[0]):,} pairs.")
+    return BothWays.learn(*sides)
+
+
+def _sides(store: Store | None, pairs: Pairs | None, part: str) -> tuple[Rows, Rows]:
+    if store is not None:
+        return store.part(part).sides
+    assert pairs is not None
+    return pairs.sides
+
+
+def _told(model: Model, sides: tuple[Rows, Rows], view: View) -> Aligner:
+    """The view of a model's attention that was asked for."""
+    from regard.decoding.gaze import Gaze, all_views
+
+    [seen] = all_views(model, *(side.first(1) for side in sides))
+    if view not in seen.views:
+        raise ConfigError(f"There is no {view}. The last that this model has is {seen.views[-2]}.")
+    return Gaze(model, view)
+
+
+def _best(
+    model: Model, store: Store | None, pairs: Pairs | None, marked: list[Gold] | None, rule: Rule
+) -> Aligner:
+    """The view of a model's attention that agrees best with what people marked, or was learned."""
+    from regard.decoding.gaze import Gaze, all_views
+    from regard.evaluation.alignment import error_rates, taken_as_gold
+
+    if marked is not None and pairs is not None:
+        source, target = (side.first(_LOOKED_AT) for side in pairs.sides)
+        gold, carried = marked[:_LOOKED_AT], pairs.links
+    else:
+        part = "valid" if store is not None and store.has("valid") else "train"
+        source, target = (side.first(_LOOKED_AT) for side in _sides(store, pairs, part))
+        gold = [taken_as_gold(*heads) for heads in _learned(store, pairs).heads(source, target)]
+        carried = None
+    rates = error_rates(list(all_views(model, source, target)), gold, rule, carried)
+    return Gaze(model, _shown(rates, len(gold)))
+
+
+def _shown(rates: dict[View, float], pairs: int) -> View:
+    """The view with the lowest alignment error rate; all are shown."""
+    from regard.cli.screen import console, say, table
+
+    heads = len({view.head for view in rates}) - 1
+    columns = ["alignment error rate, %", *(f"head {head + 1}" for head in range(heads)), "all"]
+    rows: dict[str, list[str | float]] = {}
+    for view, rate in rates.items():
+        name = f"layer {view.layer + 1}, as a word is {'read' if view.reads else 'written'}"
+        rows.setdefault(name, [name]).append(100 * rate)
+    console.print(table("", columns, list(rows.values())))
+    best = min(rates, key=lambda view: rates[view])
+    say(f"Best on {pairs:,} pairs: {best}.")
+    return best
+
+
+def _print_links(
+    aligner: Aligner,
+    pairs: Pairs,
+    rule: Rule,
+    marked: list[Gold] | None,
+    out: Path | None,
+    line: int,
+) -> None:
+    """The links of each line; how good they are, if that is known; and a picture."""
+    from regard import plots
+    from regard.cli.screen import say, written
+    from regard.data.links import links_of, pharaoh
+    from regard.evaluation.alignment import agreement
+
+    found = [
+        pairs.links(number, links_of(*heads, rule))
+        for number, heads in enumerate(aligner.heads(*pairs.sides))
+    ]
+    for links in found:
+        print(pharaoh(links))
+    if marked is not None:
+        one = agreement(found, marked)
+        say(
+            f"Alignment error rate {100 * one.error_rate:.2f} %, precision "
+            f"{100 * one.precision:.2f} %, recall {100 * one.recall:.2f} %."
+        )
+    if out is not None:
+        if line > len(found):
+            raise ConfigError(f"There is no line {line}: the text has {len(found)}.")
+        labels = pairs.labels(line - 1)
+        written(out, plots.alignment(out, *labels, found[line - 1], title=""))
+
+
+def _write_fertilities(store: Store, aligner: Aligner, rule: Rule) -> None:
+    """How many target subwords each source subword stands for, beside the store's ids."""
+    import numpy as np
+
+    from regard.cli.screen import say
+    from regard.data.fertilities import fertilities, read_fertilities, write_fertilities
+    from regard.data.links import heads_of, links_of
+
+    for name in filter(store.has, ("train", "valid")):
+        part = store.part(name)
+        both = aligner.heads(*part.sides)
+        lengths = part.source.lengths().tolist()
+        write_fertilities(
+            store.folder,
+            name,
+            (
+                fertilities(np.array(heads_of(links_of(*heads, rule), heads[0])), length)
+                for heads, length in zip(both, lengths, strict=True)
+            ),
+        )
+        found = np.minimum(read_fertilities(store.folder, name).flat(), 3)
+        shares = np.bincount(found, minlength=4) / len(found)
+        told = ", ".join(
+            f"{100 * share:.1f} % {n}" for share, n in zip(shares, "0123", strict=True)
+        )
+        say(f"Written: fertilities of {name}, {len(part):,} pairs: {told} or more.")
