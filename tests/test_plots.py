@@ -76,3 +76,21 @@ def test_panels_stand_in_lines_of_three(tmp_path: Path, monkeypatch: pytest.Monk
     assert [axes.get_title() for axes in figure.axes] == ["a", "b", "c", "d"]
     for axes, values in zip(figure.axes, maps.values(), strict=True):
         assert np.array_equal(np.asarray(axes.images[0].get_array()), values)
+
+
+def test_panels_of_lines_leave_out_what_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    lines: dict[str, list[float | None]] = {"a": [1.0, 10.0, None], "b": [2.0, 20.0, 200.0]}
+    panel = plots.Panel("t", "x", [1, 2, 4], lines, ["one", "two", "four"], logarithmic=True)
+    plots.line_panels(tmp_path / "p.png", [panel, panel])
+    [figure] = drawn
+    first, second = figure.axes
+    assert first.get_yscale() == second.get_yscale() == "log"
+    assert [label.get_text() for label in first.get_xticklabels()] == ["one", "two", "four"]
+    known = [np.isfinite(np.asarray(line.get_ydata())).sum() for line in first.lines]
+    assert known == [2, 3]
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]

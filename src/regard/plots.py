@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,36 @@ def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: s
     axes.grid(alpha=0.3)
     if len(lines) > 1:
         axes.legend()
+    return _save(figure, path)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over the same places; a point that is None is left out."""
+
+    title: str
+    x: str
+    places: Sequence[float]
+    lines: Mapping[str, Sequence[float | None]]
+    labels: Sequence[str] = ()  # of the places; their numbers, if not told
+    logarithmic: bool = False  # from bottom to top
+
+
+def line_panels(path: Path, panels: Sequence[Panel]) -> bool:
+    """Some panels side by side, with one legend for all."""
+    figure = _figure(4.2 * len(panels), 4.2)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for place, panel in zip(axes, panels, strict=True):
+        for name, values in panel.lines.items():
+            known = [np.nan if value is None else value for value in values]
+            place.plot(panel.places, known, marker=".", label=name)
+        place.set(title=panel.title, xlabel=panel.x)
+        if panel.logarithmic:
+            place.set_yscale("log")
+        if panel.labels:
+            place.set_xticks(panel.places, panel.labels, fontsize=8)
+        place.grid(alpha=0.3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return _save(figure, path)
 
 

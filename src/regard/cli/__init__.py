@@ -14,6 +14,7 @@ import typer
 
 from regard.cli import (
     average,
+    compare,
     demo,
     distill,
     evaluate,
@@ -42,6 +43,7 @@ app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("score")(score.score)
 app.command("average")(average.average)
 app.command("distill")(distill.distill)
