@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import shutil
 import statistics
 from collections.abc import Sequence
@@ -29,9 +30,7 @@ import torch
 
 import machine
 from pages import fill
-from regard.decoding.speed import sentences_per_second
-from regard.decoding.translator import Translator
-from regard.devices import device_named, keep_freed_memory
+from regard.devices import device_named
 from regard.training.record import read_metrics
 from side_by_side import (
     Tree,
@@ -48,7 +47,7 @@ from side_by_side import (
 PAGE = Path("docs/systems.md")
 TEST = "test_2016_flickr"
 MEASURES = ["bleu", "training", "speed"]
-BEAM, BATCH = 5, 100
+BATCH = 100
 ONE_BY_ONE = 200  # sentences
 UPDATES, WARM_UP = 400, 200  # of those that are timed, the first are not counted
 QUIET = ("training.tensorboard=false", "training.validate_bleu=false")
@@ -204,19 +203,15 @@ def _kept(row: Row, seed: int, options: Any) -> Path:
 
 def translating(job: Job, options: Any) -> Tree:
     """Sentences a second of the first seed's model, one after the other and in batches."""
-    torch.set_num_threads(options.threads)
-    keep_freed_memory()
-    folder = _kept(job.row, options.seeds[0], options)
-    translator = Translator.load(folder, device=job.device, engine="torch")
-    texts = (options.text / f"{TEST}.en").read_text(encoding="utf-8").splitlines()
-    found = {}
-    for size, some in ((1, texts[:ONE_BY_ONE]), (BATCH, texts)):
-        # A GPU's steps are recorded for each shape, a CPU only has to wake up.
-        warm_up = some if job.device == "cuda" else some[::20]
-        for sentences in (warm_up, some):
-            speed = sentences_per_second(translator, sentences, beam_size=BEAM, batch_size=size)
-        found[f"batch {size}"] = speed
-    return {**found, "engine": str(translator.engine)}
+    test = ["--source", str(options.text / f"{TEST}.en"), "--lowercase"]
+    test += ["--reference", str(options.text / f"{TEST}.de"), "--one-by-one", str(ONE_BY_ONE)]
+    how = ["--batch-size", str(BATCH), "--rounds", "1", "--device", job.device, "--format", "json"]
+    folder = str(_kept(job.row, options.seeds[0], options))
+    told = json.loads(regard("compare", folder, *test, *how, threads=options.threads))
+    [model] = told["models"]
+    speed = model["speed"]
+    found = {"batch 1": speed["one_by_one"], f"batch {BATCH}": speed["in_batches"]}
+    return {**found, "bleu": model["quality"]["bleu"]}
 
 
 def table(results: Sequence[Tree]) -> str:

@@ -95,7 +95,8 @@ def test_models_of_every_kind(
         assert model["parameters"] > 1000
         assert min(model["speed"].values()) > 0
         assert sum(group["sentences"] for group in model["quality"]["by_length"]) == 12
-        assert len(model["reach"]) > 1
+        assert len(model["reach"]["before"]) == len(model["reach"]["after"]) > 1
+        assert model["reach"]["before"] != model["reach"]["after"]
     evaluated = json.loads(regard("evaluate", runs[0], *text, "--format", "json").out)
     assert first["quality"]["bleu"] == evaluated["systems"][0]["results"][0]["value"]
 

@@ -96,17 +96,20 @@ class ModelsTold:
         print(f"\n{self.models[0].quality.signature}\n")
         names = [model.name for model in self.models]
         print_by_length(names, [model.quality.by_length for model in self.models])
-        if self.models[0].reach:
-            print()
-            self._print_reach(names)
+        for when, norms in self._reaches().items():
+            rows = [[str(n), *(f"{x:.2g}" for x in row)] for n, row in enumerate(norms, 1)]
+            print(f"\nThe gradient that reaches the first source word, {when} training,")
+            show(table("", ["from subword", *names], rows))
 
-    def _print_reach(self, names: Sequence[str]) -> None:
-        title = "The gradient that reaches the first source word from the n-th subword written"
-        rows = [
-            [str(place), *(f"{norm:.2g}" for norm in norms)]
-            for place, norms in enumerate(zip(*(m.reach for m in self.models), strict=False), 1)
-        ]
-        show(table(title, ["n", *names], rows))
+    def _reaches(self) -> dict[str, list[tuple[float, ...]]]:
+        """Before and after training: a row for each place that all models have."""
+        known = [model.reach for model in self.models if model.reach]
+        if not known:
+            return {}
+        return {
+            "before": [*zip(*(reach.before for reach in known), strict=False)],
+            "after": [*zip(*(reach.after for reach in known), strict=False)],
+        }
 
     def draw(self, path: Path) -> None:
         """BLEU by length, speeds, and how far gradients reach."""
@@ -130,11 +133,11 @@ class ModelsTold:
                 logarithmic=True,
             ),
         ]
-        if self.models[0].reach:
-            places = range(1, 1 + min(len(model.reach) for model in self.models))
-            reaches = {m.name: m.reach[: len(places)] for m in self.models}
-            title = "gradient at the first source word"
-            panels.append(plots.Panel(title, "subword written", places, reaches, logarithmic=True))
+        for when, norms in self._reaches().items():
+            lines = {m.name: [row[i] for row in norms] for i, m in enumerate(self.models)}
+            title = f"gradient at the first word, {when} training"
+            places = range(1, len(norms) + 1)
+            panels.append(plots.Panel(title, "subword written", places, lines, logarithmic=True))
         written(path, plots.line_panels(path, panels))
 
 

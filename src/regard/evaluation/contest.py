@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import torch
+
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.speed import sentences_per_second
@@ -45,15 +47,26 @@ class Speed:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """The gradient that reaches the first word from each place, in the mean over sentences.
+
+    Places that less than a tenth of the sentences have are left out.
+    """
+
+    before: list[float]  # any training, with weights as they begin
+    after: list[float]
+
+
+@dataclass(frozen=True)
 class Compared:
-    """What is known of a model in the end; `reach` is empty if it was not asked for."""
+    """What is known of a model in the end."""
 
     name: str
     kind: str
     parameters: int
     quality: Quality
     speed: Speed
-    reach: list[float]
+    reach: Reach | None
 
 
 class Entrant:
@@ -90,22 +103,22 @@ class Entrant:
             )
         )
 
-    def reach(self, test: Test, sentences: int) -> list[float]:
-        """The gradient that reaches the first word from each place, in the mean over sentences.
-
-        Places that less than a tenth of the sentences have are left out.
-        """
+    def reach(self, test: Test, sentences: int) -> Reach | None:
+        """Of the first sentences; None if there are none of them."""
         if not sentences:
-            return []
-        tokenizers = self._translator.folder.tokenizers
+            return None
+        folder, trained = self._translator.folder, self._translator.models[0]
         pairs = Batch(
-            with_ends(tokenizers.source.encode_all(test.sources[:sentences])),
-            with_ends(tokenizers.target.encode_all(test.references[:sentences])),
-        )
-        model = self._translator.models[0]
-        found = reach(model, pairs.to(model.device)).sum(0).cpu()
+            with_ends(folder.tokenizers.source.encode_all(test.sources[:sentences])),
+            with_ends(folder.tokenizers.target.encode_all(test.references[:sentences])),
+        ).to(trained.device)
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            new = folder.model().to(trained.device).eval()
         count = pairs.target.lengths.mask.sum(0)
-        return (found / count)[10 * count >= len(pairs.target.lengths)].tolist()
+        kept = 10 * count >= len(pairs.target.lengths)
+        before, after = ((reach(model, pairs).sum(0) / count)[kept] for model in (new, trained))
+        return Reach(before.tolist(), after.tolist())
 
 
 def compare(

@@ -2,9 +2,10 @@
 
     r_t = || d loss_t / d e_1 ||        loss_t = -log p(y_t | y_<t, x)
 
-e_1 is the embedding of the first source word. What the model says at place t can only teach it
-about that word as much as arrives there: through all states in between where the last state is all
-that a decoder knows, straight from the memory where there is attention.
+e_1 is the embedding of the first source word. What a model says at place t can teach it as much
+about that word as arrives there: through all states in between where the last state is all that a
+decoder knows, straight from the memory where there is attention. That is seen before training; a
+trained model also knows which places have nothing to do with the first word.
 """
 
 from __future__ import annotations
