@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from regard.files import whole_file
@@ -137,19 +138,24 @@ class Panel:
 
 def line_panels(path: Path, panels: Sequence[Panel]) -> bool:
     """Some panels side by side, with one legend for all."""
-    figure = _figure(4.2 * len(panels), 4.2)
+    figure = _figure(3.3 * len(panels), 3.0)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for place, panel in zip(axes, panels, strict=True):
         for name, values in panel.lines.items():
             known = [np.nan if value is None else value for value in values]
-            place.plot(panel.places, known, marker=".", label=name)
-        place.set(title=panel.title, xlabel=panel.x)
+            place.plot(panel.places, known, marker="." if panel.labels else "", label=name)
+        place.set_title(panel.title, fontsize=9)
+        place.set_xlabel(panel.x, fontsize=9)
         if panel.logarithmic:
             place.set_yscale("log")
+        place.tick_params(labelsize=8)
         if panel.labels:
-            place.set_xticks(panel.places, panel.labels, fontsize=8)
+            place.set_xticks(panel.places, panel.labels, fontsize=7)
+        else:
+            place.xaxis.set_major_locator(MaxNLocator(integer=True))
         place.grid(alpha=0.3)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    names = axes[0].get_legend_handles_labels()
+    figure.legend(*names, loc="outside lower center", ncols=3, fontsize=8)
     return _save(figure, path)
 
 

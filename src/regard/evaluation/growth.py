@@ -54,7 +54,9 @@ class Sizes:
         """In one line."""
         half = is_half(device, self.precision, self.width)
         precision = "bfloat16 (recurrence: float32)" if half else "float32"
-        where = "a GPU" if device.type == "cuda" else f"the CPU, {torch.get_num_threads()} threads"
+        threads = torch.get_num_threads()
+        cores = "one core" if threads == 1 else f"{threads} cores"
+        where = "a GPU" if device.type == "cuda" else f"{cores} of the CPU"
         shape = f"width {self.width}, {self.heads} heads, a kernel of {self.kernel}, LSTM"
         return f"{shape}; {self.batch} sentences in a batch; {precision} on {where}."
 
@@ -212,6 +214,7 @@ class Trial:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate" not in str(error):
                 raise
             self._missing = "out of memory"
+            self._x = torch.empty(0)  # the others may need the room
 
     def _remember_memory(self) -> None:
         if self._device.type == "cuda":
