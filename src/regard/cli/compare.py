@@ -23,7 +23,7 @@ def compare(
     models: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[MODEL]...",
+            metavar="MODEL",
             help="Model or run folders; without any, layers are compared.",
             show_default=False,
         ),
@@ -48,7 +48,10 @@ def compare(
     ] = 0,
     engine: Annotated[
         str,
-        typer.Option(help="Models: torch runs every kind; ctranslate2 and auto are Transformers'."),
+        typer.Option(
+            help="Models: torch runs every kind, so that models are compared and not engines; "
+            "ctranslate2, or auto as in `regard translate`."
+        ),
     ] = "torch",
     width: Annotated[int, typer.Option(help="Layers: size of a word's vector.", min=1)] = 256,
     heads: Annotated[int, typer.Option(help="Layers: of self-attention.", min=1)] = 4,
