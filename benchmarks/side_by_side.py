@@ -24,9 +24,9 @@ Job = TypeVar("Job")
 Tree = dict[str, Any]
 
 
-def regard(*words: str) -> str:
+def regard(*words: str, threads: int = 1) -> str:
     """What a command prints; one that fails raises CalledProcessError."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TERM": "dumb"}
     command = [sys.executable, "-m", "regard", *words]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return done.stdout

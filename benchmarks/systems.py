@@ -1,15 +1,16 @@
 """The translators before the Transformer beside it, on Multi30k: the table of docs/systems.md.
 
-    python benchmarks/systems.py --text multi30k --parallel 9       # on a GPU: all but the CPU's
+    python benchmarks/systems.py --text multi30k --parallel 8       # on a GPU: all but the CPU's
     python benchmarks/systems.py --text multi30k --device cpu --only speed
-    python benchmarks/systems.py --write                            # the table, into docs/
+    python benchmarks/systems.py --write                # the table and the picture, into docs/
 
 `--text` is the folder of test_2016_flickr.en and .de; the prepared data is where the recipes look
-for it. Three things are measured of each row, in this order:
+for it. Four things are measured of each row, in this order:
 
     bleu        trained whole, some side by side, then translated with a beam of 5
     training    a few hundred updates alone: how long one takes, and target tokens a second
     speed       alone: sentences a second, one after the other and 100 at a time, beam 5
+    bottleneck  BLEU by length, and the gradient that reaches the first word; on any device
 
 Results are kept one by one, and models in `--keep`; so the same command goes on where it stopped.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import shutil
 import statistics
 from collections.abc import Sequence
@@ -29,9 +31,10 @@ import torch
 
 import machine
 from pages import fill
-from regard.decoding.speed import sentences_per_second
-from regard.decoding.translator import Translator
-from regard.devices import device_named, keep_freed_memory
+from regard import plots
+from regard.cli.report import words_of
+from regard.devices import device_named
+from regard.evaluation.analysis import LengthBucket
 from regard.training.record import read_metrics
 from side_by_side import (
     Tree,
@@ -47,8 +50,10 @@ from side_by_side import (
 
 PAGE = Path("docs/systems.md")
 TEST = "test_2016_flickr"
-MEASURES = ["bleu", "training", "speed"]
-BEAM, BATCH = 5, 100
+MEASURES = ["bleu", "training", "speed", "bottleneck"]
+PICTURE = Path("docs/pictures/bottleneck.png")
+DRAWN = ["recurrent-none", "recurrent-additive", "transformer"]
+BATCH = 100
 ONE_BY_ONE = 200  # sentences
 UPDATES, WARM_UP = 400, 200  # of those that are timed, the first are not counted
 QUIET = ("training.tensorboard=false", "training.validate_bleu=false")
@@ -105,7 +110,9 @@ def main() -> None:
     """Measure what is missing, or write the table."""
     options = _options()
     if options.write:
-        fill(PAGE, "systems", table(results_in(options.results)))
+        results = results_in(options.results)
+        fill(PAGE, "systems", table(results))
+        draw(results)
         return
     for measure in options.only:
         all_of(
@@ -132,14 +139,15 @@ def _options(words: Sequence[str] | None = None) -> Any:
     parser.add_argument("--threads", type=int, default=2, help="on a CPU")
     parser.add_argument("--set", nargs="+", default=[], help="settings for all rows")
     add_options(parser, "systems", runs="runs/systems-training", seeds=1)
-    parser.add_argument("--write", action="store_true", help="the table; measure nothing")
+    parser.add_argument("--write", action="store_true", help="table and picture; measure nothing")
     return parser.parse_args(words)
 
 
 def missing_jobs(measure: str, options: Any) -> list[Job]:
     """Round by round, so that whatever else a machine does falls on all rows alike."""
     rows = [row for row in ROWS if row.name in (options.rows or [row.name])]
-    numbers = options.seeds if measure == "bleu" else range(1, options.rounds + 1)
+    rounds = 1 if measure == "bottleneck" else options.rounds
+    numbers = options.seeds if measure == "bleu" else range(1, rounds + 1)
     device = device_named(options.device).type
     jobs = [Job(measure, row, number, device) for number in numbers for row in rows]
     done = results_in(options.results)
@@ -148,10 +156,10 @@ def missing_jobs(measure: str, options: Any) -> list[Job]:
 
 def measured(job: Job, options: Any) -> Tree:
     """What a job is for, what came out, and where."""
-    measure = {"bleu": trained, "training": timed, "speed": translating}[job.measure]
+    measures = {"bleu": trained, "training": timed, "speed": translating, "bottleneck": seen}
     found = machine.described(job.device)
     about = {"machine": found["device"], "cores": found["cores"], "torch": torch.__version__}
-    return {**job.identity, **measure(job, options), **about}
+    return {**job.identity, **measures[job.measure](job, options), **about}
 
 
 def trained(job: Job, options: Any) -> Tree:
@@ -204,19 +212,27 @@ def _kept(row: Row, seed: int, options: Any) -> Path:
 
 def translating(job: Job, options: Any) -> Tree:
     """Sentences a second of the first seed's model, one after the other and in batches."""
-    torch.set_num_threads(options.threads)
-    keep_freed_memory()
-    folder = _kept(job.row, options.seeds[0], options)
-    translator = Translator.load(folder, device=job.device, engine="torch")
-    texts = (options.text / f"{TEST}.en").read_text(encoding="utf-8").splitlines()
-    found = {}
-    for size, some in ((1, texts[:ONE_BY_ONE]), (BATCH, texts)):
-        # A GPU's steps are recorded for each shape, a CPU only has to wake up.
-        warm_up = some if job.device == "cuda" else some[::20]
-        for sentences in (warm_up, some):
-            speed = sentences_per_second(translator, sentences, beam_size=BEAM, batch_size=size)
-        found[f"batch {size}"] = speed
-    return {**found, "engine": str(translator.engine)}
+    model = _compared(job, options, "--one-by-one", str(ONE_BY_ONE), "--batch-size", str(BATCH))
+    speed = model["speed"]
+    found = {"batch 1": speed["one_by_one"], f"batch {BATCH}": speed["in_batches"]}
+    return {**found, "bleu": model["quality"]["bleu"]}
+
+
+def seen(job: Job, options: Any) -> Tree:
+    """How the first seed's model does by length, and how far back its gradients reach."""
+    model = _compared(job, options, "--one-by-one", "1", "--gradients", str(ONE_BY_ONE))
+    return {"by_length": model["quality"]["by_length"], "reach": model["reach"]["before"]}
+
+
+def _compared(job: Job, options: Any, *more: str) -> Tree:
+    test = ["--source", str(options.text / f"{TEST}.en"), "--lowercase"]
+    test += ["--reference", str(options.text / f"{TEST}.de"), "--rounds", "1"]
+    how = ["--device", job.device, "--format", "json"]
+    folder = str(_kept(job.row, options.seeds[0], options))
+    told = regard("compare", folder, *test, *how, *more, threads=options.threads)
+    [model] = json.loads(told)["models"]
+    found: Tree = model
+    return found
 
 
 def table(results: Sequence[Tree]) -> str:
@@ -251,6 +267,36 @@ def _line(row: Row, own: Sequence[Tree]) -> str:
     for device in ("cuda", "cpu"):
         cells += [_middle(found("speed", f"batch {size}", device)) for size in (1, BATCH)]
     return f"| {row.title} | " + " | ".join(cells) + " |"
+
+
+def draw(results: Sequence[Tree]) -> None:
+    """BLEU by length, and the gradient at the first word before training, of some rows."""
+    titles = {row.name: row.title for row in ROWS}
+    found = {
+        titles[one["row"]]: one
+        for name in DRAWN
+        for one in results
+        if (one["measure"], one["row"]) == ("bottleneck", name)
+    }
+    if not found:
+        return
+    groups = next(iter(found.values()))["by_length"]
+    lengths = plots.Panel(
+        "BLEU by length",
+        "words of the reference",
+        range(len(groups)),
+        {title: [group["bleu"] for group in one["by_length"]] for title, one in found.items()},
+        [words_of(LengthBucket(**group)) for group in groups],
+    )
+    places = range(1, 1 + min(len(one["reach"]) for one in found.values()))
+    reach = plots.Panel(
+        "gradient at the first word, before training",
+        "subword written",
+        places,
+        {title: one["reach"][: len(places)] for title, one in found.items()},
+        logarithmic=True,
+    )
+    plots.line_panels(PICTURE, [lengths, reach])
 
 
 def _mean_and_spread(figures: Sequence[float]) -> str:

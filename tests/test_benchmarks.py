@@ -111,6 +111,23 @@ def test_a_system_is_one_line() -> None:
     assert lines[2:] == [f"| Transformer | {figures} |"]
 
 
+def test_the_bottleneck_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systems, "PICTURE", tmp_path / "bottleneck.png")
+    systems.draw([])
+    assert not (tmp_path / "bottleneck.png").exists()
+    group = {"shortest": 3, "longest": 9, "sentences": 5, "bleu": 20.0}
+    figures = {"by_length": [group, group], "reach": [0.1, 0.01]}
+    jobs = [systems.Job("bottleneck", row, 1, "cpu") for row in systems.ROWS]
+    systems.draw([{**job.identity, **figures} for job in jobs])
+    assert (tmp_path / "bottleneck.png").read_bytes().startswith(b"\x89PNG")
+    assert {*systems.DRAWN} <= {row.name for row in systems.ROWS}
+
+
+def test_the_page_shows_the_systems_that_were_measured() -> None:
+    results = side_by_side.results_in(ROOT / "benchmarks" / "results" / "systems.json")
+    assert systems.table(results) in (ROOT / systems.PAGE).read_text(encoding="utf-8")
+
+
 def test_every_measure_has_its_recipe() -> None:
     for measure in recipes.MEASURES:
         assert (ROOT / "recipes" / f"{measure.recipe}.toml").is_file()

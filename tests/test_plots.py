@@ -100,3 +100,21 @@ def test_an_alignment_has_a_line_for_each_link_and_a_text_for_each_word(
     }
     middles = [(places["a"][0] + places["dog"][0]) / 2, places["Hund"][0]]
     assert abs(middles[0] - middles[1]) < 2  # the shorter line stands in the middle
+
+
+def test_panels_of_lines_leave_out_what_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    lines: dict[str, list[float | None]] = {"a": [1.0, 10.0, None], "b": [2.0, 20.0, 200.0]}
+    panel = plots.Panel("t", "x", [1, 2, 4], lines, ["one", "two", "four"], logarithmic=True)
+    plots.line_panels(tmp_path / "p.png", [panel, panel])
+    [figure] = drawn
+    first, second = figure.axes
+    assert first.get_yscale() == second.get_yscale() == "log"
+    assert [label.get_text() for label in first.get_xticklabels()] == ["one", "two", "four"]
+    known = [np.isfinite(np.asarray(line.get_ydata())).sum() for line in first.lines]
+    assert known == [2, 3]
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]

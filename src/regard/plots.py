@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from regard.files import whole_file
@@ -159,6 +161,41 @@ def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: s
     axes.grid(alpha=0.3)
     if len(lines) > 1:
         axes.legend()
+    return _save(figure, path)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over the same places; a point that is None is left out."""
+
+    title: str
+    x: str
+    places: Sequence[float]
+    lines: Mapping[str, Sequence[float | None]]
+    labels: Sequence[str] = ()  # of the places; their numbers, if not told
+    logarithmic: bool = False  # from bottom to top
+
+
+def line_panels(path: Path, panels: Sequence[Panel]) -> bool:
+    """Some panels side by side, with one legend for all."""
+    figure = _figure(3.3 * len(panels), 3.0)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for place, panel in zip(axes, panels, strict=True):
+        for name, values in panel.lines.items():
+            known = [np.nan if value is None else value for value in values]
+            place.plot(panel.places, known, marker="." if panel.labels else "", label=name)
+        place.set_title(panel.title, fontsize=9)
+        place.set_xlabel(panel.x, fontsize=9)
+        if panel.logarithmic:
+            place.set_yscale("log")
+        place.tick_params(labelsize=8)
+        if panel.labels:
+            place.set_xticks(panel.places, panel.labels, fontsize=7)
+        else:
+            place.xaxis.set_major_locator(MaxNLocator(integer=True))
+        place.grid(alpha=0.3)
+    names = axes[0].get_legend_handles_labels()
+    figure.legend(*names, loc="outside lower center", ncols=3, fontsize=8)
     return _save(figure, path)
 
 

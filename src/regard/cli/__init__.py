@@ -15,6 +15,7 @@ import typer
 from regard.cli import (
     align,
     average,
+    compare,
     demo,
     distill,
     evaluate,
@@ -43,6 +44,7 @@ app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("score")(score.score)
 app.command("align")(align.align)
 app.command("average")(average.average)

@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.cli.screen import show, table, written
 from regard.evaluation.analysis import LengthBucket, Sentence, by_length, sentence_scores
 from regard.evaluation.metrics import Counting, Result
-from regard.evaluation.report import Measured, Report, System
+from regard.evaluation.report import Report, System
 from regard.evaluation.significance import Comparison, Estimate, verdict
 
 
@@ -30,7 +30,9 @@ def print_text(report: Report) -> None:
         for result in systems[0].results:
             print(f"{result.name:6} {result.value:6.2f}   {result.signature}")
     if systems[0].by_length:
-        _print_by_length(systems)
+        names = [system.name for system in systems] if len(systems) > 1 else ["BLEU"]
+        print()
+        print_by_length(names, [system.by_length for system in systems])
     for system in systems:
         if system.worst:
             title = "The worst by chrF2" + (f", {system.name}" if len(systems) > 1 else "")
@@ -68,17 +70,17 @@ def _print_signatures(figures: Sequence[Result] | Sequence[Comparison]) -> None:
         print(f"{figure.name:6} {figure.signature}")
 
 
-def _print_by_length(systems: Sequence[Measured]) -> None:
-    names = [system.name for system in systems] if len(systems) > 1 else ["BLEU"]
+def print_by_length(names: Sequence[str], systems: Sequence[Sequence[LengthBucket]]) -> None:
+    """A column for each system."""
     rows = [
-        [_words(alike[0]), alike[0].sentences, *(bucket.bleu for bucket in alike)]
-        for alike in zip(*(system.by_length for system in systems), strict=True)
+        [words_of(alike[0]), alike[0].sentences, *(bucket.bleu for bucket in alike)]
+        for alike in zip(*systems, strict=True)
     ]
-    print()
     show(table("BLEU by length", ["words", "sentences", *names], rows))
 
 
-def _words(bucket: LengthBucket) -> str:
+def words_of(bucket: LengthBucket) -> str:
+    """How many words the sentences of a group have."""
     if bucket.shortest == bucket.longest:
         return str(bucket.shortest)
     return f"{bucket.shortest}-{bucket.longest}"
@@ -109,7 +111,9 @@ def draw(
     }
     complete = plots.quality(
         path,
-        lengths=[f"{_words(bucket)}\n({bucket.sentences:,})" for bucket in found[systems[0].name]],
+        lengths=[
+            f"{words_of(bucket)}\n({bucket.sentences:,})" for bucket in found[systems[0].name]
+        ],
         bleu={name: [bucket.bleu for bucket in buckets] for name, buckets in found.items()},
         scores={
             system.name: sentence_scores(system.translations, references, counting)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from regard.files import explained, write_text
@@ -57,3 +59,19 @@ def read_metrics(run: Path) -> list[Row]:
         except ValueError:
             break
     return rows
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a run has taken so far."""
+
+    steps: int
+    seconds: float  # validation and all
+    tokens_per_second: float  # target tokens, the median over rows
+
+
+def effort(run: Path) -> Effort | None:
+    """From a run's metrics, if they are there."""
+    rows = read_metrics(run)
+    paces = [row["tokens_per_second"] for row in rows if "tokens_per_second" in row]
+    return Effort(rows[-1]["step"], rows[-1]["seconds"], median(paces)) if paces else None

@@ -1,0 +1,184 @@
+"""regard compare: layers of three kinds as sentences grow, or trained models side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from regard.cli.options import Device, Precision, setting
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regard.cli.comparison import LayersTold, ModelsTold
+    from regard.evaluation.contest import Entrant, Test
+    from regard.evaluation.growth import Sizes
+
+
+def compare(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="Model or run folders; without any, layers are compared.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Models: text to translate.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Models: the right translations.")] = None,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Models: count BLEU without case.")
+    ] = False,
+    beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
+    batch_size: Annotated[
+        int, typer.Option(help="Models: sentences of a large batch.", min=2)
+    ] = 100,
+    one_by_one: Annotated[
+        int, typer.Option(help="Models: so many sentences are also translated alone.", min=1)
+    ] = 100,
+    gradients: Annotated[
+        int,
+        typer.Option(
+            help="Models: the gradient that reaches the first word of so many sentences.", min=0
+        ),
+    ] = 0,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Models: torch runs every kind, so that models are compared and not engines; "
+            "ctranslate2, or auto as in `regard translate`."
+        ),
+    ] = "torch",
+    width: Annotated[int, typer.Option(help="Layers: size of a word's vector.", min=1)] = 256,
+    heads: Annotated[int, typer.Option(help="Layers: of self-attention.", min=1)] = 4,
+    kernel: Annotated[int, typer.Option(help="Layers: words that a convolution sees.")] = 3,
+    batch: Annotated[int, typer.Option(help="Layers: sentences in a batch.", min=1)] = 4,
+    lengths: Annotated[
+        str, typer.Option(help="Layers: words of a sentence.")
+    ] = "16,32,64,128,256,512,1024,2048,4096",
+    seconds: Annotated[
+        float, typer.Option(help="Layers: a pass that would take longer is left out.", min=0)
+    ] = 5.0,
+    rounds: Annotated[
+        int, typer.Option(help="All take turns so often; the median is told.", min=1)
+    ] = 3,
+    out: Annotated[Path | None, typer.Option(help="A PNG with the same figures.")] = None,
+    format: Annotated[str, typer.Option(help="text or json.")] = "text",
+    precision: Precision = None,
+    device: Device = "auto",
+) -> None:
+    """Compare trained models: BLEU, size, training, speed. Without models: layers, by length.
+
+    Layers are self-attention, recurrence and convolution: time and memory for sentences of any
+    length, beside what the formulas say.
+    """
+    from regard.devices import keep_freed_memory
+
+    if format not in ("text", "json"):
+        raise ConfigError(f"There is no format {format!r}. Use text or json.")
+    keep_freed_memory()
+    if models:
+        test = _test(source, reference, lowercase, beam_size, batch_size, one_by_one)
+        entrants = _entrants(models, engine=engine, precision=precision, device=device)
+        told: LayersTold | ModelsTold = _models(
+            models, entrants, test, rounds=rounds, gradients=gradients
+        )
+    else:
+        sizes = _sizes(width, heads, kernel, batch, precision)
+        told = _layers(sizes, _numbers(lengths), device, rounds=rounds, seconds=seconds)
+    if format == "json":
+        told.print_json()
+    else:
+        told.print_text()
+    if out is not None:
+        told.draw(out)
+
+
+def _sizes(width: int, heads: int, kernel: int, batch: int, precision: str | None) -> Sizes:
+    from regard.devices import Precision as Half
+    from regard.evaluation.growth import Sizes
+
+    for known in get_args(Half):
+        if known == (precision or "auto"):
+            return Sizes(width, heads, kernel, batch, known)
+    raise ConfigError(f"Layers have no precision {precision!r}. Use float32 or bfloat16.")
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and int(word) for word in words):
+        raise ConfigError(f"--lengths is {text!r}. Write numbers and commas, such as 16,256,4096.")
+    return sorted({int(word) for word in words})
+
+
+def _layers(
+    sizes: Sizes, lengths: Sequence[int], device: str, *, rounds: int, seconds: float
+) -> LayersTold:
+    from regard.cli.comparison import LayersTold
+    from regard.cli.screen import say
+    from regard.devices import device_named
+    from regard.evaluation.growth import grown
+
+    where = device_named(device)
+    say(sizes.told(where))
+    found = []
+    for points in grown(sizes, lengths, where, rounds=rounds, seconds=seconds):
+        say(f"{points[0].length:,} words: done")
+        found += points
+    return LayersTold(found, where.type)
+
+
+def _test(
+    source: Path | None,
+    reference: Path | None,
+    lowercase: bool,
+    beam_size: int,
+    batch_size: int,
+    one_by_one: int,
+) -> Test:
+    from regard.data.corpus import read_parallel
+    from regard.evaluation.contest import Test
+    from regard.evaluation.metrics import Counting
+
+    if source is None or reference is None:
+        raise ConfigError("Models are compared on a test set. Give --source and --reference.")
+    sources, references = read_parallel(source, reference)
+    if not references:
+        raise DataError(f"{reference} is empty: there is nothing to compare. Check the path.")
+    return Test(sources, references, Counting(lowercase), beam_size, batch_size, one_by_one)
+
+
+def _entrants(
+    folders: Sequence[Path], *, engine: str, precision: str | None, device: str
+) -> list[Entrant]:
+    """All of them, so that a bad third folder is told before two have been translated."""
+    from regard.cli.screen import say
+    from regard.decoding.translator import Translator
+    from regard.evaluation.contest import Entrant
+
+    entrants = []
+    for folder in folders:
+        translator = Translator.load(folder, device=device, engine=engine, precision=precision)
+        say(f"{folder}: {translator.engine_told}")
+        entrants.append(Entrant(str(folder), translator))
+    return entrants
+
+
+def _models(
+    folders: Sequence[Path],
+    entrants: Sequence[Entrant],
+    test: Test,
+    *,
+    rounds: int,
+    gradients: int,
+) -> ModelsTold:
+    from regard.cli.comparison import ModelsTold
+    from regard.evaluation.contest import compare as compare_models
+    from regard.training.record import effort
+
+    found = compare_models(entrants, test, rounds=rounds, gradients=gradients)
+    return ModelsTold(found, [effort(folder) for folder in folders], test.batch_size)

@@ -1,0 +1,149 @@
+"""What regard compare has found: as JSON, as tables, as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from regard.cli.report import print_by_length, words_of
+from regard.cli.screen import show, table, written
+from regard.evaluation.contest import Compared
+from regard.evaluation.growth import Point
+from regard.training.record import Effort
+
+_MEMORY = {
+    "cuda": "Memory: the peak of PyTorch's allocator in a pass, beside weights and input.",
+    "cpu": "Memory: what forward keeps for backward, beside weights and input.",
+}
+_LEGEND = (
+    "Of one sentence, by formula: multiply-adds; steps that must follow each other; path: layers "
+    "or steps\nbetween its first and last word (convolutions: with gaps that widen layer by layer)."
+    "\nOf the batch: the median of the rounds."
+)
+
+
+@dataclass(frozen=True)
+class LayersTold:
+    """Layers at some lengths."""
+
+    points: Sequence[Point]
+    device: str
+
+    def print_json(self) -> None:
+        """Every point."""
+        print(json.dumps([asdict(point) for point in self.points], indent=2))
+
+    def print_text(self) -> None:
+        """One table, and how to read it."""
+        columns = ["words", "layer", "multiply-adds", "steps", "path"]
+        columns += ["forward, ms", "backward, ms", "memory, MB"]
+        rows = [
+            [p.length, p.layer, p.operations, p.steps, p.path, *_figures(p)] for p in self.points
+        ]
+        show(table("", columns, rows))
+        print(f"\n{_LEGEND} {_MEMORY[self.device]}")
+
+    def draw(self, path: Path) -> None:
+        """Operations, time and memory against the length, each in steps of the same factor."""
+        from regard import plots
+
+        lengths = sorted({point.length for point in self.points})
+        layers = list(dict.fromkeys(point.layer for point in self.points))
+
+        def panel(title: str, of: str) -> plots.Panel:
+            lines = {
+                layer: [getattr(p, of) for p in self.points if p.layer == layer] for layer in layers
+            }
+            places = [math.log2(length) for length in lengths]
+            labels = [str(length) for length in lengths]
+            return plots.Panel(title, "words", places, lines, labels, logarithmic=True)
+
+        panels = [panel("multiply-adds of a sentence", "operations")]
+        panels += [panel("forward, ms", "forward"), panel("backward, ms", "backward")]
+        written(path, plots.line_panels(path, [*panels, panel("memory, MB", "memory")]))
+
+
+def _figures(point: Point) -> list[float | str]:
+    if point.forward is None or point.backward is None or point.memory is None:
+        return [point.missing, "", ""]
+    return [point.forward, point.backward, point.memory]
+
+
+@dataclass(frozen=True)
+class ModelsTold:
+    """Trained models, and what each run says that it took."""
+
+    models: Sequence[Compared]
+    efforts: Sequence[Effort | None]
+    batch_size: int
+
+    def print_json(self) -> None:
+        """Everything; `training` is null where a folder has no metrics.jsonl."""
+        rows = [
+            {**asdict(model), "training": asdict(effort) if effort else None}
+            for model, effort in zip(self.models, self.efforts, strict=True)
+        ]
+        print(json.dumps({"batch_size": self.batch_size, "models": rows}, indent=2))
+
+    def print_text(self) -> None:
+        """The table of all figures, BLEU by length, and how far gradients reach."""
+        columns = ["model", "kind", "BLEU", "parameters", "training, s", "target tokens/s"]
+        columns += ["sentences/s, one by one", f"{self.batch_size} at a time"]
+        show(table("", columns, [*map(_row, self.models, self.efforts)]))
+        print(f"\n{self.models[0].quality.signature}\n")
+        names = [model.name for model in self.models]
+        print_by_length(names, [model.quality.by_length for model in self.models])
+        for when, norms in self._reaches().items():
+            rows = [[str(n), *(f"{x:.2g}" for x in row)] for n, row in enumerate(norms, 1)]
+            print(f"\nThe gradient that reaches the first source word, {when} training,")
+            show(table("", ["from subword", *names], rows))
+
+    def _reaches(self) -> dict[str, list[tuple[float, ...]]]:
+        """Before and after training: a row for each place that all models have."""
+        known = [model.reach for model in self.models if model.reach]
+        if not known:
+            return {}
+        return {
+            "before": [*zip(*(reach.before for reach in known), strict=False)],
+            "after": [*zip(*(reach.after for reach in known), strict=False)],
+        }
+
+    def draw(self, path: Path) -> None:
+        """BLEU by length, speeds, and how far gradients reach."""
+        from regard import plots
+
+        groups = self.models[0].quality.by_length
+        panels = [
+            plots.Panel(
+                "BLEU by length",
+                "words of the reference",
+                range(len(groups)),
+                {m.name: [group.bleu for group in m.quality.by_length] for m in self.models},
+                [words_of(group) for group in groups],
+            ),
+            plots.Panel(
+                "sentences a second",
+                "",
+                range(2),
+                {m.name: [m.speed.one_by_one, m.speed.in_batches] for m in self.models},
+                ["one by one", f"{self.batch_size} at a time"],
+                logarithmic=True,
+            ),
+        ]
+        for when, norms in self._reaches().items():
+            lines = {m.name: [row[i] for row in norms] for i, m in enumerate(self.models)}
+            title = f"gradient at the first word, {when} training"
+            places = range(1, len(norms) + 1)
+            panels.append(plots.Panel(title, "subword written", places, lines, logarithmic=True))
+        written(path, plots.line_panels(path, panels))
+
+
+def _row(model: Compared, effort: Effort | None) -> list[str | int | float]:
+    training = (
+        [f"{effort.seconds:,.0f}", f"{effort.tokens_per_second:,.0f}"] if effort else ["", ""]
+    )
+    speeds = model.speed.one_by_one, model.speed.in_batches
+    return [model.name, model.kind, model.quality.bleu, model.parameters, *training, *speeds]

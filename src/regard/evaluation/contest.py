@@ -1,0 +1,146 @@
+"""Trained models side by side: how good, how large, how fast, and how far back they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from regard.data.loader import with_ends
+from regard.data.ragged import Batch
+from regard.decoding.speed import sentences_per_second
+from regard.decoding.translator import Translator
+from regard.evaluation.analysis import LengthBucket, by_length
+from regard.evaluation.metrics import Counting
+from regard.evaluation.reach import reach
+
+
+@dataclass(frozen=True)
+class Test:
+    """What all models are asked to do; the first `one_by_one` sentences also by themselves."""
+
+    sources: Sequence[str]
+    references: Sequence[str]
+    counting: Counting
+    beam_size: int
+    batch_size: int
+    one_by_one: int
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good a model is."""
+
+    bleu: float
+    signature: str
+    by_length: list[LengthBucket]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Sentences a second."""
+
+    one_by_one: float
+    in_batches: float
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The gradient that reaches the first word from each place, in the mean over sentences.
+
+    Places that less than a tenth of the sentences have are left out.
+    """
+
+    before: list[float]  # any training, with weights as they begin
+    after: list[float]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is known of a model in the end."""
+
+    name: str
+    kind: str
+    parameters: int
+    quality: Quality
+    speed: Speed
+    reach: Reach | None
+
+
+class Entrant:
+    """A model that takes part."""
+
+    def __init__(self, name: str, translator: Translator) -> None:
+        self.name = name
+        self.kind = translator.folder.config.kind
+        self.parameters = sum(weights.numel() for weights in translator.models[0].parameters())
+        self._translator = translator
+
+    def quality(self, test: Test) -> Quality:
+        """Translate the test set and count."""
+        found = self._translator.translate(
+            test.sources, beam_size=test.beam_size, batch_size=test.batch_size, scores=False
+        )
+        texts = [translation.text for translation in found]
+        bleu = test.counting.bleu(quiet=True)
+        score = bleu.corpus_score(texts, [list(test.references)]).score
+        lengths = by_length(texts, test.references, test.counting)
+        return Quality(score, str(bleu.get_signature()), lengths)
+
+    def speed(self, test: Test) -> Speed:
+        """One after the other, and all in batches."""
+        return Speed(
+            *(
+                sentences_per_second(
+                    self._translator, texts, beam_size=test.beam_size, batch_size=size
+                )
+                for texts, size in (
+                    (test.sources[: test.one_by_one], 1),
+                    (test.sources, test.batch_size),
+                )
+            )
+        )
+
+    def reach(self, test: Test, sentences: int) -> Reach | None:
+        """Of the first sentences; None if there are none of them."""
+        if not sentences:
+            return None
+        folder, trained = self._translator.folder, self._translator.models[0]
+        pairs = Batch(
+            with_ends(folder.tokenizers.source.encode_all(test.sources[:sentences])),
+            with_ends(folder.tokenizers.target.encode_all(test.references[:sentences])),
+        ).to(trained.device)
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            new = folder.model().to(trained.device).eval()
+        count = pairs.target.lengths.mask.sum(0)
+        kept = 10 * count >= len(pairs.target.lengths)
+        before, after = ((reach(model, pairs).sum(0) / count)[kept] for model in (new, trained))
+        return Reach(before.tolist(), after.tolist())
+
+
+def compare(
+    entrants: Sequence[Entrant], test: Test, *, rounds: int, gradients: int
+) -> list[Compared]:
+    """All models; `gradients` says how many sentences are looked at for `reach`."""
+    qualities = [one.quality(test) for one in entrants]
+    return [
+        Compared(one.name, one.kind, one.parameters, quality, speed, one.reach(test, gradients))
+        for one, quality, speed in zip(
+            entrants, qualities, race(entrants, test, rounds), strict=True
+        )
+    ]
+
+
+def race(entrants: Sequence[Entrant], test: Test, rounds: int) -> list[Speed]:
+    """The median speed of each over rounds in which they take turns.
+
+    What else a machine does falls on all alike; one round before them warms up and is not counted.
+    """
+    found = [[one.speed(test) for one in entrants] for _ in range(rounds + 1)][1:]
+    return [
+        Speed(median(s.one_by_one for s in own), median(s.in_batches for s in own))
+        for own in zip(*found, strict=True)
+    ]
