@@ -43,18 +43,20 @@ def test_along_trails(beams: int, steps: int, width: int, value_width: int) -> N
         part.unflatten(-1, (heads, -1)).unflatten(0, (sentences, beams))
         for part in product.split(sizes, dim=-1)
     )
-    keys = torch.randn(sentences, room * beams, heads, width, device=DEVICE)
-    values = torch.randn(sentences, room * beams, heads, value_width, device=DEVICE)
+    keys = torch.randn(sentences, heads, room * beams, width, device=DEVICE)
+    values = torch.randn(sentences, heads, room * beams, value_width, device=DEVICE)
     found = step_kernel.attention_along(query, key, value, keys, values, trail.beams, trail.place)
     columns = steps * beams
-    assert torch.equal(keys[:, columns - beams : columns], key)
-    assert torch.equal(values[:, columns - beams : columns], value)
+    assert torch.equal(keys[:, :, columns - beams : columns], key.transpose(1, 2))
+    assert torch.equal(values[:, :, columns - beams : columns], value.transpose(1, 2))
     through = trail.beams[:, :, :steps, None] == torch.arange(beams, device=DEVICE)
     expected = attend(
-        *(part.transpose(1, 2) for part in (query, keys[:, :columns], values[:, :columns])),
+        query.transpose(1, 2),
+        keys[:, :, :columns],
+        values[:, :, :columns],
         mask=through.flatten(2)[:, None],
-    ).transpose(1, 2)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    )
+    torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("beams", [1, 4])
@@ -64,10 +66,10 @@ def test_to_a_source(beams: int) -> None:
     torch.manual_seed(0)
     lengths = torch.tensor([1, 90, 64], device=DEVICE)
     query = torch.randn(3, beams, 2, 16, device=DEVICE)
-    keys, values = torch.randn(2, 3, 96, 2, 16, device=DEVICE)
+    keys, values = torch.randn(2, 3, 2, 96, 16, device=DEVICE)
     found = step_kernel.attention_to(query, keys, values, lengths)
     mask = torch.arange(96, device=DEVICE) < lengths[:, None, None, None]
-    expected = attend(*(part.transpose(1, 2) for part in (query, keys, values)), mask=mask)
+    expected = attend(query.transpose(1, 2), keys, values, mask=mask)
     torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-4, rtol=1e-4)
 
 

@@ -73,9 +73,11 @@ def test_half_leaves_when_half_is_done(recorded: Recorded) -> None:
     assert recorded.staying([True]) is None
 
 
-def test_a_quarter_leaves() -> None:
-    assert Plain().staying([True] * 7 + [False]) is None
-    assert Plain().staying([True, False, True, True]) == [0, 2, 3]
+def test_a_tenth_leaves_and_the_last_take_their_places() -> None:
+    assert Plain().staying([True] * 11 + [False]) is None
+    assert Plain().staying([True] * 9 + [False]) == list(range(9))
+    assert Plain().staying([True, False, True, False, True, True]) == [0, 5, 2, 4]
+    assert Plain().staying([False, False, False, True]) == [3]
 
 
 def test_all_tensors_are_found() -> None:

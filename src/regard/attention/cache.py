@@ -14,12 +14,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Some = Tensor | slice  # the numbers of sentences, or a run of them
+LEAST = 16  # columns to look at: PyTorch multiplies matrices of under 400 numbers in a slow way
+Some = Tensor | slice  # the numbers of sentences or columns, or a run of them
 
 
 def some_of(rows: Tensor, sentences: Some) -> Tensor:
     """The rows of some sentences; of a run of them, nothing is copied."""
     return rows[sentences] if isinstance(sentences, slice) else rows.index_select(0, sentences)
+
+
+def moved_up(rows: Tensor, sentences: Some) -> Tensor:
+    """The same, but on a CPU the rows change: whoever keeps its number is not copied."""
+    if isinstance(sentences, slice) or not rows.is_cpu:
+        return some_of(rows, sentences)
+    numbers = torch.arange(len(sentences), device=rows.device)
+    moved = (sentences != numbers).nonzero().squeeze(1)
+    rows.index_copy_(0, moved, rows.index_select(0, sentences[moved]))
+    return rows[: len(sentences)]
 
 
 def follow(part: Tensor, parents: Tensor) -> None:
@@ -30,29 +41,28 @@ def follow(part: Tensor, parents: Tensor) -> None:
 
 @dataclass(frozen=True)
 class KeyValues:
-    """What queries look at: S columns for each of B sentences."""
+    """What queries look at: S columns for each of B sentences, those of a head one by one."""
 
-    keys: Tensor  # (B, S, H, d)
-    values: Tensor  # (B, S, H, e)
+    keys: Tensor  # (B, H, S, d)
+    values: Tensor  # (B, H, S, e)
 
-    def write(self, columns: Tensor, key: Tensor, value: Tensor) -> None:
+    def write(self, columns: Some, key: Tensor, value: Tensor) -> None:
         """Fill W columns; key and value (B, W, H, d)."""
-        self.keys.index_copy_(1, columns, key)
-        self.values.index_copy_(1, columns, value)
+        self.keys[:, :, columns] = key.transpose(1, 2)
+        self.values[:, :, columns] = value.transpose(1, 2)
 
     def grown(self, columns: int) -> KeyValues:
         """With room for so many columns; the new ones are empty."""
-        more = columns - self.keys.shape[1]
-        return KeyValues(*(F.pad(part, (0, 0, 0, 0, 0, more)) for part in (self.keys, self.values)))
+        more = columns - self.keys.shape[2]
+        return KeyValues(*(F.pad(part, (0, 0, 0, more)) for part in (self.keys, self.values)))
 
-    def seen(self, columns: int | None = None) -> tuple[Tensor, Tensor]:
-        """The first columns, or all, as attention wants them: (B, H, S, d)"""
-        keys, values = self.keys[:, :columns], self.values[:, :columns]
-        return keys.transpose(1, 2), values.transpose(1, 2)
+    def first(self, columns: int) -> tuple[Tensor, Tensor]:
+        """The first columns."""
+        return self.keys[:, :, :columns], self.values[:, :, :columns]
 
     def select(self, sentences: Some) -> KeyValues:
-        """Those of some sentences."""
-        return KeyValues(some_of(self.keys, sentences), some_of(self.values, sentences))
+        """Those of some sentences, in the same memory: these keys and values are used up."""
+        return KeyValues(moved_up(self.keys, sentences), moved_up(self.values, sentences))
 
 
 @dataclass
@@ -111,30 +121,43 @@ class Sight:
     trail: Trail
     _bias: Tensor | None = None
 
+    @property
+    def beams(self) -> int:
+        """How many a sentence has."""
+        return self.trail.beams.shape[1]
+
     @cached_property
     def own(self) -> Tensor:
         """The beams of a sentence. (W,)"""
-        return torch.arange(self.trail.beams.shape[1], device=self.trail.beams.device)
+        return torch.arange(self.beams, device=self.trail.beams.device)
 
     @cached_property
-    def writes(self) -> Tensor:
-        """The columns that are written. (W,)"""
-        return self.trail.place * len(self.own) + self.own
+    def writes(self) -> Some:
+        """The columns that are written: W of them."""
+        if self.trail.exact:
+            return slice(self.trail.reach * self.beams - self.beams, self.trail.reach * self.beams)
+        return self.trail.place * self.beams + self.own
 
     @property
     def columns(self) -> int:
         """How many are looked at."""
-        return self.trail.reach * len(self.own)
+        return self.places * self.beams
+
+    @cached_property
+    def places(self) -> int:
+        """How many places they are of: the reach, or a few more, which are not written yet."""
+        return min(self.trail.room, max(self.trail.reach, LEAST // self.beams))
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
         """What keeps each beam to the columns that it came through; None: nothing need.
 
         (B, 1, W, columns), the same for all layers
         """
-        if len(self.own) == 1 and self.trail.exact:
+        if self.beams == 1 and self.trail.exact and self.places == self.trail.reach:
             return None
         if self._bias is None:
-            through = self.came[:, :, :, None] == self.own  # (B, W, places, beams)
+            came = self.trail.beams[:, :, : self.places]
+            through = came[:, :, :, None] == self.own  # (B, W, places, beams)
             bias = torch.zeros(through.shape, dtype=dtype, device=self.own.device)
             self._bias = bias.masked_fill_(~through, -torch.inf).flatten(2)[:, None]
         return self._bias

@@ -17,13 +17,11 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """X (..., D) -> (..., E)"""
-        learns = torch.is_grad_enabled() and self.weight.requires_grad
-        half = torch.is_autocast_enabled("cuda")
-        if x.is_cuda and half and learns and self.bias is not None and not _compiles():
+        if x.is_cuda and self._learns_in_half():
             rows = x.flatten(0, -2)
             result: Tensor = _Linear.apply(rows, self.weight, self.bias)  # type: ignore[no-untyped-call]
             return result.unflatten(0, x.shape[:-1])
-        return super().forward(x)
+        return F.linear(x, self.weight, self.bias)
 
     def rectified(self, x: Tensor) -> Tensor:
         """`relu(x W^T + b)`: X (..., D) -> (..., E)"""
@@ -33,9 +31,10 @@ class Linear(nn.Linear):
         rows = torch._addmm_activation(self.bias, x.flatten(0, -2), self.weight.t())  # one kernel
         return rows.unflatten(0, x.shape[:-1])
 
-
-def _compiles() -> bool:
-    return bool(torch.compiler.is_compiling())
+    def _learns_in_half(self) -> bool:
+        learns = torch.is_grad_enabled() and self.weight.requires_grad and self.bias is not None
+        half = torch.is_autocast_enabled("cuda")
+        return learns and half and not torch.compiler.is_compiling()
 
 
 class _Linear(torch.autograd.Function):

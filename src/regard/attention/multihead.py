@@ -75,21 +75,20 @@ class SelfAttention(nn.Module):
         """An empty past."""
         like = self.project.weight
         keys, _, values = (
-            like.new_zeros(sentences, columns, self.shape.heads, size // self.shape.heads)
+            like.new_zeros(sentences, self.shape.heads, columns, size // self.shape.heads)
             for size in self.sizes
         )
         return KeyValues(keys, values)
 
     def step(self, x: Tensor, past: KeyValues, sight: Sight) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D); the past gets its columns."""
-        rows = self._parts(x.flatten(0, 1), sight.trail.place)
-        query, key, value = (part.unflatten(0, x.shape[:2]) for part in rows)  # (B, W, H, d)
+        query, key, value = self._parts(x, sight.trail.place)  # (B, W, H, d)
         if kernel := _step_kernel(self, query, past.values):
             trails = sight.trail.beams, sight.trail.place
             y = kernel.attention_along(query, key, value, past.keys, past.values, *trails)
             return self.combine(y.flatten(-2))
         past.write(sight.writes, key, value)
-        keys, values = past.seen(sight.columns)
+        keys, values = past.first(sight.columns)
         if self.shape.positions == "relative":
             y = self._along(query, keys, values, sight.came)
         else:
@@ -109,7 +108,7 @@ class SelfAttention(nn.Module):
         return y.squeeze(3)  # (B, W, H, e)
 
     def _parts(self, x: Tensor, places: Tensor) -> list[Tensor]:
-        """Queries, keys and values, turned by their places if these are rotary. (N, H, d) each"""
+        """Queries, keys and values, turned by their places if these are rotary. (..., H, d) each"""
         query, key, value = _heads(self.project(x), self.sizes, self.shape.heads)
         if self.shape.positions == "rotary":
             query, key = rotate(query, places), rotate(key, places)
@@ -154,8 +153,9 @@ class MemoryAttention(nn.Module):
         return self._combined(y.flatten(-2))
 
     def prepare(self, memory: Tensor, lengths: Lengths) -> KeyValues:
-        """Keys and values of the memory, once for all steps; (M, D) -> (B, S, H, d)."""
-        return KeyValues(*(lengths.pad(part) for part in self._keys_values(memory)))
+        """Keys and values of the memory, once for all steps; (M, D) -> (B, H, S, d)."""
+        parts = (lengths.pad(part).transpose(1, 2) for part in self._keys_values(memory))
+        return KeyValues(*(part.contiguous() for part in parts))
 
     def step(
         self, x: Tensor, memory: KeyValues, sources: Sources, record: AttentionRecord | None = None
@@ -166,7 +166,7 @@ class MemoryAttention(nn.Module):
         if kernel and record is None and not self.training:
             y = kernel.attention_to(query, memory.keys, memory.values, sources.lengths)
             return self._combined(y.flatten(-2))
-        query, (keys, values) = query.transpose(1, 2), memory.seen()
+        query, keys, values = query.transpose(1, 2), memory.keys, memory.values
         bias, select = sources.bias, _selection(self, record)
         if record is not None and record.with_weights:
             seen = attention_weights(query, keys, bias=bias, score=self.score, select=select)
@@ -221,7 +221,7 @@ class CrossAttention(MemoryAttention):
 
 
 def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
-    """One product as its parts, each with an axis for its heads. (N, H, d) each"""
+    """One product as its parts, each with an axis for its heads. (..., H, d) each"""
     return [part.unflatten(-1, (heads, -1)) for part in product.split(sizes, dim=-1)]
 
 
@@ -236,8 +236,9 @@ def _step_kernel(
     module: SelfAttention | MemoryAttention, query: Tensor, values: Tensor
 ) -> ModuleType | None:
     """A GPU's own way to compute a step, where it computes the same."""
-    usual = module.score is scaled_dot and module.shape.config.select == "soft"
-    if not query.is_cuda or not usual or not has_triton():
+    if not query.is_cuda or not has_triton():
+        return None
+    if module.score is not scaled_dot or module.shape.config.select != "soft":
         return None
     from regard.attention import step_kernel
 

@@ -30,7 +30,7 @@ def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
 
     query (..., T, d), key (..., S, d) -> scores (..., T, S)
     """
-    return dot(query, key) / query.shape[-1] ** 0.5
+    return dot(query * query.shape[-1] ** -0.5, key)
 
 
 class Additive(nn.Module):

@@ -17,7 +17,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def fits(query: Tensor, value: Tensor) -> bool:
-    """Whether precision and sizes allow the kernel; query (B, W, H, d), value (B, C, H, e)."""
+    """Whether precision and sizes allow the kernel; query (B, W, H, d), value (B, H, C, e)."""
     width = max(query.shape[-1], value.shape[-1])
     return query.dtype in _HALF and width <= _WIDEST
 
@@ -33,7 +33,7 @@ def attention_along(
 ) -> Tensor:
     """Each beam writes its column, and looks at the columns that it came through.
 
-    query, key (B, W, H, d), value (B, W, H, e), keys (B, C, H, d), values (B, C, H, e),
+    query, key (B, W, H, d), value (B, W, H, e), keys (B, H, C, d), values (B, H, C, e),
     trails (B, W, T), place (1,) -> (B, W, H, e); column `p W + w` is beam w's at place p
     """
     return _launch(query, key, value, keys, values, trails, place, along=True)
@@ -42,7 +42,7 @@ def attention_along(
 def attention_to(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
     """Each beam looks at all columns of its sentence's source.
 
-    query (B, W, H, d), keys (B, S, H, d), values (B, S, H, e), lengths (B,) -> (B, W, H, e)
+    query (B, W, H, d), keys (B, H, S, d), values (B, H, S, e), lengths (B,) -> (B, W, H, e)
     """
     return _launch(query, query, query, keys, values, lengths, lengths, along=False)
 
@@ -67,7 +67,7 @@ def _launch(
     _attention[(sentences * beams, heads)](
         *(query, key, value, keys, values, table, place, result),
         *(part.stride(0) for part in rows),  # they may be parts of one product
-        *(heads, keys.shape[1], width**-0.5),
+        *(heads, keys.shape[2], width**-0.5),
         width=width,
         value_width=value_width,
         width_block=triton.next_power_of_2(width),
@@ -108,11 +108,12 @@ def _attention(
     """One beam, one head; table: trails, or the lengths of sources."""
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     sentence = row // beams
+    store = (sentence * heads + head) * room  # where the columns of this head begin
     inner, outer = tl.arange(0, width_block), tl.arange(0, value_block)
     q = _load(query + row * query_row + head * width, inner, inner < width)
     if along:  # the beam's own column: written for later steps, and seen first
         count = tl.load(place).to(tl.int32)
-        cell = (sentence * room + count * beams + row % beams) * heads + head
+        cell = store + count * beams + row % beams
         k = _load(key + row * key_row + head * width, inner, inner < width)
         found = _load(value + row * value_row + head * value_width, outer, outer < value_width)
         _store(keys + cell * width, k, inner, inner < width)
@@ -127,9 +128,9 @@ def _attention(
         real = column < count
         if along:
             came = tl.load(table + row * (room // beams) + column, mask=real, other=0)
-            cells = (sentence * room + column * beams + came) * heads + head
+            cells = store + column * beams + came
         else:
-            cells = (sentence * room + column) * heads + head
+            cells = store + column
         known, cells = real[:, None], cells[:, None]
         ks = _load(keys, cells * width + inner, known & (inner < width))
         vs = _load(values, cells * value_width + outer, known & (outer < value_width))

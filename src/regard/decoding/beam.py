@@ -12,7 +12,7 @@ of fixed size, so that a step can be recorded.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -122,22 +122,16 @@ class BeamSearch(Generic[S]):
         """One step."""
         logits = self.model.step(self.last, self.state)
         words = next_words(logits.flatten(0, 1), self.rules, self.place)
-        candidates = self.rank(words, logits.shape[-1], forces=forces)
+        candidates = self.rank(words, forces=forces)
         self.retire(candidates)
         parents = self.keep(candidates)
         self.state.reorder(parents)
         self.place += 1
 
-    def rank(self, words: Words, vocabulary: int, *, forces: bool) -> Candidates:
+    def rank(self, words: Words, *, forces: bool) -> Candidates:
         """The best continuations: twice the beam, for at most half of them can be ends."""
-        width = self.last.shape[1]
         only = self._forced(words) if forces else None
-        count = min(2 * width, vocabulary)
-        values, found = words.best(count)  # (B W, count)
-        totals = self.log_probs[:, :, None] + values.view(-1, width, count)
-        best, places = totals.flatten(1).topk(2 * width, dim=1)
-        tokens = found.view(-1, width * count).gather(1, places)
-        free = Candidates(best, places // count, tokens)
+        free = Candidates(*words.best(self.log_probs, 2 * self.last.shape[1]))
         return free if only is None else self._where_forced(only, free)
 
     def retire(self, candidates: Candidates) -> None:
@@ -219,29 +213,29 @@ class BeamSearch(Generic[S]):
             wanted=self.wanted,
         )
 
-    def results(self) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first."""
-        bodies = self._bodies().tolist()
-        lengths, totals = (
-            part[:, : self.wanted].tolist() for part in (self.ended.lengths, self.ended.log_probs)
+    def results(self, sentences: Sequence[int]) -> list[list[Hypothesis]]:
+        """The finished hypotheses of these sentences, best first."""
+        rows = torch.tensor(sentences)
+        lengths, totals, beams = (
+            part.cpu()[rows, : self.wanted]
+            for part in (self.ended.lengths, self.ended.log_probs, self.ended.beams)
         )
+        bodies = self._bodies(rows, lengths, beams)
         return [
             best_first(
                 finished([*body[:length], SPECIAL.end], total, self.length_penalty)
                 for body, length, total in zip(*columns, strict=True)
                 if total > -torch.inf
             )
-            for columns in zip(bodies, lengths, totals, strict=True)
+            for columns in zip(bodies.tolist(), lengths.tolist(), totals.tolist(), strict=True)
         ]
 
-    def _bodies(self) -> Tensor:
-        """What was written along the way to each end, read backwards. (B, wanted, T)"""
-        tokens, parents = self.tokens.cpu(), self.parents.cpu()
-        lengths, beams = (
-            part[:, : self.wanted].cpu() for part in (self.ended.lengths, self.ended.beams)
-        )
-        bodies = tokens.new_zeros(len(tokens), *beams.shape)
-        for place in reversed(range(int(lengths.max()))):
+    def _bodies(self, rows: Tensor, lengths: Tensor, beams: Tensor) -> Tensor:
+        """What was written along the way to each end, read backwards. (rows, wanted, T)"""
+        places = int(lengths.max())
+        tokens, parents = self.tokens[:places].cpu()[:, rows], self.parents[:places].cpu()[:, rows]
+        bodies = tokens.new_zeros(places, *beams.shape)
+        for place in reversed(range(places)):
             bodies[place] = tokens[place].gather(1, beams)
             beams = torch.where(place < lengths, parents[place].gather(1, beams), beams)
         return bodies.permute(1, 2, 0)

@@ -66,3 +66,19 @@ def batches(
     ordered = sorted(items, key=length, reverse=True)
     for begin in range(0, len(ordered), size):
         yield ordered[begin : begin + size]
+
+
+def batches_of_tokens(
+    items: Sequence[T], length: Callable[[T], int], tokens: int
+) -> Iterator[list[T]]:
+    """The same, by tokens: each batch is about as much work."""
+    batch: list[T] = []
+    total = 0
+    for item in sorted(items, key=length, reverse=True):
+        if batch and total + length(item) > tokens:
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += length(item)
+    if batch:
+        yield batch

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -23,7 +24,7 @@ Choose = Callable[[Words, Tensor], tuple[Tensor, Tensor]]
 
 def likeliest(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
     """The next words of sentences (B,) -> log-probabilities and tokens, (B, 1) both"""
-    return words.best(1)
+    return words.likeliest()
 
 
 @torch.inference_mode()
@@ -34,14 +35,17 @@ def greedy_search(
     *,
     length_penalty: float = 1.0,
     choose: Choose = likeliest,
+    scored: bool = True,
     pace: Pace | None = None,
 ) -> list[Hypothesis]:
-    """A hypothesis for each source sentence."""
+    """A hypothesis for each source sentence; without scores, which then are NaN, it is quicker."""
     pace = pace or Plain()
     room = pace.room(rules.greatest_limit)
     state = pace.start(model, source, beams=1, room=room)
     last = model.first_tokens(len(source.lengths))
-    return run(GreedySearch.of(model, state, rules, last, room, length_penalty, choose), pace)
+    greedy = GreedySearch.of(model, state, rules, last, room, length_penalty, choose)
+    greedy.scored = scored
+    return run(greedy, pace)
 
 
 @dataclass
@@ -59,6 +63,7 @@ class GreedySearch(Generic[S]):
     log_probs: Tensor  # (B,)
     tokens: Tensor  # (T, B) what was written at each place
     going: Tensor  # (B,)
+    scored: bool = True
 
     @staticmethod
     def of(
@@ -89,12 +94,12 @@ class GreedySearch(Generic[S]):
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "greedy", self.choose, self.rules.minimum
+        return "greedy", self.choose, self.scored, self.rules.minimum
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
         logits = self.model.step(self.last, self.state)
-        words = next_words(logits.squeeze(1), self.rules, self.place)
+        words = next_words(logits.squeeze(1), self.rules, self.place, scored=self.scored)
         forced = self.rules.forced(self.place)[:, None] if forces else None
         needed = words.of(forced.clamp(min=0)) if forced is not None else None
         gains, tokens = self.choose(words, self.sentences)
@@ -130,12 +135,15 @@ class GreedySearch(Generic[S]):
             log_probs=self.log_probs[sentences],
             tokens=self.tokens[:, sentences],
             going=self.going[sentences],
+            scored=self.scored,
         )
 
-    def results(self) -> list[Hypothesis]:
-        """What each sentence came to, up to its end mark."""
-        found = []
-        for ids, total in zip(self.tokens.t().tolist(), self.log_probs.tolist(), strict=True):
+    def results(self, sentences: Sequence[int]) -> list[Hypothesis]:
+        """What each of these sentences came to, up to its end mark."""
+        rows, found = torch.tensor(sentences), []
+        tokens, totals = self.tokens.cpu()[:, rows].t(), self.log_probs.cpu()[rows]
+        for ids, total in zip(tokens.tolist(), totals.tolist(), strict=True):
             length = ids.index(SPECIAL.end) + 1
+            total = total if self.scored else math.nan
             found.append(finished(ids[:length], total, self.length_penalty))
         return found

@@ -35,7 +35,9 @@ def search(
         return _samples(model, source, rules, config)
     penalty = config.length_penalty
     if config.beam_size == 1:
-        found = greedy_search(model, source, rules, length_penalty=penalty, pace=pace)
+        found = greedy_search(
+            model, source, rules, length_penalty=penalty, scored=config.scores, pace=pace
+        )
         return [[hypothesis] for hypothesis in found]
     return beam_search(
         model,

@@ -17,7 +17,7 @@ from torch import nn
 
 from regard.data.loader import with_ends
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Found, Job, batches
+from regard.decoding.engine import Found, Job, batches, batches_of_tokens
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
@@ -26,7 +26,9 @@ from regard.devices import Precision
 from regard.models.protocol import Autoregressive
 from regard.recording import recordable
 
-_ROWS = 256  # beams that are worked on at once on a CPU, if nobody says how many; a GPU takes more
+# Tokens of sources that are worked on at once on a CPU, if nobody says how many sentences: large
+# batches have fewer steps, but more than five beams of each sentence would take too much memory.
+_TOKENS, _TOKENS_OF_BEAMS = 4096, 5 * 4096
 
 
 class Writer(Autoregressive[Any], Protocol):
@@ -76,8 +78,7 @@ class TorchEngine:
     ) -> Iterator[Found]:
         """`top_beams` hypotheses for each job."""
         tasks = [Task(number, job) for number, job in enumerate(jobs)]
-        size = self._batch_size(config) if batch_size is None else batch_size
-        parts = list(batches(tasks, lambda task: len(task.job.source), size))
+        parts = list(self._parts(tasks, config, batch_size))
         if self._device.type == "cpu" and len(parts) > 1:
             with one_core_each() as pool:
                 yield from _each(parts, pool.map(lambda part: self._found(part, config), parts))
@@ -86,8 +87,16 @@ class TorchEngine:
                 found = [self._found(part, config) for part in parts]
             yield from _each(parts, found)
 
-    def _batch_size(self, config: SearchConfig) -> int:
-        return 256 if self._device.type == "cuda" else max(16, 2 * _ROWS // (config.beam_size + 1))
+    def _parts(
+        self, tasks: Sequence[Task], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[list[Task]]:
+        def length(task: Task) -> int:
+            return len(task.job.source) + 1  # with the end mark
+
+        if batch_size is None and self._device.type == "cpu":
+            tokens = min(_TOKENS, _TOKENS_OF_BEAMS // config.beam_size)
+            return batches_of_tokens(tasks, length, tokens)
+        return batches(tasks, length, 256 if batch_size is None else batch_size)
 
     def _found(self, part: list[Task], config: SearchConfig) -> list[list[Hypothesis]]:
         jobs = [task.job for task in part]

@@ -5,7 +5,7 @@ Forbidden words keep their share of probability, but are never among the best.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ _CHUNK = 128
 
 
 class Words(Protocol):
-    """The next words of R rows."""
+    """The next words of R = B W rows: of B sentences, each with W beams."""
 
     def of(self, words: Tensor) -> Tensor:
         """The log-probabilities of given words: (R, n) -> (R, n); asked before all else."""
@@ -27,50 +27,64 @@ class Words(Protocol):
         """The log-probabilities of all words, -inf where one is forbidden. (R, V)"""
         ...
 
-    def best(self, count: int) -> tuple[Tensor, Tensor]:
-        """The highest log-probabilities, best first, and their words; (R, count) both."""
+    def likeliest(self) -> tuple[Tensor, Tensor]:
+        """The highest log-probability of each row, and its word; (R, 1) both."""
+        ...
+
+    def best(self, before: Tensor, count: int) -> Best:
+        """The best of each sentence, given the log-probabilities of its beams. (B, W)"""
         ...
 
 
-def next_words(logits: Tensor, rules: Rules, place: Tensor) -> Words:
-    """From logits (R, V), which are used up."""
+class Best(NamedTuple):
+    """Continuations of each sentence, best first; each (B, count)."""
+
+    log_probs: Tensor  # with what came before
+    beams: Tensor  # that are continued
+    words: Tensor
+
+
+def next_words(logits: Tensor, rules: Rules, place: Tensor, *, scored: bool = True) -> Words:
+    """From logits (R, V), which are used up; if nothing need be scored, that may be quicker."""
     if logits.is_cuda and has_triton():
         return SummedUp(logits, rules, place)
-    return Plain(logits, rules, place)
+    return Plain(logits, rules, place, scored=scored)
 
 
 class Plain:
-    """By the log-probabilities of all words."""
+    """By the log-probabilities of all words; or, if nobody asks for scores, by their logits."""
 
-    def __init__(self, logits: Tensor, rules: Rules, place: Tensor) -> None:
-        self._log_probs = logits.log_softmax(-1, dtype=torch.float32)
+    def __init__(self, logits: Tensor, rules: Rules, place: Tensor, *, scored: bool = True) -> None:
+        self._scores = logits.float()
+        if scored:
+            torch.log_softmax(self._scores, -1, out=self._scores)
         self._rules, self._place = rules, place
 
     def of(self, words: Tensor) -> Tensor:
         """The log-probabilities of given words."""
-        return self._log_probs.gather(1, words)
+        return self._scores.gather(1, words)
 
     def all(self) -> Tensor:
         """The log-probabilities of all words."""
-        self._rules.forbid(self._log_probs, self._place)
-        return self._log_probs
+        self._rules.forbid(self._scores, self._place)
+        return self._scores
 
-    def best(self, count: int) -> tuple[Tensor, Tensor]:
-        """The highest log-probabilities and their words.
+    def likeliest(self) -> tuple[Tensor, Tensor]:
+        """The highest log-probability of each row, and its word."""
+        found = self.best(self._scores.new_zeros(len(self._scores), 1), 1)
+        return found.log_probs, found.words
 
-        They lie in the chunks whose highest is highest, as many chunks as words are wanted; to
-        look there takes a fraction of the time that sorting whole rows takes.
-        """
+    def best(self, before: Tensor, count: int) -> Best:
+        """The best of each sentence."""
         scores = self.all()
         chunks = scores.shape[1] // _CHUNK
         if chunks < 4 * count:
-            return scores.topk(count, dim=1)
-        highest = scores[:, : chunks * _CHUNK].unflatten(1, (chunks, _CHUNK)).amax(2)
-        columns = _columns(highest, count)
-        rest = torch.arange(chunks * _CHUNK, scores.shape[1], device=scores.device)
-        columns = torch.cat([columns, rest.expand(len(scores), -1)], 1)
-        found, places = scores.gather(1, columns).topk(count, dim=1)
-        return found, columns.gather(1, places)
+            return _best_of_all(scores, before, count)
+        whole, rest = scores.split([chunks * _CHUNK, scores.shape[1] - chunks * _CHUNK], dim=1)
+        parts = [whole.unflatten(1, (chunks, _CHUNK)).amax(2)]
+        if rest.shape[1]:
+            parts.append(rest.amax(1, keepdim=True))
+        return _best_in_chunks(scores, torch.cat(parts, 1), before, count)
 
 
 class SummedUp:
@@ -92,24 +106,44 @@ class SummedUp:
         self._rules.forbid(log_probs, self._place)
         return log_probs
 
-    def best(self, count: int) -> tuple[Tensor, Tensor]:
-        """The highest log-probabilities and their words."""
+    def likeliest(self) -> tuple[Tensor, Tensor]:
+        """The highest log-probability of each row, and its word."""
         found = self._summary
-        if count == 1:
-            return (found.best - found.masses)[:, None], found.word[:, None]
-        words = self._logits.shape[1]
+        return (found.best - found.masses)[:, None], found.word[:, None]
+
+    def best(self, before: Tensor, count: int) -> Best:
+        """The best of each sentence."""
+        found = self._summary
         if found.highest.shape[1] < count:
-            return self.all().topk(count, dim=1)
+            return _best_of_all(self.all(), before, count)
         self._rules.forbid(self._logits, self._place)
-        columns = _columns(found.highest, count)
-        scores = self._logits.gather(1, columns.clamp(max=words - 1)).float()
-        scores = scores.masked_fill(columns >= words, -torch.inf)
-        best, places = scores.topk(count, dim=1)
-        return best - found.masses[:, None], columns.gather(1, places)
+        before = before - found.masses.view(before.shape)
+        return _best_in_chunks(self._logits, found.highest, before, count)
 
 
-def _columns(highest: Tensor, count: int) -> Tensor:
-    """The words of the best chunks. (R, chunks) -> (R, count * chunk)"""
-    chunks = highest.topk(count, dim=1, sorted=False).indices
-    inside = torch.arange(_CHUNK, device=highest.device)
-    return (chunks[:, :, None] * _CHUNK + inside).flatten(1)
+def _best_of_all(scores: Tensor, before: Tensor, count: int) -> Best:
+    """From the scores of all words. (R, V), (B, W)"""
+    totals = scores.unflatten(0, before.shape) + before[:, :, None]
+    best, places = totals.flatten(1).topk(count, dim=1)
+    return Best(best, places // scores.shape[1], places % scores.shape[1])
+
+
+def _best_in_chunks(scores: Tensor, highest: Tensor, before: Tensor, count: int) -> Best:
+    """The same, given the highest score of each chunk of words. (R, V), (R, chunks), (B, W)
+
+    The best lie in the chunks whose highest is highest, as many chunks as words are wanted; to look
+    there takes a fraction of the time that sorting takes.
+    """
+    words, chunks = scores.shape[1], highest.shape[1]
+    totals = highest.unflatten(0, before.shape) + before[:, :, None]
+    chosen = totals.flatten(1).topk(count, dim=1, sorted=False).indices  # (B, count)
+    beams = chosen // chunks
+    inside = torch.arange(_CHUNK, device=scores.device)
+    columns = (chosen % chunks)[:, :, None] * _CHUNK + inside  # (B, count, chunk)
+    places = (beams * words)[:, :, None] + columns.clamp(max=words - 1)
+    found = scores.view(len(before), -1).gather(1, places.flatten(1)).float()
+    found = found.view(columns.shape) + before.gather(1, beams)[:, :, None]
+    found = found.masked_fill(columns >= words, -torch.inf)
+    best, which = found.flatten(1).topk(count, dim=1)
+    places = places.flatten(1).gather(1, which)
+    return Best(best, places // words, places % words)

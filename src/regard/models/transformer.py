@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from torch import Tensor, nn
 
-from regard.attention.cache import Some, Sources, Trail
+from regard.attention.cache import LEAST, Some, Sources, Trail
 from regard.attention.config import AttentionShape, PositionName
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout, added_positions
@@ -180,8 +180,8 @@ class Transformer(Model):
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> TransformerState:
         """A state for the source sentences, with room for so many beams and tokens of each."""
-        lengths = source.lengths
         memory = self.encode(source)
+        lengths = source.lengths.up_to(max(source.lengths.longest, LEAST))
         caches = self.decoder.prepare(memory, lengths, beams, room)
         sources = Sources.of(lengths.mask, lengths.lengths, memory.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)
