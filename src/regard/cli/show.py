@@ -170,7 +170,7 @@ def attention(
     weights = weights[_one(layer, weights.shape[0], "layer")]
     weights = weights[:, _one(head, weights.shape[1], "head")]
     rows = seen.source if part == "encoder" else seen.target
-    columns = ["<s>", *seen.target[:-1]] if part == "decoder" else seen.source
+    columns = seen.read if part == "decoder" else seen.source
     print(translation.text)
     if out is None:
         print(plots.text_heat_map(weights.mean((0, 1)), rows, columns))

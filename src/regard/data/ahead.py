@@ -16,7 +16,8 @@ from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.sampling import Position, Turn
 
 Placed = tuple[Position, Batch]
-Sent = tuple[Position, list[tuple[NDArray[np.int64], NDArray[np.int64]]], int]
+Row = NDArray[np.int64]
+Sent = tuple[Position, list[tuple[Row, Row]], int, Row | None]
 _BATCHES = 8  # that a process is ahead
 
 
@@ -53,15 +54,17 @@ def _sent(placed: Placed) -> Sent:
     """As plain arrays: PyTorch would send each tensor through a file of its own."""
     position, batch = placed
     rows = [(row.tokens.numpy(), row.lengths.lengths.numpy()) for row in batch.sides]
-    return position, rows, batch.filler
+    counts = None if batch.fertilities is None else batch.fertilities.numpy()
+    return position, rows, batch.filler, counts
 
 
 def _received(sent: Sent) -> Placed:
-    position, rows, filler = sent
+    position, rows, filler, counts = sent
     source, target = (
         Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
     )
-    return position, Batch(source, target, filler)
+    fertilities = None if counts is None else torch.from_numpy(counts)
+    return position, Batch(source, target, filler, fertilities)
 
 
 def _unchanged(sent: Any) -> Any:

@@ -10,8 +10,10 @@ from typing import Annotated
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.config import Doc, Ge, Le, Settings
+from regard.data.fertilities import part_of
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.sampling import Position, Share, Turn, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
@@ -56,14 +58,26 @@ class Loader:
     """
 
     def __init__(
-        self, store: Store, config: DataConfig, *, seed: int, share: Share | None = None
+        self,
+        store: Store,
+        config: DataConfig,
+        *,
+        seed: int,
+        share: Share | None = None,
+        fertilities: bool = False,
     ) -> None:
+        if config.sampling_candidates > 1 and fertilities:
+            raise ConfigError(
+                "data.sampling_candidates cuts words anew each time, and the fertilities of the "
+                "store are those of the best cuts. Set data.sampling_candidates=1, or train with "
+                "model.lengths=ctc, which needs no fertilities."
+            )
         if config.sampling_candidates > 1 and store.tokenizers.config.kind != "unigram":
             raise ConfigError(
                 "data.sampling_candidates needs a unigram tokenizer, and this store's is "
                 f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
             )
-        self._part = store.part("train")
+        self._part = part_of(store, "train", fertilities=fertilities)
         self._weights = pair_weights(self._part.corpora, config.weights)
         self._config = config
         self._seed = seed
@@ -135,10 +149,13 @@ def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights
 
 def collate(part: Part, indices: Sequence[int]) -> Batch:
     """The pairs of these indices as one batch."""
-    return Batch(
-        with_ends([part.source[index] for index in indices]),
-        with_ends([part.target[index] for index in indices]),
-    )
+    source = with_ends([part.source[index] for index in indices])
+    target = with_ends([part.target[index] for index in indices])
+    if part.fertilities is None:
+        return Batch(source, target)
+    # An end mark stands for nothing.
+    counts = joined([part.fertilities[index] for index in indices], last=0)
+    return Batch(source, target, fertilities=counts)
 
 
 def nothing() -> Batch:
@@ -149,12 +166,17 @@ def nothing() -> Batch:
 def with_ends(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:
     """Sentences of ids as a flat row, each followed by its end mark."""
     lengths = [len(sentence) + 1 for sentence in sentences]
-    tokens = np.full(sum(lengths), SPECIAL.end, dtype=np.int64)
+    return Ragged(joined(sentences, last=SPECIAL.end), Lengths.of(lengths))
+
+
+def joined(rows: Sequence[Sequence[int] | NDArray[np.integer]], *, last: int) -> Tensor:
+    """Rows of numbers as one, each followed by a last number."""
+    numbers = np.full(sum(map(len, rows)) + len(rows), last, dtype=np.int64)
     begin = 0
-    for sentence, length in zip(sentences, lengths, strict=True):
-        tokens[begin : begin + length - 1] = sentence
-        begin += length
-    return Ragged(torch.from_numpy(tokens), Lengths.of(lengths))
+    for row in rows:
+        numbers[begin : begin + len(row)] = row
+        begin += len(row) + 1
+    return torch.from_numpy(numbers)
 
 
 def in_order(part: Part, budget: int) -> Iterator[Batch]:

@@ -47,11 +47,23 @@ class Lengths:
         assert longest >= self.longest
         return Lengths(self.lengths, longest=longest, total=self.total, host=self._host)
 
-    def twice(self) -> Lengths:
-        """All sentences, and then all of them again."""
-        host = None if self._host is None else self._host.repeat(2)
-        doubled = self.lengths.repeat(2)
-        return Lengths(doubled, longest=self.longest, total=2 * self.total, host=host)
+    def repeated(self, rounds: int) -> Lengths:
+        """All sentences, and then all of them again, so many rounds of them."""
+        host = None if self._host is None else self._host.repeat(rounds)
+        again = self.lengths.repeat(rounds)
+        return Lengths(again, longest=self.longest, total=rounds * self.total, host=host)
+
+    def times(self, factor: int) -> Lengths:
+        """Sentences so many times as long."""
+        host = None if self._host is None else self._host * factor
+        longest, total = self.longest * factor, self.total * factor
+        return Lengths(self.lengths * factor, longest=longest, total=total, host=host)
+
+    def without_ends(self) -> Lengths:
+        """Each sentence a token shorter."""
+        host = None if self._host is None else self._host - 1
+        longest, total = self.longest - 1, self.total - len(self)
+        return Lengths(self.lengths - 1, longest=longest, total=total, host=host)
 
     @property
     def host(self) -> Tensor:
@@ -173,9 +185,19 @@ class Ragged:
         """The same, laid out as if the longest sentence had so many tokens."""
         return Ragged(self.tokens, self.lengths.up_to(longest))
 
-    def twice(self) -> Ragged:
-        """All sentences, and then all of them again."""
-        return Ragged(self.tokens.repeat(2), self.lengths.twice())
+    def repeated(self, rounds: int) -> Ragged:
+        """All sentences, and then all of them again, so many rounds of them."""
+        return Ragged(self.tokens.repeat(rounds), self.lengths.repeated(rounds))
+
+    def copied(self, times: Tensor, lengths: Lengths) -> Ragged:
+        """Each token as often as `times` says, (N,), which makes sentences of these lengths."""
+        return Ragged(self.tokens.repeat_interleave(times, output_size=lengths.total), lengths)
+
+    def without_ends(self) -> Ragged:
+        """Each sentence without its last token."""
+        lengths = self.lengths.without_ends()
+        kept = torch.arange(lengths.total, device=self.tokens.device) + lengths.sentence
+        return Ragged(self.tokens[kept], lengths)
 
     def shifted_right(self, start: int) -> Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""
@@ -190,6 +212,7 @@ class Batch:
     source: Ragged
     target: Ragged
     filler: int = 0  # target tokens that only fill a shape, all of them `SPECIAL.pad`
+    fertilities: Tensor | None = None  # (source tokens,) how many target tokens each stands for
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -203,8 +226,13 @@ class Batch:
 
     def twice(self) -> Batch:
         """All pairs, and then all of them again."""
-        return Batch(self.source.twice(), self.target.twice(), 2 * self.filler)
+        fertilities = None if self.fertilities is None else self.fertilities.repeat(2)
+        sides = self.source.repeated(2), self.target.repeated(2)
+        return Batch(*sides, 2 * self.filler, fertilities)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        return Batch(self.source.to(device), self.target.to(device), self.filler)
+        fertilities = self.fertilities
+        if fertilities is not None:
+            fertilities = fertilities.to(device, non_blocking=True)
+        return Batch(self.source.to(device), self.target.to(device), self.filler, fertilities)

@@ -85,6 +85,7 @@ class Part:
     source: Sentences
     target: Sentences
     corpora: tuple[Corpus, ...]
+    fertilities: Rows | None = None  # for each source id, if somebody asked for them
 
     @property
     def sides(self) -> tuple[Sentences, Sentences]:

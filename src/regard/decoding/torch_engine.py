@@ -7,7 +7,7 @@ shared out among cores. On a GPU, steps are recorded, for asking takes longer th
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, Protocol
@@ -40,6 +40,9 @@ class Writer(Autoregressive[Any], Protocol):
         ...
 
 
+Work = Callable[[list[Job]], list[list[Hypothesis]]]
+
+
 class Task(NamedTuple):
     """A job and its number."""
 
@@ -56,7 +59,7 @@ class TorchEngine:
     def __init__(
         self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
     ) -> None:
-        self._half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+        self._half = is_half_here(device, precision)
         if self._half:
             models = [
                 copy.deepcopy(model).bfloat16() if isinstance(model, nn.Module) else model
@@ -77,15 +80,10 @@ class TorchEngine:
         self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
     ) -> Iterator[Found]:
         """`top_beams` hypotheses for each job."""
-        tasks = [Task(number, job) for number, job in enumerate(jobs)]
-        parts = list(self._parts(tasks, config, batch_size))
-        if self._device.type == "cpu" and len(parts) > 1:
-            with one_core_each() as pool:
-                yield from _each(parts, pool.map(lambda part: self._found(part, config), parts))
-        elif parts:
-            with recordable(self._device, self._stream) if self._stream else nullcontext():
-                found = [self._found(part, config) for part in parts]
-            yield from _each(parts, found)
+        parts = list(self._parts(numbered(jobs), config, batch_size))
+        yield from in_parts(
+            parts, lambda part: self._found(part, config), self._device, self._stream
+        )
 
     def _parts(
         self, tasks: Sequence[Task], config: SearchConfig, batch_size: int | None
@@ -98,8 +96,8 @@ class TorchEngine:
             return batches_of_tokens(tasks, length, tokens)
         return batches(tasks, length, 256 if batch_size is None else batch_size)
 
-    def _found(self, part: list[Task], config: SearchConfig) -> list[list[Hypothesis]]:
-        jobs = [task.job for task in part]
+    def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+        wanted = len(jobs)
         if self._recorded:
             jobs = _filled(jobs)
         source = with_ends([job.source for job in jobs])
@@ -114,7 +112,139 @@ class TorchEngine:
             max_length=self.max_length,
             pace=self._pace,
         )
-        return found[: len(part)]
+        return found[:wanted]
+
+
+def is_half_here(device: torch.device, precision: Precision) -> bool:
+    """Whether translations are computed in bfloat16; "auto": on a GPU."""
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+def numbered(jobs: Iterable[Job]) -> list[Task]:
+    """Jobs as they come."""
+    return [Task(number, job) for number, job in enumerate(jobs)]
+
+
+def in_parts(
+    parts: Sequence[list[Task]],
+    work: Work,
+    device: torch.device,
+    stream: torch.cuda.Stream | None = None,
+) -> Iterator[Found]:
+    """What the work finds for each part; with a stream, it can be recorded there."""
+    own = [[task.job for task in part] for part in parts]
+    if device.type == "cpu" and len(parts) > 1:
+        with one_core_each() as pool:
+            yield from _each(parts, pool.map(work, own))
+    elif parts:
+        with recordable(device, stream) if stream else nullcontext():
+            found = [*map(work, own)]
+        yield from _each(parts, found)
+
+
+def max_length(self) -> int | None:
+    """The longest sentence that the positions allow; None: any."""
+    ...
+
+
+Work = Callable[[list[Job]], list[list[Hypothesis]]]
+
+
+class Task(NamedTuple):
+    """A job and its number."""
+
+    number: int
+    job: Job
+
+
+class TorchEngine:
+    """One model, or several that write as one.
+
+    A precision of "auto" is bfloat16 on a GPU and float32 on a CPU.
+    """
+
+    def __init__(
+        self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
+    ) -> None:
+        self._half = is_half_here(device, precision)
+        if self._half:
+            models = [
+                copy.deepcopy(model).bfloat16() if isinstance(model, nn.Module) else model
+                for model in models
+            ]
+        self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
+        self._device = device
+        self.max_length = max_length(models)
+        self._recorded = device.type == "cuda" and self._model.can_be_recorded
+        self._pace: Pace = Recorded() if self._recorded else Plain()
+        self._stream = torch.cuda.Stream(device) if self._recorded else None
+
+    def __str__(self) -> str:
+        where = "a GPU" if self._device.type == "cuda" else "the CPU"
+        return f"PyTorch on {where}, {'bfloat16' if self._half else 'float32'}"
+
+    def search(
+        self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[Found]:
+        """`top_beams` hypotheses for each job."""
+        parts = list(self._parts(numbered(jobs), config, batch_size))
+        yield from in_parts(
+            parts, lambda part: self._found(part, config), self._device, self._stream
+        )
+
+    def _parts(
+        self, tasks: Sequence[Task], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[list[Task]]:
+        def length(task: Task) -> int:
+            return len(task.job.source) + 1  # with the end mark
+
+        if batch_size is None and self._device.type == "cpu":
+            tokens = min(_TOKENS, _TOKENS_OF_BEAMS // config.beam_size)
+            return batches_of_tokens(tasks, length, tokens)
+        return batches(tasks, length, 256 if batch_size is None else batch_size)
+
+    def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+        wanted = len(jobs)
+        if self._recorded:
+            jobs = _filled(jobs)
+        source = with_ends([job.source for job in jobs])
+        if self._recorded:
+            longest = -(-source.lengths.longest // 16) * 16
+            source = source.up_to(min(longest, self.max_length or longest))
+        found = search(
+            self._model,
+            source.to(self._device),
+            config,
+            prefixes=[job.begin for job in jobs],
+            max_length=self.max_length,
+            pace=self._pace,
+        )
+        return found[:wanted]
+
+
+def is_half_here(device: torch.device, precision: Precision) -> bool:
+    """Whether translations are computed in bfloat16; "auto": on a GPU."""
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+def in_batches(
+    jobs: Iterable[Job],
+    work: Work,
+    size: int,
+    device: torch.device,
+    stream: torch.cuda.Stream | None = None,
+) -> Iterator[Found]:
+    """What the work on batches of like length finds; with a stream, it can be recorded there."""
+    tasks = [Task(number, job) for number, job in enumerate(jobs)]
+    parts = list(batches(tasks, lambda task: len(task.job.source), size))
+    own = [[task.job for task in part] for part in parts]
+    if device.type == "cpu" and len(parts) > 1:
+        with one_core_each() as pool:
+            yield from _each(parts, pool.map(work, own))
+    elif parts:
+        with recordable(device, stream) if stream else nullcontext():
+            found = [*map(work, own)]
+        yield from _each(parts, found)
 
 
 def max_length(models: Sequence[Writer]) -> int | None:

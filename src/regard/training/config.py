@@ -49,6 +49,21 @@ class TrainingConfig(Settings):
         Doc("weight of the divergence between two passes with unlike dropout; 0: one pass"),
         Ge(0),
     ] = 0.0
+    glancing: Annotated[
+        float,
+        Doc(
+            "nonautoregressive: share of what a first pass has wrong that the second is shown, at "
+            "first; 0: one pass"
+        ),
+        Ge(0),
+        Le(1),
+    ] = 0.0
+    glancing_end: Annotated[
+        float, Doc("the same at the last update; it changes evenly"), Ge(0), Le(1)
+    ] = 0.3
+    fertility_weight: Annotated[
+        float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0)
+    ] = 1.0
     ema_decay: Annotated[
         float,
         Doc("memory of a moving average of the weights, validated in their place; 0: none"),
@@ -120,6 +135,11 @@ class RunConfig(Settings):
             yield (
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
                 "model is above 0; set model.dropout, or training.r_drop=0"
+            )
+        if self.training.glancing and self.model.kind != "nonautoregressive":
+            yield (
+                "training.glancing shows words to models that write all of them at once; set "
+                f"training.glancing=0 for a {self.model.kind} model"
             )
 
 

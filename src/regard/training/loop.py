@@ -102,7 +102,13 @@ class Trainer:
         self._average = MovingAverage(self._model, decay) if decay else None
         self._publisher = Publisher(config, store, bleu)
         share = Share(team.rank, team.size)
-        self._loader = Loader(store, config.data, seed=self._config.seed, share=share)
+        self._loader = Loader(
+            store,
+            config.data,
+            seed=self._config.seed,
+            share=share,
+            fertilities=config.model.needs_fertilities,
+        )
 
     def run(self) -> Progress:
         """From the last checkpoint, or from the start, to the end."""

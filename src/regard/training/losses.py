@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.select import reinforce
+from regard.data.ragged import Ragged
 from regard.devices import has_triton
-from regard.models.protocol import Predictions
+from regard.layers.ctc import negative_log_likelihood
+from regard.models.protocol import Fertilities, Predictions
 from regard.text.special import SPECIAL
 from regard.training.loss_chunks import chunked_loss
 
@@ -23,6 +26,26 @@ class Loss:
 
     total: Tensor  # what is minimised
     nll: Tensor  # without smoothing: what perplexity is made of
+
+
+def loss_of(
+    predictions: Predictions,
+    *,
+    smoothing: float = 0.0,
+    r_drop_weight: float | None = None,
+    fertility_weight: float = 1.0,
+) -> Loss:
+    """All that a model's predictions are judged by; with R-Drop, the batch went through twice."""
+    if predictions.labels is not None:
+        loss = any_path(predictions, smoothing, r_drop_weight)
+    elif r_drop_weight is not None:
+        loss = r_drop(predictions, smoothing, r_drop_weight)
+    else:
+        loss = smoothed_cross_entropy(predictions, smoothing)
+    if predictions.fertilities is not None:
+        passes = 1 if r_drop_weight is None else 2
+        loss = with_fertilities(loss, predictions.fertilities, fertility_weight, passes)
+    return with_choices(loss, predictions)
 
 
 def smoothed_cross_entropy(predictions: Predictions, smoothing: float) -> Loss:
@@ -37,6 +60,32 @@ def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
     the sum of both losses; this is half of that, so that it compares with a single pass.
     """
     return _loss(predictions, smoothing, weight)
+
+
+def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | None) -> Loss:
+    """CTC: how unlikely all paths together are that read as the targets.
+
+    Smoothing spreads a share of every place over all words; R-Drop compares the places of two
+    passes, as `plain_r_drop` does.
+    """
+    assert predictions.lengths is not None
+    assert predictions.labels is not None
+    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
+    labels = Ragged(predictions.targets, predictions.labels)
+    nll = negative_log_likelihood(log_probs, predictions.lengths, labels).sum()
+    total = nll
+    if smoothing:
+        total = (1.0 - smoothing) * nll - smoothing * log_probs.mean(-1).sum()
+    if r_drop_weight is None:
+        return Loss(total, nll.detach())
+    apart = divergence(*log_probs.chunk(2)).sum()
+    return Loss(total / 2 + r_drop_weight / 4 * apart, nll.detach() / 2)
+
+
+def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) -> Loss:
+    """The loss, and how unlikely the right fertilities are: the mean over some passes."""
+    term = F.cross_entropy(said.logits.float(), said.wanted, reduction="sum") / passes
+    return Loss(loss.total + weight * term, loss.nll + term.detach())
 
 
 @torch.no_grad()

@@ -1,0 +1,98 @@
+"""Connectionist temporal classification (Graves et al., 2006): more places than words.
+
+A path writes a word or a blank at each place; it reads as what is left when repetitions are taken
+together and blanks are dropped: `a a - a b b -` reads `a a b`. A sentence is as likely as all
+paths that read so, together:
+
+    p(y | x) = sum over paths z that read y of  prod_t p(z_t | x)
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.ragged import Lengths, Ragged
+from regard.text.special import SPECIAL
+
+BLANK = SPECIAL.start  # which no sentence has inside
+
+
+def negative_log_likelihood(log_probs: Tensor, places: Lengths, labels: Ragged) -> Tensor:
+    """`-log p(y | x)` of each sentence; 0 where a sentence has too few places for any path.
+
+    log_probs (N, V) in float32 at places of so many sentences, labels without end marks -> (B,)
+    """
+    padded = places.pad(log_probs).transpose(0, 1)  # (T, B, V): for this call only
+    return F.ctc_loss(
+        padded,
+        labels.tokens,
+        places.host,  # lengths are known without asking a GPU
+        labels.lengths.host,
+        blank=BLANK,
+        reduction="none",
+        zero_infinity=True,
+    )
+
+
+@torch.no_grad()
+def best_paths(log_probs: Tensor, places: Lengths, labels: Ragged) -> Tensor:
+    """The likeliest path of each sentence that reads as its labels (Viterbi). (N, V) -> (N,)
+
+    Where there are too few places, as many labels as fit.
+    """
+    states, skips = _states(labels)  # (B, K) both
+    scores = places.pad(log_probs.gather(1, states[places.sentence]))  # (B, T, K)
+    reached = torch.full_like(scores[:, 0], -torch.inf)
+    reached[:, :2] = scores[:, 0, :2]
+    steps = []  # how many states each place lies behind the one before it
+    for place in range(1, places.longest):
+        before = torch.stack([reached, _behind(reached, 1), _behind(reached, 2)])
+        before[2].masked_fill_(~skips, -torch.inf)
+        best, step = before.max(0)
+        inside = (place < places.lengths)[:, None]
+        reached = torch.where(inside, best + scores[:, place], reached)
+        steps.append(step * inside)
+    chosen = _last_states(reached, labels.lengths.lengths)
+    path = [chosen]
+    for step in reversed(steps):
+        path.append(path[-1] - step.gather(1, path[-1]))
+    found = states.gather(1, torch.cat(path[::-1], 1))  # (B, T)
+    return places.unpad(found)
+
+
+def _states(labels: Ragged) -> tuple[Tensor, Tensor]:
+    """Blanks and labels in turns, and whether each state may follow the one before last. (B, K)
+
+    A blank may be left out between two labels, unless they are the same.
+    """
+    words = labels.lengths.pad(labels.tokens)  # (B, L)
+    states = words.new_full((len(words), 2 * words.shape[1] + 1), BLANK)
+    states[:, 1::2] = words
+    skips = torch.zeros_like(states, dtype=torch.bool)
+    skips[:, 3::2] = words[:, 1:] != words[:, :-1]
+    return states, skips
+
+
+def _behind(reached: Tensor, count: int) -> Tensor:
+    """What was reached so many states before. (B, K)"""
+    return F.pad(reached, (count, 0), value=-torch.inf)[:, : reached.shape[1]]
+
+
+def _last_states(reached: Tensor, labels: Tensor) -> Tensor:
+    """Of the states that are reached, the best end: the last label or the blank after it. (B, 1)"""
+    states = torch.arange(reached.shape[1], device=reached.device)
+    ends = (states >= 2 * labels[:, None] - 1) & (states <= 2 * labels[:, None])
+    possible = ends & reached.isfinite()
+    # With too few places no end is reached: then the furthest state that is.
+    furthest = torch.where(reached.isfinite(), states.float(), -torch.inf)
+    scores = reached.masked_fill(~possible, -torch.inf)
+    scores = torch.where(possible.any(1, keepdim=True), scores, furthest)
+    return scores.argmax(1, keepdim=True)
+
+
+def kept(path: Tensor, places: Lengths) -> Tensor:
+    """Which places of paths (N,) are read: no blanks, and no repetitions of the place before."""
+    repeated = (path == path.roll(1)) & (places.positions > 0)
+    return (path != BLANK) & ~repeated

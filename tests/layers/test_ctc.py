@@ -1,0 +1,125 @@
+"""CTC against all paths, written out one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.data.ragged import Lengths, Ragged
+from regard.layers.ctc import BLANK, best_paths, kept, negative_log_likelihood
+
+WORDS = [BLANK, 4, 5, 6]
+
+
+def read(path: tuple[int, ...]) -> list[int]:
+    """What a path reads as, by the definition."""
+    return [word for word, _ in itertools.groupby(path) if word != BLANK]
+
+
+def some(seed: int, lengths: list[int], targets: list[list[int]]) -> tuple[Tensor, Lengths, Ragged]:
+    torch.manual_seed(seed)
+    log_probs = (3 * torch.randn(sum(lengths), 7)).log_softmax(-1)
+    return log_probs, Lengths.of(lengths), Ragged.of(targets)
+
+
+def all_paths(log_probs: Tensor, target: list[int]) -> dict[tuple[int, ...], float]:
+    """Every path that reads as the target, and how likely it is."""
+    paths = itertools.product(WORDS, repeat=len(log_probs))
+    return {
+        path: float(sum(log_probs[place, word] for place, word in enumerate(path)))
+        for path in paths
+        if read(path) == target
+    }
+
+
+CASES = [
+    ([3, 5, 4], [[4, 5], [4, 4, 5], [6]]),
+    ([4, 4, 1], [[], [5, 5], [4]]),
+    ([5], [[4, 5, 4, 5, 4]]),
+    ([5, 2], [[4, 4, 4], [6, 5]]),
+]
+
+
+@pytest.mark.parametrize(("lengths", "targets"), CASES)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_loss_counts_every_path(
+    lengths: list[int], targets: list[list[int]], seed: int
+) -> None:
+    log_probs, places, labels = some(seed, lengths, targets)
+    found = negative_log_likelihood(log_probs, places, labels)
+    for part, target, one in zip(log_probs.split(lengths), targets, found.tolist(), strict=True):
+        likely = sum(math.exp(total) for total in all_paths(part, target).values())
+        assert one == pytest.approx(-math.log(likely), abs=1e-4)
+
+
+@pytest.mark.parametrize(("lengths", "targets"), CASES)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_path_is_the_likeliest_of_all(
+    lengths: list[int], targets: list[list[int]], seed: int
+) -> None:
+    log_probs, places, labels = some(seed, lengths, targets)
+    found = best_paths(log_probs, places, labels).split(lengths)
+    for part, target, path in zip(log_probs.split(lengths), targets, found, strict=True):
+        paths = all_paths(part, target)
+        assert tuple(path.tolist()) == max(paths, key=lambda one: paths[one])
+
+
+def test_gradients_are_those_of_the_definition() -> None:
+    logits = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
+    places, labels = Lengths.of([4]), Ragged.of([[4, 5]])
+    log_probs = logits.log_softmax(-1)
+    (found,) = torch.autograd.grad(
+        negative_log_likelihood(log_probs, places, labels).sum(), logits, retain_graph=True
+    )
+    paths = [path for path in itertools.product(WORDS, repeat=4) if read(path) == [4, 5]]
+    totals = torch.stack([log_probs[torch.arange(4), torch.tensor(path)].sum() for path in paths])
+    (expected,) = torch.autograd.grad(-totals.logsumexp(0), logits)
+    torch.testing.assert_close(found, expected)
+
+
+def test_too_few_places_cost_nothing_and_break_nothing() -> None:
+    log_probs, places, labels = some(0, [2, 3], [[4, 5, 6, 4], [4, 5]])
+    found = negative_log_likelihood(log_probs, places, labels)
+    assert found[0] == 0
+    assert found[1] > 0
+    first, second = best_paths(log_probs, places, labels).split([2, 3])
+    assert set(first.tolist()) <= {BLANK, 4, 5, 6}
+    assert read(tuple(second.tolist())) == [4, 5]
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), min_size=1, max_size=4))
+def test_what_is_kept_is_what_is_read(paths: list[list[int]]) -> None:
+    places = Lengths.of([len(path) for path in paths])
+    row = torch.tensor([word for path in paths for word in path])
+    keep = kept(row, places)
+    found = [
+        part[own].tolist()
+        for part, own in zip(
+            row.split(places.lengths.tolist()), keep.split(places.lengths.tolist()), strict=True
+        )
+    ]
+    assert found == [read(tuple(path)) for path in paths]
+
+
+def test_a_sentence_does_not_see_its_batch() -> None:
+    draw = random.Random(0)
+    lengths = [draw.randint(6, 12) for _ in range(8)]
+    targets = [[draw.choice(WORDS[1:]) for _ in range(draw.randint(0, 4))] for _ in lengths]
+    log_probs, places, labels = some(1, lengths, targets)
+    together = best_paths(log_probs, places, labels)
+    alone = [
+        best_paths(
+            part,
+            Lengths.of([len(part)]),
+            Ragged(torch.tensor(target).long(), Lengths.of([len(target)])),
+        )
+        for part, target in zip(log_probs.split(lengths), targets, strict=True)
+    ]
+    assert torch.equal(together, torch.cat(alone))
