@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
 from regard.decoding.choice import word_by_word
 from regard.decoding.config import SearchConfig
-from regard.decoding.parallel import (
-    fertilities,
-    limited,
-    parallel_search,
-    sums_of,
-    written_at_once,
-)
+from regard.decoding.fertility import fertilities, limited, sums_of
+from regard.decoding.parallel import parallel_search, written_at_once
+from regard.decoding.passes import Shape, Work
 from regard.decoding.score import scores
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
-from toys import parallel_model, sentences, small_model, write_model_folder
+from toys import PARALLEL, parallel_model, sentences, small_model, write_model_folder
 
 COUNTS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), min_size=1, max_size=4)
 
@@ -37,7 +35,8 @@ def test_limited_fertilities_keep_their_order_and_the_limit(
 ) -> None:
     source = with_ends([[4] * (len(own) - 1) for own in counts])
     row = torch.tensor([[count for own in counts for count in own]])
-    found = limited(row, source, torch.full((len(counts),), limit))
+    config = SearchConfig(max_ratio=0.0, max_extra=limit + 1)
+    found = limited(row, source, config)
     sums = sums_of(found, source.lengths)[0].tolist()
     assert sums == [min(max(sum(own), 1), limit) for own in counts]
     for own, kept in zip(counts, found[0].split([len(own) for own in counts]), strict=True):
@@ -91,6 +90,33 @@ def test_batched_is_single(lengths: str, candidates: int) -> None:
         [found] = parallel_search(model, with_ends([line]), config, teacher=teacher)
         assert [h.tokens for h in found] == [h.tokens for h in expected]
         assert found[0].score == pytest.approx(expected[0].score, abs=1e-4)
+
+
+class FilledPasses:
+    """As recordings are made: over rows that are filled up to a few shapes."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+
+    def __call__(
+        self, name: object, work: Work, rows: Sequence[Ragged], *tensors: Tensor
+    ) -> Tensor:
+        shape = Shape.around(rows, self._limit)
+        assert all(side.tokens % 16 == 0 for side in shape.sides)
+        return work(*shape.unpacked(shape.packed(rows)), *tensors)
+
+
+@pytest.mark.parametrize("form", PARALLEL)
+def test_filled_rows_are_plain_ones(form: str) -> None:
+    model, teacher = parallel_model(2, **PARALLEL[form], max_positions=40), small_model(5)
+    candidates = 1 if model.fertility is None else 5
+    lines, config = sentences(11, longest=14), SearchConfig(candidates=candidates)
+    plain = parallel_search(model, with_ends(lines), config, teacher=teacher)
+    passes = FilledPasses(model.max_length)
+    found = parallel_search(model, with_ends(lines), config, teacher=teacher, passes=passes)
+    assert [[h.tokens for h in several] for several in found] == [
+        [h.tokens for h in several] for several in plain
+    ]
 
 
 def test_draws_follow_the_seed() -> None:

@@ -57,8 +57,7 @@ def _look_at_all(
 ) -> Attention:
     """The same where all words are written at once, blanks and repetitions of CTC included."""
     record = AttentionRecord()
-    row = with_ends([source]).to(model.device)
-    written = written_at_once(model, row, record)
+    written = written_at_once(model, with_ends([source]), record)
     copies = [*tokenizers.source.pieces(source), "</s>"]
     read = [copies[place] for place in written.origins]
     pieces = [

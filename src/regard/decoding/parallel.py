@@ -3,6 +3,9 @@
 A model with CTC has one output for a sentence. One with fertilities has one for each row of
 fertilities: that of the likeliest, that of the mean, or those of several drawn ones, of which a
 model that writes word by word keeps the one that it finds best (noisy parallel decoding).
+
+What is counted and drawn lies on the host; a device makes passes only, and is waited for once or,
+with fertilities, twice.
 """
 
 from __future__ import annotations
@@ -19,12 +22,12 @@ from regard.data.loader import with_ends
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.engine import by_length
+from regard.decoding.fertility import fertilities, limited, sums_of
 from regard.decoding.hypothesis import Hypothesis, best_first, normalized
-from regard.decoding.sample import drawn, keyed_generator
-from regard.decoding.score import scores
+from regard.decoding.passes import Passes, PlainPasses
+from regard.decoding.score import token_gains
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK, kept
-from regard.layers.embedding import Projection
 from regard.models.base import Model
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.text.special import SPECIAL
@@ -41,19 +44,18 @@ def parallel_search(
     config: SearchConfig,
     *,
     teacher: Model | None = None,
+    passes: Passes | None = None,
 ) -> list[list[Hypothesis]]:
     """`top_beams` hypotheses for each source sentence, best first."""
     refuse_what_needs_steps(model, config, teacher)
-    memory = model.encode(source)
+    source = source.to(torch.device("cpu"))
+    passes = passes or PlainPasses(model.device)
     if model.fertility is None:
-        found = _paths(model, source, memory, config)
-    else:
-        log_probs = model.fertility(memory).float().log_softmax(-1)
-        chosen = limited(fertilities(log_probs, source, config), source, _limits(source, config))
-        found = _outputs(model, source, memory, chosen, config)
+        return [[hypothesis] for hypothesis in _read(model, source, config, passes)]
+    found = _candidates(model, source, config, passes)
     if teacher is None or config.candidates == 1:
-        return [[hypothesis] for [hypothesis] in found]
-    judged = _judged(teacher, source, found, config)
+        return found
+    judged = _judged(teacher, source, found, config, passes)
     return [several[: config.top_beams] for several in judged]
 
 
@@ -86,79 +88,110 @@ def refuse_what_needs_steps(
         )
 
 
-def fertilities(log_probs: Tensor, source: Ragged, config: SearchConfig) -> Tensor:
-    """Rows of fertilities: the likeliest or the mean ones, then drawn ones.
+def _read(
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
+) -> list[Hypothesis]:
+    """What CTC reads on the likeliest path of each sentence."""
 
-    log_probs (N, classes) -> (candidates, N)
-    """
-    if config.fertility == "average":
-        classes = torch.arange(log_probs.shape[1], device=log_probs.device)
-        first = (log_probs.exp() * classes).sum(-1).round().long()
-    else:
-        first = log_probs.argmax(-1)
-    rows = [first]
-    if config.candidates > 1:
-        draws = _draws(source, config.candidates - 1, config.seed).to(log_probs.device)
-        rows += [drawn(log_probs.exp(), draw) for draw in draws]
-    return torch.stack(rows)
+    def work(row: Ragged) -> Tensor:
+        places = model.spread(row)
+        hidden = model.decode(places, model.encode(row), row.lengths)
+        found = likeliest(model, hidden)
+        found[:, 0].masked_fill_(~kept(found[:, 0], places.lengths), _DROPPED)
+        return found
 
-
-def _draws(source: Ragged, rounds: int, seed: int) -> Tensor:
-    """Numbers between 0 and 1, keyed by the sentence: the same in any batch. (rounds, N)"""
-    sentences = source.tokens.split(source.lengths.host.tolist())
-    parts = [keyed_generator(seed, 0, ids.tolist()).random((rounds, len(ids))) for ids in sentences]
-    return torch.from_numpy(np.concatenate(parts, 1))
+    places = source.lengths.times(model.config.copies)
+    return _hypotheses(passes("read", work, [source]), places, config)
 
 
-def _limits(source: Ragged, config: SearchConfig) -> Tensor:
-    """How many words each sentence may get. (B,)"""
-    lengths = source.lengths.host.tolist()
-    limits = [config.limit(length) - 1 for length in lengths]
-    return torch.tensor(limits, device=source.tokens.device)
-
-
-def limited(rows: Tensor, source: Ragged, limits: Tensor) -> Tensor:
-    """Fertilities that sum to no more than a sentence's limit, and to no less than one word.
-
-    rows (candidates, N), limits (B,) -> (candidates, N)
-    """
-    lengths = source.lengths
-    before = rows.cumsum(1) - rows
-    before = before - before[:, lengths.offsets[:-1].long()][:, lengths.sentence]
-    rows = rows.minimum((limits[lengths.sentence] - before).clamp(min=0))
-    sums = sums_of(rows, lengths)
-    silent = (sums == 0)[:, lengths.sentence] & (lengths.positions == 0)
-    return rows + silent
-
-
-def sums_of(rows: Tensor, lengths: Lengths) -> Tensor:
-    """The sum over each sentence. (candidates, N) -> (candidates, B)"""
-    return rows.new_zeros(len(rows), len(lengths)).index_add_(1, lengths.sentence, rows)
-
-
-def _paths(
-    model: NonAutoregressive, source: Ragged, memory: Tensor, config: SearchConfig
+def _candidates(
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
 ) -> list[list[Hypothesis]]:
-    """What CTC reads on the likeliest path."""
-    places = model.spread(source)
-    hidden = model.decode(places, memory, source.lengths)
-    tokens, gains = likeliest(hidden, model.projection, blank=True)
-    tokens = tokens.masked_fill(~kept(tokens, places.lengths), _DROPPED)
-    found = _hypotheses(tokens, gains, places.lengths, config)
-    return [[hypothesis] for hypothesis in found]
+    """What is written under each row of fertilities, for each sentence."""
+    known = passes("encode", lambda row: _with_fertilities(model, row), [source])
+    classes = model.config.max_fertility + 1
+    log_probs = known[: source.lengths.total, :classes].float().cpu().log_softmax(-1)
+    counts = limited(fertilities(log_probs, source, config), source, config, model.max_length)
+    rounds = len(counts)
+    lengths = Lengths.of(sums_of(counts, source.lengths).flatten().tolist())
+    copies = source.repeated(rounds).copied(counts.flatten(), lengths)
+    # Each copy of a sentence looks at the memory of the one that was encoded.
+    places = Ragged(torch.arange(source.lengths.total), source.lengths).repeated(rounds)
 
+    def work(places: Ragged, copies: Ragged, known: Tensor) -> Tensor:
+        memory = known[:, classes:].index_select(0, places.tokens)
+        return likeliest(model, model.decode(copies, memory, places.lengths))
 
-def _outputs(
-    model: NonAutoregressive, source: Ragged, memory: Tensor, rows: Tensor, config: SearchConfig
-) -> list[list[Hypothesis]]:
-    """What is written under each row of fertilities (candidates, N), for each sentence."""
-    rounds = len(rows)
-    lengths = Lengths.of(sums_of(rows, source.lengths).flatten().tolist()).to(rows.device)
-    copies = source.repeated(rounds).copied(rows.flatten(), lengths)
-    hidden = model.decode(copies, memory.repeat(rounds, 1), source.lengths.repeated(rounds))
-    found = _hypotheses(*likeliest(hidden, model.projection), lengths, config)
+    found = _hypotheses(passes("write", work, [places, copies], known), lengths, config)
     sentences = len(source.lengths)
     return [found[sentence::sentences] for sentence in range(sentences)]
+
+
+def _with_fertilities(model: NonAutoregressive, row: Ragged) -> Tensor:
+    """The logits of fertilities, and the memory after them. (N, classes + D)"""
+    assert model.fertility is not None
+    memory = model.encode(row)
+    return torch.cat([model.fertility(memory), memory], 1)
+
+
+def likeliest(model: NonAutoregressive, hidden: Tensor) -> Tensor:
+    """The best word of each place, and its log-probability; marks are no words. (N, D) -> (N, 2)"""
+    marks = [SPECIAL.pad, SPECIAL.unknown, SPECIAL.end]
+    marks += [] if model.fertility is None else [BLANK]
+    found = []
+    for part in hidden.split(_ROWS):
+        logits = model.projection(part).float()
+        partition = logits.logsumexp(-1)
+        for mark in marks:
+            logits[:, mark] = -torch.inf
+        best, words = logits.max(-1)
+        found.append(torch.stack([words.double(), (best - partition).double()], 1))
+    return torch.cat(found)
+
+
+def _hypotheses(found: Tensor, lengths: Lengths, config: SearchConfig) -> list[Hypothesis]:
+    """Words and log-probabilities (N, 2) as sentences."""
+    table = found[: lengths.total].cpu().numpy()  # here the host waits for the device
+    hypotheses = []
+    for rows in np.split(table, np.cumsum(lengths.host.numpy())[:-1]):
+        words = [int(word) for word in rows[:, 0] if word != _DROPPED]
+        total = float(rows[:, 1].sum())
+        score = normalized(total, len(words) + 1, config.length_penalty)
+        hypotheses.append(Hypothesis(words, total, score))
+    return hypotheses
+
+
+def _judged(
+    teacher: Model,
+    source: Ragged,
+    found: Sequence[Sequence[Hypothesis]],
+    config: SearchConfig,
+    passes: Passes,
+) -> list[list[Hypothesis]]:
+    """The different outputs of each sentence with the teacher's scores, the best first."""
+    sources = [ids.tolist()[:-1] for ids in source.tokens.split(source.lengths.host.tolist())]
+    pairs = [
+        (sentence, words)
+        for sentence, outputs in enumerate(found)
+        for words in dict.fromkeys(tuple(output.tokens) for output in outputs)
+    ]
+
+    def totals(chunk: list[tuple[int, tuple[int, ...]]]) -> list[float]:
+        rows = with_ends([sources[s] for s, _ in chunk]), with_ends([w for _, w in chunk])
+        lengths = rows[1].lengths
+        gains = passes("judge", lambda *sides: token_gains(teacher, Batch(*sides)), rows)
+        own = gains[: lengths.total].double().cpu()
+        sums: list[float] = (
+            own.new_zeros(len(lengths)).index_add_(0, lengths.sentence, own).tolist()
+        )
+        return sums
+
+    told = by_length(pairs, lambda pair: len(pair[1]) + len(sources[pair[0]]), _JUDGED, totals)
+    judged: list[list[Hypothesis]] = [[] for _ in found]
+    for (sentence, words), total in zip(pairs, told, strict=True):
+        score = normalized(total, len(words) + 1, config.length_penalty)
+        judged[sentence].append(Hypothesis(list(words), total, score))
+    return [best_first(several) for several in judged]
 
 
 @dataclass(frozen=True)
@@ -175,68 +208,16 @@ def written_at_once(
     model: NonAutoregressive, source: Ragged, record: AttentionRecord | None = None
 ) -> Written:
     """One sentence under its likeliest fertilities, for somebody to look at."""
-    memory = model.encode(source, record)
-    copies, config = model.spread(source), SearchConfig()
+    row, config = source.to(model.device), SearchConfig()
+    memory = model.encode(row, record)
     counts = torch.full_like(source.tokens, model.config.copies)
     if model.fertility is not None:
-        rows = fertilities(model.fertility(memory).float().log_softmax(-1), source, config)
-        (counts,) = limited(rows, source, _limits(source, config))
-        copies = source.copied(counts, Lengths.of([int(counts.sum())]).to(source.tokens.device))
-    hidden = model.decode(copies, memory, source.lengths, record)
-    words, _ = likeliest(hidden, model.projection, blank=model.fertility is None)
-    origins = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        log_probs = model.fertility(memory).float().log_softmax(-1).cpu()
+        (counts,) = limited(
+            fertilities(log_probs, source, config), source, config, model.max_length
+        )
+    copies = source.copied(counts, Lengths.of([int(counts.sum())]))
+    hidden = model.decode(copies.to(model.device), memory, row.lengths, record)
+    words = likeliest(model, hidden)[:, 0].long()
+    origins = torch.arange(len(counts)).repeat_interleave(counts)
     return Written(counts.tolist(), origins.tolist(), words.tolist())
-
-
-def likeliest(hidden: Tensor, project: Projection, *, blank: bool = False) -> tuple[Tensor, Tensor]:
-    """The best word of each place and its log-probability; marks are not words. (N, D) -> (N,)"""
-    marks = [SPECIAL.pad, SPECIAL.unknown, SPECIAL.end, *([] if blank else [BLANK])]
-    tokens, gains = [], []
-    for part in hidden.split(_ROWS):
-        logits = project(part).float()
-        partition = logits.logsumexp(-1)
-        for mark in marks:
-            logits[:, mark] = -torch.inf
-        best, words = logits.max(-1)
-        tokens.append(words)
-        gains.append(best - partition)
-    return torch.cat(tokens), torch.cat(gains)
-
-
-def _hypotheses(
-    tokens: Tensor, gains: Tensor, lengths: Lengths, config: SearchConfig
-) -> list[Hypothesis]:
-    """Rows of words as sentences; here, and once, the host waits for the device."""
-    table = torch.stack([tokens.double(), gains.double()]).cpu().numpy()
-    ends = np.cumsum(lengths.host.numpy())[:-1]
-    found = []
-    for ids, own in zip(*(np.split(row, ends) for row in table), strict=True):
-        words = [int(word) for word in ids if word != _DROPPED]
-        total = float(own.sum())
-        score = normalized(total, len(words) + 1, config.length_penalty)
-        found.append(Hypothesis(words, total, score))
-    return found
-
-
-def _judged(
-    teacher: Model, source: Ragged, found: Sequence[Sequence[Hypothesis]], config: SearchConfig
-) -> list[list[Hypothesis]]:
-    """The different outputs of each sentence with the teacher's scores, the best first."""
-    sources = [ids.tolist()[:-1] for ids in source.tokens.split(source.lengths.host.tolist())]
-    pairs = [
-        (sentence, words)
-        for sentence, outputs in enumerate(found)
-        for words in dict.fromkeys(tuple(output.tokens) for output in outputs)
-    ]
-
-    def of(chunk: list[tuple[int, tuple[int, ...]]]) -> list[float]:
-        batch = Batch(with_ends([sources[s] for s, _ in chunk]), with_ends([w for _, w in chunk]))
-        batch = batch.to(source.tokens.device)
-        return scores([teacher], batch, length_penalty=config.length_penalty)
-
-    told = by_length(pairs, lambda pair: len(pair[1]) + len(sources[pair[0]]), _JUDGED, of)
-    judged: list[list[Hypothesis]] = [[] for _ in found]
-    for (sentence, words), score in zip(pairs, told, strict=True):
-        total = score * (len(words) + 1) ** config.length_penalty
-        judged[sentence].append(Hypothesis(list(words), total, score))
-    return [best_first(several) for several in judged]

@@ -12,13 +12,19 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.engine import Found, Job, batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.parallel import parallel_search, refuse_what_needs_steps
-from regard.decoding.torch_engine import in_parts, is_half_here, numbered
+from regard.decoding.passes import Passes, PlainPasses, RecordedPasses
+from regard.decoding.torch_engine import in_parts, is_half_here, max_length, numbered
 from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.models.nonautoregressive import NonAutoregressive
 
 _OUTPUTS = {"cpu": 64, "cuda": 256}  # that are worked on at once, if nobody says how many
+
+
+def _can_be_recorded(model: Model) -> bool:
+    """Whether a pass over filled rows is the same work on tensors for all rows of a shape."""
+    return isinstance(model, NonAutoregressive) or model.config.obstacle_to_replay is None
 
 
 class ParallelEngine:
@@ -41,6 +47,11 @@ class ParallelEngine:
             self._teacher = copy.deepcopy(teacher).bfloat16()
         self._device = device
         self.max_length = model.max_length
+        everybody = [model] if teacher is None else [model, teacher]
+        recorded = device.type == "cuda" and all(map(_can_be_recorded, everybody))
+        limit = max_length(everybody)
+        self._passes: Passes = RecordedPasses(device, limit) if recorded else PlainPasses(device)
+        self._stream = torch.cuda.Stream(device) if recorded else None
 
     def __str__(self) -> str:
         where = "a GPU" if self._device.type == "cuda" else "the CPU"
@@ -54,7 +65,9 @@ class ParallelEngine:
         size = max(4, _OUTPUTS[self._device.type] // config.candidates)
         size = size if batch_size is None else batch_size
         parts = list(batches(numbered(jobs), lambda task: len(task.job.source), size))
-        yield from in_parts(parts, lambda part: self._found(part, config), self._device)
+        yield from in_parts(
+            parts, lambda part: self._found(part, config), self._device, self._stream
+        )
 
     def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
         if any(job.begin for job in jobs):
@@ -62,5 +75,7 @@ class ParallelEngine:
                 "This model writes all words at once, so a translation cannot be told how to "
                 "begin. Leave out the prefix."
             )
-        source = with_ends([job.source for job in jobs]).to(self._device)
-        return parallel_search(self._model, source, config, teacher=self._teacher)
+        source = with_ends([job.source for job in jobs])
+        return parallel_search(
+            self._model, source, config, teacher=self._teacher, passes=self._passes
+        )

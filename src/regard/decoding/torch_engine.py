@@ -23,6 +23,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
 from regard.decoding.steps import Pace, Plain, Recorded
 from regard.devices import Precision
+from regard.models.base import Model
 from regard.models.protocol import Autoregressive
 from regard.recording import recordable
 
@@ -247,7 +248,7 @@ def in_batches(
         yield from _each(parts, found)
 
 
-def max_length(models: Sequence[Writer]) -> int | None:
+def max_length(models: Sequence[Writer | Model]) -> int | None:
     """The longest sentence that the positions of all models allow; None: any."""
     limits = [model.max_length for model in models if model.max_length is not None]
     return min(limits, default=None)

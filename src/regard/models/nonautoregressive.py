@@ -126,7 +126,7 @@ class NonAutoregressive(Model):
     def spread(self, source: Ragged) -> Ragged:
         """Each token as often as CTC has places for it."""
         copies = self.config.copies
-        tokens = source.tokens.repeat_interleave(copies)
+        tokens = source.tokens[:, None].expand(-1, copies).flatten()
         return Ragged(tokens, source.lengths.times(copies))
 
     def decode(
