@@ -17,7 +17,7 @@ from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
 from regard.decoding.choice import word_by_word
 from regard.decoding.config import SearchConfig
-from regard.decoding.fertility import fertilities, limited, sums_of
+from regard.decoding.fertility import fertilities, limited
 from regard.decoding.parallel import parallel_search, written_at_once
 from regard.decoding.passes import Shape, Work
 from regard.decoding.score import scores
@@ -37,7 +37,7 @@ def test_limited_fertilities_keep_their_order_and_the_limit(
     row = torch.tensor([[count for own in counts for count in own]])
     config = SearchConfig(max_ratio=0.0, max_extra=limit + 1)
     found = limited(row, source, config)
-    sums = sums_of(found, source.lengths)[0].tolist()
+    sums = source.lengths.sums(found)[0].tolist()
     assert sums == [min(max(sum(own), 1), limit) for own in counts]
     for own, kept in zip(counts, found[0].split([len(own) for own in counts]), strict=True):
         if 0 < sum(own) <= limit:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import regard
 from regard.config import build
 from regard.data.fertilities import write_fertilities
-from regard.data.loader import DataConfig, Loader, joined, with_ends
+from regard.data.loader import DataConfig, Extras, Loader, joined, with_ends
 from regard.data.ragged import Batch
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
@@ -145,7 +145,7 @@ def test_fertilities_come_with_batches(aligned_store: Store) -> None:
     from regard.data.ahead import ahead
     from regard.data.sampling import Position
 
-    loader = Loader(aligned_store, DataConfig(batch_tokens=300), seed=1, fertilities=True)
+    loader = Loader(aligned_store, DataConfig(batch_tokens=300), seed=1, extras=Extras(True))
     _, first = next(loader.batches(Position()))
     assert first.fertilities is not None
     ends = first.source.tokens == 3

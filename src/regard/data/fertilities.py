@@ -7,14 +7,13 @@ in the store's order. Those of a pair add up to its target subwords, end marks n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import Part, Rows, Store, mapped, offsets
+from regard.data.store import Rows, mapped, offsets
 from regard.errors import DataError
 from regard.files import whole_file
 
@@ -38,14 +37,6 @@ def read_fertilities(folder: Path, name: str) -> Rows:
     if len(values) != begins[-1]:
         raise DataError(f"{path} is of other text than the store. {remedy}")
     return Rows(values, begins)
-
-
-def part_of(store: Store, name: str, *, fertilities: bool) -> Part:
-    """The pairs of a part, with their fertilities or without."""
-    part = store.part(name)
-    if not fertilities:
-        return part
-    return replace(part, fertilities=read_fertilities(store.folder, name))
 
 
 def _path(folder: Path, name: str) -> Path:

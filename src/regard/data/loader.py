@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated
 
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.config import Doc, Ge, Le, Settings
-from regard.data.fertilities import part_of
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.distributions import read_distributions
+from regard.data.fertilities import read_fertilities
+from regard.data.ragged import Batch, Distributions, Lengths, Ragged
 from regard.data.sampling import Position, Share, Turn, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
 from regard.errors import ConfigError
@@ -51,6 +52,38 @@ class DataConfig(Settings):
     ] = None
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What a batch brings beside its pairs."""
+
+    fertilities: bool = False
+    distributions: bool = False
+
+    def part(self, store: Store, name: str) -> Part:
+        """The pairs of a part, with what belongs to them."""
+        part = store.part(name)
+        if self.fertilities:
+            part = replace(part, fertilities=read_fertilities(store.folder, name))
+        if self.distributions:
+            part = replace(part, distributions=read_distributions(store))
+        return part
+
+    def refuse_other_cuts(self) -> None:
+        """What is stored for each subword is of no use to others."""
+        if self.fertilities:
+            raise ConfigError(
+                "data.sampling_candidates cuts words anew each time, and the fertilities of the "
+                "store are those of the best cuts. Set data.sampling_candidates=1, or train with "
+                "model.lengths=ctc, which needs no fertilities."
+            )
+        if self.distributions:
+            raise ConfigError(
+                "data.sampling_candidates cuts words anew each time, and the teacher's "
+                "distributions are for the best cuts. Set data.sampling_candidates=1, or "
+                "training.word_distillation=0."
+            )
+
+
 class Loader:
     """The training part of a store as an endless row of batches, or of a share of each.
 
@@ -64,20 +97,17 @@ class Loader:
         *,
         seed: int,
         share: Share | None = None,
-        fertilities: bool = False,
+        extras: Extras | None = None,
     ) -> None:
-        if config.sampling_candidates > 1 and fertilities:
-            raise ConfigError(
-                "data.sampling_candidates cuts words anew each time, and the fertilities of the "
-                "store are those of the best cuts. Set data.sampling_candidates=1, or train with "
-                "model.lengths=ctc, which needs no fertilities."
-            )
+        extras = extras or Extras()
+        if config.sampling_candidates > 1:
+            extras.refuse_other_cuts()
         if config.sampling_candidates > 1 and store.tokenizers.config.kind != "unigram":
             raise ConfigError(
                 "data.sampling_candidates needs a unigram tokenizer, and this store's is "
                 f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
             )
-        self._part = part_of(store, "train", fertilities=fertilities)
+        self._part = extras.part(store, "train")
         self._weights = pair_weights(self._part.corpora, config.weights)
         self._config = config
         self._seed = seed
@@ -151,11 +181,14 @@ def collate(part: Part, indices: Sequence[int]) -> Batch:
     """The pairs of these indices as one batch."""
     source = with_ends([part.source[index] for index in indices])
     target = with_ends([part.target[index] for index in indices])
-    if part.fertilities is None:
-        return Batch(source, target)
-    # An end mark stands for nothing.
-    counts = joined([part.fertilities[index] for index in indices], last=0)
-    return Batch(source, target, fertilities=counts)
+    fertilities = likely = None
+    if part.fertilities is not None:  # an end mark stands for nothing
+        fertilities = joined([part.fertilities[index] for index in indices], last=0)
+    if part.distributions is not None:
+        records = np.concatenate([part.distributions[index] for index in indices])
+        words, probabilities = records["ids"].astype(np.int64), records["probabilities"]
+        likely = Distributions(torch.from_numpy(words), torch.from_numpy(probabilities))
+    return Batch(source, target, fertilities=fertilities, likely=likely)
 
 
 def nothing() -> Batch:

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Lengths, Ragged
+from regard.data.ragged import Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.sample import drawn, keyed_generator
+from regard.models.nonautoregressive import never_silent
 
 
 def fertilities(log_probs: Tensor, source: Ragged, config: SearchConfig) -> Tensor:
@@ -55,10 +56,4 @@ def limited(
     before = rows.cumsum(1) - rows
     before = before - before[:, lengths.offsets[:-1].long()][:, lengths.sentence]
     rows = rows.minimum((limits[lengths.sentence] - before).clamp(min=0))
-    silent = (sums_of(rows, lengths) == 0)[:, lengths.sentence] & (lengths.positions == 0)
-    return rows + silent
-
-
-def sums_of(rows: Tensor, lengths: Lengths) -> Tensor:
-    """The sum over each sentence. (candidates, N) -> (candidates, B)"""
-    return rows.new_zeros(len(rows), len(lengths)).index_add_(1, lengths.sentence, rows)
+    return never_silent(rows, lengths)

@@ -22,7 +22,7 @@ from regard.data.loader import with_ends
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.engine import by_length
-from regard.decoding.fertility import fertilities, limited, sums_of
+from regard.decoding.fertility import fertilities, limited
 from regard.decoding.hypothesis import Hypothesis, best_first, normalized
 from regard.decoding.passes import Passes, PlainPasses
 from regard.decoding.score import token_gains
@@ -113,7 +113,7 @@ def _candidates(
     log_probs = known[: source.lengths.total, :classes].float().cpu().log_softmax(-1)
     counts = limited(fertilities(log_probs, source, config), source, config, model.max_length)
     rounds = len(counts)
-    lengths = Lengths.of(sums_of(counts, source.lengths).flatten().tolist())
+    lengths = Lengths.of(source.lengths.sums(counts).flatten().tolist())
     copies = source.repeated(rounds).copied(counts.flatten(), lengths)
     # Each copy of a sentence looks at the memory of the one that was encoded.
     places = Ragged(torch.arange(source.lengths.total), source.lengths).repeated(rounds)
@@ -181,9 +181,7 @@ def _judged(
         lengths = rows[1].lengths
         gains = passes("judge", lambda *sides: token_gains(teacher, Batch(*sides)), rows)
         own = gains[: lengths.total].double().cpu()
-        sums: list[float] = (
-            own.new_zeros(len(lengths)).index_add_(0, lengths.sentence, own).tolist()
-        )
+        sums: list[float] = lengths.sums(own).tolist()
         return sums
 
     told = by_length(pairs, lambda pair: len(pair[1]) + len(sources[pair[0]]), _JUDGED, totals)

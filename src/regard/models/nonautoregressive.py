@@ -164,3 +164,9 @@ class NonAutoregressive(Model):
         return added_positions(
             config.positions, config.width, config.max_positions, config.sinusoid_layout
         )
+
+
+def never_silent(counts: Tensor, lengths: Lengths) -> Tensor:
+    """Fertilities, and a word for the first token of a sentence that would have none. (..., N)"""
+    silent = (lengths.sums(counts) == 0)[..., lengths.sentence]
+    return counts + (silent & (lengths.positions == 0))

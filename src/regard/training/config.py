@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, override, read_toml
-from regard.data.loader import DataConfig
+from regard.data.loader import DataConfig, Extras
 from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models import SHAPES
@@ -64,6 +64,18 @@ class TrainingConfig(Settings):
     fertility_weight: Annotated[
         float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0)
     ] = 1.0
+    word_distillation: Annotated[
+        float,
+        Doc("share of the teacher's distributions (`regard distill --distributions`) in the loss"),
+        Ge(0),
+        Le(1),
+    ] = 0.0
+    teacher: Annotated[
+        str | None, Doc("nonautoregressive: a model folder that judges what is written")
+    ] = None
+    teacher_weight: Annotated[
+        float, Doc("share of its judgement in the loss, fertilities included"), Ge(0), Le(1)
+    ] = 0.25
     ema_decay: Annotated[
         float,
         Doc("memory of a moving average of the weights, validated in their place; 0: none"),
@@ -141,6 +153,24 @@ class RunConfig(Settings):
                 "training.glancing shows words to models that write all of them at once; set "
                 f"training.glancing=0 for a {self.model.kind} model"
             )
+        if self.training.teacher is not None and not self.model.needs_fertilities:
+            yield (
+                "training.teacher judges outputs of drawn fertilities, which only "
+                "model.kind=nonautoregressive with model.lengths=fertility has; leave it out"
+            )
+        if self.training.word_distillation and getattr(self.model, "lengths", None) == "ctc":
+            yield (
+                "training.word_distillation says which words are likely at each place of a "
+                "target, and model.lengths=ctc has other places; set it to 0"
+            )
+
+    @property
+    def extras(self) -> Extras:
+        """What batches bring beside their pairs."""
+        return Extras(
+            fertilities=self.model.needs_fertilities,
+            distributions=self.training.word_distillation > 0,
+        )
 
 
 def run_config(

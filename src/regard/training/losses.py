@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.select import reinforce
-from regard.data.ragged import Ragged
+from regard.data.ragged import Distributions, Ragged
 from regard.devices import has_triton
 from regard.layers.ctc import negative_log_likelihood
 from regard.models.protocol import Fertilities, Predictions
@@ -34,6 +34,8 @@ def loss_of(
     smoothing: float = 0.0,
     r_drop_weight: float | None = None,
     fertility_weight: float = 1.0,
+    likely: Distributions | None = None,
+    distillation: float = 0.0,
 ) -> Loss:
     """All that a model's predictions are judged by; with R-Drop, the batch went through twice."""
     if predictions.labels is not None:
@@ -42,8 +44,10 @@ def loss_of(
         loss = r_drop(predictions, smoothing, r_drop_weight)
     else:
         loss = smoothed_cross_entropy(predictions, smoothing)
+    passes = 1 if r_drop_weight is None else 2
+    if likely is not None:
+        loss = with_distributions(loss, predictions, likely, distillation, passes)
     if predictions.fertilities is not None:
-        passes = 1 if r_drop_weight is None else 2
         loss = with_fertilities(loss, predictions.fertilities, fertility_weight, passes)
     return with_choices(loss, predictions)
 
@@ -80,6 +84,26 @@ def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | 
         return Loss(total, nll.detach())
     apart = divergence(*log_probs.chunk(2)).sum()
     return Loss(total / 2 + r_drop_weight / 4 * apart, nll.detach() / 2)
+
+
+def with_distributions(
+    loss: Loss, predictions: Predictions, likely: Distributions, share: float, passes: int
+) -> Loss:
+    """A share of the loss is the cross-entropy with a teacher's best few words at each place.
+
+    Each counts as likely as the teacher finds it among these: word-level distillation (Kim and
+    Rush, 2016, arXiv:1606.07947).
+    """
+    places = predictions.lengths
+    assert places is not None
+    if len(likely.words) > places.total:  # a model that writes no ends
+        likely = likely.at(places.before_ends)
+    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
+    wanted = likely.probabilities.float()
+    wanted = wanted / wanted.sum(-1, keepdim=True)
+    real = predictions.targets != SPECIAL.pad
+    term = -(real[:, None] * wanted * log_probs.gather(1, likely.words)).sum() / passes
+    return Loss((1.0 - share) * loss.total + share * term, loss.nll)
 
 
 def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) -> Loss:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.fertilities import part_of
+from regard.data.loader import Extras
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.base import Model
@@ -46,7 +46,7 @@ class Publisher:
         self._budget = config.data.batch_tokens
         self._valid = None
         if store.has("valid"):
-            self._valid = part_of(store, "valid", fertilities=config.model.needs_fertilities)
+            self._valid = Extras(fertilities=config.model.needs_fertilities).part(store, "valid")
         self._bleu = bleu if self._config.validate_bleu else None
         if self._valid is None and self._config.average_best > 1:
             raise ConfigError(

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from regard.data.ragged import Batch
 from regard.devices import autocast, is_half
-from regard.models.base import Model
+from regard.models.base import AutoregressiveModel, Model
+from regard.models.nonautoregressive import NonAutoregressive
+from regard.models.protocol import Predictions
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.recording import Recording, recordable
 from regard.training.config import TrainingConfig
@@ -20,6 +22,7 @@ from regard.training.glancing import glanced, glancing_ratio, unseen
 from regard.training.losses import Loss, loss_of
 from regard.training.optimizer import set_rate
 from regard.training.replay import Replayed
+from regard.training.teaching import judgement
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,10 @@ class Updater:
         optimizer: torch.optim.Optimizer,
         config: TrainingConfig,
         team: Team = ALONE,
+        teacher: AutoregressiveModel | None = None,
     ) -> None:
         self._model = model
+        self._teacher = teacher
         self._team = team
         self._learner = team.wrapped(model)
         self._optimizer = optimizer
@@ -116,12 +121,25 @@ class Updater:
         predictions = self._learner(batch, hints=hints) if hints else self._learner(batch)
         if hints:
             predictions = unseen(predictions, hints)
-        return loss_of(
+        loss = loss_of(
             predictions,
             smoothing=config.label_smoothing,
             r_drop_weight=config.r_drop or None,
             fertility_weight=config.fertility_weight,
+            likely=batch.likely,
+            distillation=config.word_distillation,
         )
+        return self._judged(loss, batch, predictions)
+
+    def _judged(self, loss: Loss, batch: Batch, predictions: Predictions) -> Loss:
+        """The loss, and what a teacher has to say, if there is one."""
+        if self._teacher is None:
+            return loss
+        assert isinstance(self._model, NonAutoregressive)
+        term = judgement(self._model, self._teacher, batch.source, predictions)
+        share = self._config.teacher_weight
+        term = term / (2 if self._config.r_drop else 1)
+        return Loss((1 - share) * loss.total + share * term, loss.nll)
 
     def _change_weights(self) -> None:
         if self._config.clip_norm:
