@@ -182,6 +182,49 @@ def attention(
         written(out, complete)
 
 
+@app.command()
+def fertilities(
+    model: Model,
+    sentence: Annotated[str, typer.Argument(help="A source sentence.", show_default=False)],
+    out: Out = None,
+    device: Device = "auto",
+) -> None:
+    """How a model that writes all words at once copies a sentence, and what it writes there."""
+    from regard import plots
+    from regard.cli.screen import written as told
+    from regard.data.loader import with_ends
+    from regard.decoding.look import written_pieces
+    from regard.decoding.parallel import written_at_once
+    from regard.decoding.translator import Translator
+    from regard.models.nonautoregressive import NonAutoregressive
+
+    translator = Translator.load(model, device=device, engine="torch")
+    own, tokenizers = translator.models[0], translator.folder.tokenizers
+    if not isinstance(own, NonAutoregressive):
+        raise ConfigError(
+            f"{model} writes word by word, and has no fertilities. `regard show attention` shows "
+            "where it looks."
+        )
+    ids = tokenizers.source.encode(sentence)
+    found = written_at_once(own, with_ends([ids]))
+    source = [*tokenizers.source.pieces(ids), "</s>"]
+    pieces = written_pieces(tokenizers, found.words)
+    [translation] = translator.translate([sentence])
+    print(translation.text)
+    if out is not None:
+        title = f"{sentence} - {translation.text}"
+        complete = plots.copies(out, source, found.origins, pieces, found.read, title=title)
+        told(out, complete)
+        return
+    for place, word in enumerate(source):
+        own_pieces = [
+            piece if read else f"({piece})"
+            for piece, origin, read in zip(pieces, found.origins, found.read, strict=True)
+            if origin == place
+        ]
+        print(f"{word:>15}  {found.fertilities[place]}  {' '.join(own_pieces)}".rstrip())
+
+
 def _one(number: int | None, count: int, what: str) -> slice:
     if number is None:
         return slice(None)

@@ -60,10 +60,13 @@ def _look_at_all(
     written = written_at_once(model, with_ends([source]), record)
     copies = [*tokenizers.source.pieces(source), "</s>"]
     read = [copies[place] for place in written.origins]
-    pieces = [
-        "-" if word == BLANK else tokenizers.target.pieces([word])[0] for word in written.words
-    ]
+    pieces = written_pieces(tokenizers, written.words)
     return _seen(record, tokenizers, source, pieces, read)
+
+
+def written_pieces(tokenizers: Tokenizers, words: Sequence[int]) -> list[str]:
+    """What was written at each place, a blank as a dash."""
+    return ["-" if word == BLANK else tokenizers.target.pieces([word])[0] for word in words]
 
 
 def _seen(

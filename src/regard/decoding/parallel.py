@@ -199,6 +199,7 @@ class Written:
     fertilities: list[int]  # of each source token; with CTC, how many places it has
     origins: list[int]  # the source token that each place is a copy of
     words: list[int]
+    read: list[bool]  # with CTC, not all of them are
 
 
 @torch.inference_mode()
@@ -216,6 +217,9 @@ def written_at_once(
         )
     copies = source.copied(counts, Lengths.of([int(counts.sum())]))
     hidden = model.decode(copies.to(model.device), memory, row.lengths, record)
-    words = likeliest(model, hidden)[:, 0].long()
+    words = likeliest(model, hidden)[:, 0].long().cpu()
+    read = torch.ones_like(words, dtype=torch.bool)
+    if model.fertility is None:
+        read = kept(words, copies.lengths)
     origins = torch.arange(len(counts)).repeat_interleave(counts)
-    return Written(counts.tolist(), origins.tolist(), words.tolist())
+    return Written(counts.tolist(), origins.tolist(), words.tolist(), read.tolist())
