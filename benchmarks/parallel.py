@@ -80,6 +80,8 @@ ROWS = [
     *_by_fertilities("fertilities, fine-tuned", "fertilities-tuned"),
     Row("CTC without distillation", "ctc-undistilled"),
     Row("CTC", "ctc"),
+    Row("CTC, 10 readings", "ctc", {"candidates": 10}),
+    Row("CTC, 10 candidates", "ctc", {"candidates": 10}, judged=True),
 ]
 
 

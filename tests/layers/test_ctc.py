@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from compiling import assert_compiles
 from regard.data.ragged import Lengths, Ragged
-from regard.layers.ctc import BLANK, best_paths, kept, negative_log_likelihood
+from regard.layers.ctc import (
+    BLANK,
+    _states,
+    best_paths,
+    kept,
+    negative_log_likelihood,
+    plain_best_states,
+)
 
 WORDS = [BLANK, 4, 5, 6]
 
@@ -123,3 +133,44 @@ def test_a_sentence_does_not_see_its_batch() -> None:
         for part, target in zip(log_probs.split(lengths), targets, strict=True)
     ]
     assert torch.equal(together, torch.cat(alone))
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+from regard.layers.ctc_kernel import _best_states
+
+names = ["scores", "skips", "places", "labels", "reached", "steps", "path", "longest", "states"]
+kinds = ["*fp32", "*i1", "*i64", "*i64", "*fp32", "*i8", "*i64", "i32", "i32"]
+for block in (16, 64, 256):
+    source = ASTSource(
+        _best_states,
+        signature={**dict(zip(names, kinds)), "block": "constexpr"},
+        constexprs={"block": block},
+    )
+    compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": max(1, block // 64)})
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_the_kernel_finds_the_same_path() -> None:
+    from regard.layers.ctc_kernel import best_states
+
+    draw = random.Random(3)
+    lengths = [draw.randint(1, 14) for _ in range(12)]
+    targets = [[draw.choice(WORDS[1:]) for _ in range(draw.randint(0, 6))] for _ in lengths]
+    targets[0], lengths[0] = [4, 4, 5, 6], 2  # too few places
+    log_probs, places, labels = some(5, lengths, targets)
+    states, skips = _states(labels)
+    scores = places.pad(log_probs.gather(1, states[places.sentence]))
+    parts = scores, skips, places.lengths, labels.lengths.lengths
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # where Triton interprets
+    found = best_states(*(part.to(device) for part in parts)).cpu()
+    assert torch.equal(places.unpad(found), places.unpad(plain_best_states(*parts)))
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+    assert_compiles(COMPILE, tmp_path)

@@ -43,8 +43,8 @@ class SearchConfig(Settings):
     candidates: Annotated[
         int,
         Doc(
-            "nonautoregressive: outputs of which the teacher keeps the best; all but the first "
-            "have drawn fertilities"
+            "nonautoregressive: outputs to choose from, by the teacher if there is one: all but "
+            "the first have drawn fertilities; with CTC, the likeliest over all paths"
         ),
         Ge(1),
     ] = 1

@@ -1,8 +1,8 @@
 """All words at once: fertilities chosen or drawn, one pass of the decoder, and a teacher's choice.
 
-A model with CTC has one output for a sentence. One with fertilities has one for each row of
-fertilities: that of the likeliest, that of the mean, or those of several drawn ones, of which a
-model that writes word by word keeps the one that it finds best (noisy parallel decoding).
+A model with fertilities has an output for each row of them: for the likeliest, for the mean ones,
+or for several drawn ones. One with CTC has one, or several that it finds likeliest over all paths.
+Of several, a model that writes word by word keeps what it finds best (noisy parallel decoding).
 
 What is counted and drawn lies on the host; a device makes passes only, and is waited for once or,
 with fertilities, twice.
@@ -21,6 +21,7 @@ from regard.attention.multihead import AttentionRecord
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.decoding.config import SearchConfig
+from regard.decoding.ctc_beam import Place, best_readings
 from regard.decoding.engine import by_length
 from regard.decoding.fertility import fertilities, limited
 from regard.decoding.hypothesis import Hypothesis, best_first, normalized
@@ -35,6 +36,7 @@ from regard.text.special import SPECIAL
 _ROWS = 16384  # places whose words are scored at once
 _JUDGED = 1024  # outputs that a teacher judges at once
 _DROPPED = -1  # stands where a path is not read
+_SPELLED = 8  # words of a place that a search over readings looks at
 
 
 @torch.inference_mode()
@@ -50,13 +52,10 @@ def parallel_search(
     refuse_what_needs_steps(model, config, teacher)
     source = source.to(torch.device("cpu"))
     passes = passes or PlainPasses(model.device)
-    if model.fertility is None:
-        return [[hypothesis] for hypothesis in _read(model, source, config, passes)]
     found = _candidates(model, source, config, passes)
-    if teacher is None or config.candidates == 1:
-        return found
-    judged = _judged(teacher, source, found, config, passes)
-    return [several[: config.top_beams] for several in judged]
+    if teacher is not None and config.candidates > 1:
+        found = _judged(teacher, source, found, config, passes)
+    return [several[: config.top_beams] for several in found]
 
 
 def refuse_what_needs_steps(
@@ -77,15 +76,22 @@ def refuse_what_needs_steps(
                 "as many with --candidates and --teacher."
             )
         return
-    if model.fertility is None:
-        raise ConfigError(
-            "This model has no fertilities to draw (model.lengths=ctc). Leave out --candidates."
-        )
-    if teacher is None:
+    if model.fertility is not None and teacher is None:
         raise ConfigError(
             "Somebody has to choose among the candidates. Name a model that writes word by word "
             "with --teacher, or leave out --candidates."
         )
+
+
+def _candidates(
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
+) -> list[list[Hypothesis]]:
+    """The outputs for each sentence, best first where there is no teacher to say so."""
+    if model.fertility is not None:
+        return _under_fertilities(model, source, config, passes)
+    if config.candidates > 1:
+        return _readings(model, source, config, passes)
+    return [[hypothesis] for hypothesis in _read(model, source, config, passes)]
 
 
 def _read(
@@ -104,7 +110,43 @@ def _read(
     return _hypotheses(passes("read", work, [source]), places, config)
 
 
-def _candidates(
+def _readings(
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
+) -> list[list[Hypothesis]]:
+    """What CTC finds likeliest over all paths of each sentence."""
+
+    def work(row: Ragged) -> Tensor:
+        hidden = model.decode(model.spread(row), model.encode(row), row.lengths)
+        return torch.cat([_chances(model, part) for part in hidden.split(_ROWS)])
+
+    places = source.lengths.times(model.config.copies)
+    table = passes("spell", work, [source])[: places.total].cpu()
+    sentences = table.split(places.host.tolist())
+    return [best_first(_spelled(rows.tolist(), config)) for rows in sentences]
+
+
+def _chances(model: NonAutoregressive, hidden: Tensor) -> Tensor:
+    """Of a blank and of the best words: (N, 1 + k), and then which words these are, (N, k)."""
+    probabilities = model.projection(hidden).float().softmax(-1)
+    blank = probabilities[:, BLANK, None].clone()
+    for mark in (SPECIAL.pad, SPECIAL.unknown, SPECIAL.end, BLANK):
+        probabilities[:, mark] = 0.0
+    best = probabilities.topk(min(_SPELLED, probabilities.shape[1]), dim=1)
+    return torch.cat([blank, best.values, best.indices.float()], 1).double()
+
+
+def _spelled(rows: list[list[float]], config: SearchConfig) -> list[Hypothesis]:
+    places = []
+    for blank, *rest in rows:
+        chances, words = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        places.append(Place(blank, [*zip(map(int, words), chances, strict=True)]))
+    return [
+        Hypothesis(words, total, normalized(total, len(words) + 1, config.length_penalty))
+        for words, total in best_readings(places, config.candidates)
+    ]
+
+
+def _under_fertilities(
     model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
 ) -> list[list[Hypothesis]]:
     """What is written under each row of fertilities, for each sentence."""

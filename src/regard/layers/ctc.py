@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.ragged import Lengths, Ragged
+from regard.devices import has_triton
 from regard.text.special import SPECIAL
 
 BLANK = SPECIAL.start  # which no sentence has inside
@@ -44,22 +45,33 @@ def best_paths(log_probs: Tensor, places: Lengths, labels: Ragged) -> Tensor:
     """
     states, skips = _states(labels)  # (B, K) both
     scores = places.pad(log_probs.gather(1, states[places.sentence]))  # (B, T, K)
+    if log_probs.is_cuda and has_triton():
+        from regard.layers.ctc_kernel import best_states
+    else:
+        best_states = plain_best_states
+    chosen = best_states(scores, skips, places.lengths, labels.lengths.lengths)
+    return places.unpad(states.gather(1, chosen))
+
+
+def plain_best_states(scores: Tensor, skips: Tensor, places: Tensor, labels: Tensor) -> Tensor:
+    """The state at each place of the likeliest path through all labels.
+
+    scores (B, T, K), skips (B, K), places and labels (B,) -> (B, T)
+    """
     reached = torch.full_like(scores[:, 0], -torch.inf)
     reached[:, :2] = scores[:, 0, :2]
     steps = []  # how many states each place lies behind the one before it
-    for place in range(1, places.longest):
+    for place in range(1, scores.shape[1]):
         before = torch.stack([reached, _behind(reached, 1), _behind(reached, 2)])
         before[2].masked_fill_(~skips, -torch.inf)
         best, step = before.max(0)
-        inside = (place < places.lengths)[:, None]
+        inside = (place < places)[:, None]
         reached = torch.where(inside, best + scores[:, place], reached)
         steps.append(step * inside)
-    chosen = _last_states(reached, labels.lengths.lengths)
-    path = [chosen]
+    path = [_last_states(reached, labels)]
     for step in reversed(steps):
         path.append(path[-1] - step.gather(1, path[-1]))
-    found = states.gather(1, torch.cat(path[::-1], 1))  # (B, T)
-    return places.unpad(found)
+    return torch.cat(path[::-1], 1)
 
 
 def _states(labels: Ragged) -> tuple[Tensor, Tensor]:
