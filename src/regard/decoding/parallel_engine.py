@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -41,10 +40,10 @@ class ParallelEngine:
         teacher: Model | None = None,
     ) -> None:
         self._half = is_half_here(device, precision)
-        self._model = copy.deepcopy(model).bfloat16() if self._half else model
+        self._model = model.copied().bfloat16() if self._half else model
         self._teacher = teacher
         if teacher is not None and self._half:
-            self._teacher = copy.deepcopy(teacher).bfloat16()
+            self._teacher = teacher.copied().bfloat16()
         self._device = device
         self.max_length = model.max_length
         everybody = [model] if teacher is None else [model, teacher]
