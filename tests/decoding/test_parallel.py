@@ -19,11 +19,12 @@ from regard.decoding.choice import word_by_word
 from regard.decoding.config import SearchConfig
 from regard.decoding.fertility import fertilities, limited
 from regard.decoding.parallel import parallel_search, written_at_once
-from regard.decoding.passes import Shape, Work
+from regard.decoding.passes import RecordedPasses, Shape, Work
 from regard.decoding.score import scores
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
+from regard.recording import recordable
 from toys import PARALLEL, parallel_model, sentences, small_model, write_model_folder
 
 COUNTS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), min_size=1, max_size=4)
@@ -93,15 +94,15 @@ def test_batched_is_single(lengths: str, candidates: int) -> None:
 class FilledPasses:
     """As recordings are made: over rows that are filled up to a few shapes."""
 
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None, device: torch.device | None = None) -> None:
+        self._limit, self._device = limit, device
 
     def __call__(
         self, name: object, work: Work, rows: Sequence[Ragged], *tensors: Tensor
     ) -> Tensor:
         shape = Shape.around(rows, self._limit)
         assert all(side.tokens % 16 == 0 for side in shape.sides)
-        return work(*shape.unpacked(shape.packed(rows)), *tensors)
+        return work(*shape.unpacked(shape.packed(rows).to(self._device)), *tensors)
 
 
 @pytest.mark.parametrize("form", PARALLEL)
@@ -114,6 +115,24 @@ def test_filled_rows_are_plain_ones(form: str) -> None:
     assert [[h.tokens for h in several] for several in found] == [
         [h.tokens for h in several] for several in plain
     ]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("form", PARALLEL)
+@pytest.mark.parametrize("candidates", [1, 5])
+def test_recorded_passes_are_plain_ones(form: str, candidates: int) -> None:
+    gpu = torch.device("cuda", 0)
+    model = parallel_model(2, **PARALLEL[form]).to(gpu).bfloat16()
+    teacher, config = small_model(5).to(gpu).bfloat16(), SearchConfig(candidates=candidates)
+    recorded = RecordedPasses(gpu, model.max_length)
+    for seed in range(6):  # the same shapes again and again
+        source = with_ends(sentences(4, seed=seed))
+        plain = parallel_search(
+            model, source, config, teacher=teacher, passes=FilledPasses(model.max_length, gpu)
+        )
+        with recordable(gpu):
+            found = parallel_search(model, source, config, teacher=teacher, passes=recorded)
+        assert found == plain
 
 
 def test_draws_follow_the_seed() -> None:

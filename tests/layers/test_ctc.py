@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compiling import assert_compiles
+from regard.data.loader import with_ends
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.ctc import (
     BLANK,
     _states,
+    _words,
     best_paths,
     kept,
     negative_log_likelihood,
@@ -36,7 +38,7 @@ def read(path: tuple[int, ...]) -> list[int]:
 def some(seed: int, lengths: list[int], targets: list[list[int]]) -> tuple[Tensor, Lengths, Ragged]:
     torch.manual_seed(seed)
     log_probs = (3 * torch.randn(sum(lengths), 7)).log_softmax(-1)
-    return log_probs, Lengths.of(lengths), Ragged.of(targets)
+    return log_probs, Lengths.of(lengths), with_ends(targets)
 
 
 def all_paths(log_probs: Tensor, target: list[int]) -> dict[tuple[int, ...], float]:
@@ -83,7 +85,7 @@ def test_the_best_path_is_the_likeliest_of_all(
 
 def test_gradients_are_those_of_the_definition() -> None:
     logits = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
-    places, labels = Lengths.of([4]), Ragged.of([[4, 5]])
+    places, labels = Lengths.of([4]), with_ends([[4, 5]])
     log_probs = logits.log_softmax(-1)
     (found,) = torch.autograd.grad(
         negative_log_likelihood(log_probs, places, labels).sum(), logits, retain_graph=True
@@ -125,11 +127,7 @@ def test_a_sentence_does_not_see_its_batch() -> None:
     log_probs, places, labels = some(1, lengths, targets)
     together = best_paths(log_probs, places, labels)
     alone = [
-        best_paths(
-            part,
-            Lengths.of([len(part)]),
-            Ragged(torch.tensor(target).long(), Lengths.of([len(target)])),
-        )
+        best_paths(part, Lengths.of([len(part)]), with_ends([target]))
         for part, target in zip(log_probs.split(lengths), targets, strict=True)
     ]
     assert torch.equal(together, torch.cat(alone))
@@ -140,17 +138,16 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from regard.layers.ctc_kernel import _best_states
+from regard.layers.ctc_kernel import _all_paths, _best_states
 
-names = ["scores", "skips", "places", "labels", "reached", "steps", "path", "longest", "states"]
-kinds = ["*fp32", "*i1", "*i64", "*i64", "*fp32", "*i8", "*i64", "i32", "i32"]
-for block in (16, 64, 256):
-    source = ASTSource(
-        _best_states,
-        signature={**dict(zip(names, kinds)), "block": "constexpr"},
-        constexprs={"block": block},
-    )
-    compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": max(1, block // 64)})
+kinds = {"skips": "*i1", "places": "*i64", "labels": "*i64", "steps": "*i8", "path": "*i64"}
+kinds |= {"longest": "i32", "states": "i32", "block": "constexpr"}
+for kernel in (_all_paths, _best_states):
+    for block in (16, 64, 256):
+        own = {name: kinds.get(name, "*fp32") for name in kernel.arg_names}
+        source = ASTSource(kernel, signature=own, constexprs={"block": block})
+        options = {"num_warps": max(1, block // 64)}
+        compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 """
 
 
@@ -163,12 +160,39 @@ def test_the_kernel_finds_the_same_path() -> None:
     targets = [[draw.choice(WORDS[1:]) for _ in range(draw.randint(0, 6))] for _ in lengths]
     targets[0], lengths[0] = [4, 4, 5, 6], 2  # too few places
     log_probs, places, labels = some(5, lengths, targets)
-    states, skips = _states(labels)
+    words, counts = _words(labels)
+    states, skips = _states(words)
     scores = places.pad(log_probs.gather(1, states[places.sentence]))
-    parts = scores, skips, places.lengths, labels.lengths.lengths
+    parts = scores, skips, places.lengths, counts
     device = "cuda" if torch.cuda.is_available() else "cpu"  # where Triton interprets
     found = best_states(*(part.to(device) for part in parts)).cpu()
     assert torch.equal(places.unpad(found), places.unpad(plain_best_states(*parts)))
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_the_kernel_counts_every_path() -> None:
+    """And its gradient is PyTorch's, filler and sentences with too few places included."""
+    from regard.layers.ctc_kernel import all_paths
+
+    draw = random.Random(4)
+    lengths = [draw.randint(1, 14) for _ in range(12)]
+    targets = [[draw.choice(WORDS[1:]) for _ in range(draw.randint(0, 6))] for _ in lengths]
+    targets[0], lengths[0] = [4, 4, 5, 6], 2  # too few places
+    targets[1], lengths[1] = [4, 4, 5, 4, 4], 12
+    log_probs, places, labels = some(6, lengths, targets)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    logits = log_probs.clone().requires_grad_()
+    weights = torch.rand(12)
+    plain = negative_log_likelihood(logits.log_softmax(-1), places, labels)
+    (expected,) = torch.autograd.grad((plain * weights).sum(), logits)
+    words, counts = _words(labels)
+    states, skips = _states(words)
+    scores = places.pad(logits.log_softmax(-1).gather(1, states[places.sentence]))
+    parts = (part.to(device) for part in (scores, states, skips, places.lengths, counts))
+    found = all_paths(*parts).cpu()
+    (gradient,) = torch.autograd.grad((found * weights).sum(), logits)
+    torch.testing.assert_close(found, plain, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(gradient, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")

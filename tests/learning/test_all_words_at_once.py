@@ -37,7 +37,6 @@ TASKS: dict[str, Callable[[int], int]] = {
 }
 FORMS: dict[str, tuple[Tree, Tree]] = {
     "fertilities": ({"lengths": "fertility"}, {}),
-    "CTC": ({"lengths": "ctc", "copies": 3}, {"label_smoothing": 0.0}),
     "CTC, glancing": (
         {"lengths": "ctc", "copies": 3, "positional_attention": False},
         {"glancing": 0.5, "label_smoothing": 0.0},

@@ -17,6 +17,7 @@ from regard.config import build
 from regard.data.fertilities import write_fertilities
 from regard.data.loader import DataConfig, Extras, Loader, joined, with_ends
 from regard.data.ragged import Batch
+from regard.data.shapes import Shape
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
 from regard.models.folder import WEIGHTS, read_tensors
@@ -85,6 +86,25 @@ def test_the_loss_is_the_sum_over_sentences(form: str) -> None:
     for name in ("total", "nll"):
         expected = torch.stack([getattr(one, name) for one in alone]).sum()
         torch.testing.assert_close(getattr(together, name), expected, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("form", [form for form in PARALLEL if "CTC" in form])
+def test_filler_changes_nothing(form: str) -> None:
+    """What a GPU replays has sentences that nobody learns from."""
+
+    def learned(batch: Batch) -> list[torch.Tensor]:
+        model = parallel_model(0, **PARALLEL[form])
+        loss = loss_of(model(batch), smoothing=0.1)
+        loss.total.backward()
+        gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
+        return [loss.total.detach(), loss.nll, *gradients]
+
+    plain = batch_of(*some_pairs(7))
+    shape = Shape.around(plain, 64, 128)
+    filled = shape.unpacked(shape.packed(shape.filled(plain)))
+    assert filled.target.lengths.total > plain.target.lengths.total
+    for one, other in zip(learned(plain), learned(filled), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("form", PARALLEL)

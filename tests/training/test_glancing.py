@@ -37,7 +37,7 @@ def test_only_wrong_sentences_are_shown_anything() -> None:
 
 
 def test_a_path_of_the_target_is_shown() -> None:
-    said = predictions([4, 4, BLANK, 5, 7, 7, 7, 7], [4, 5, 6], [2, 1])
+    said = predictions([4, 4, BLANK, 5, 7, 7, 7, 7], [4, 5, 3, 6, 3], [3, 2])
     hints = glanced(said, torch.tensor(1.0))
     assert hints.tokens[:4].tolist() == [4, 4, BLANK, 5]  # as it was written
     assert set(hints.tokens[4:].tolist()) == {6, BLANK} or hints.tokens[4:].tolist() == [6] * 4

@@ -79,5 +79,5 @@ def _any_path(predictions: Predictions) -> Tensor:
     assert predictions.lengths is not None
     assert predictions.labels is not None
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
-    labels = Ragged(predictions.targets, predictions.labels)
-    return -negative_log_likelihood(log_probs, predictions.lengths, labels)
+    targets = Ragged(predictions.targets, predictions.labels)
+    return -negative_log_likelihood(log_probs, predictions.lengths, targets)

@@ -20,36 +20,47 @@ from regard.text.special import SPECIAL
 BLANK = SPECIAL.start  # which no sentence has inside
 
 
-def negative_log_likelihood(log_probs: Tensor, places: Lengths, labels: Ragged) -> Tensor:
-    """`-log p(y | x)` of each sentence; 0 where a sentence has too few places for any path.
+def negative_log_likelihood(log_probs: Tensor, places: Lengths, targets: Ragged) -> Tensor:
+    """`-log p(y | x)` of each sentence; 0 where it has too few places for any path, or is filler.
 
-    log_probs (N, V) in float32 at places of so many sentences, labels without end marks -> (B,)
+    log_probs (N, V) in float32 at places of so many sentences; targets end in marks that nobody
+    writes. -> (B,)
     """
-    padded = places.pad(log_probs).transpose(0, 1)  # (T, B, V): for this call only
-    return F.ctc_loss(
-        padded,
-        labels.tokens,
-        places.host,  # lengths are known without asking a GPU
-        labels.lengths.host,
-        blank=BLANK,
-        reduction="none",
-        zero_infinity=True,
-    )
+    words, counts = _words(targets)
+    if log_probs.is_cuda and has_triton():
+        from regard.layers.ctc_kernel import all_paths
+
+        states, skips = _states(words)
+        scores = places.pad(log_probs.gather(1, states[places.sentence]))  # (B, T, K)
+        found = all_paths(scores, states, skips, places.lengths, counts)
+    else:
+        padded = places.pad(log_probs).transpose(0, 1)  # (T, B, V): for this call only
+        lengths = places.host, counts.cpu()
+        found = F.ctc_loss(
+            padded, words, *lengths, blank=BLANK, reduction="none", zero_infinity=True
+        )
+    return torch.where(is_real(targets), found, 0.0)
+
+
+def is_real(targets: Ragged) -> Tensor:
+    """Which sentences are there to be learned, and not only to fill a shape. (B,)"""
+    return targets.lengths.pad(targets.tokens)[:, 0] != SPECIAL.pad
 
 
 @torch.no_grad()
-def best_paths(log_probs: Tensor, places: Lengths, labels: Ragged) -> Tensor:
-    """The likeliest path of each sentence that reads as its labels (Viterbi). (N, V) -> (N,)
+def best_paths(log_probs: Tensor, places: Lengths, targets: Ragged) -> Tensor:
+    """The likeliest path of each sentence that reads as its target (Viterbi). (N, V) -> (N,)
 
-    Where there are too few places, as many labels as fit.
+    Where there are too few places, as much of it as fits.
     """
-    states, skips = _states(labels)  # (B, K) both
+    words, counts = _words(targets)
+    states, skips = _states(words)  # (B, K) both
     scores = places.pad(log_probs.gather(1, states[places.sentence]))  # (B, T, K)
     if log_probs.is_cuda and has_triton():
         from regard.layers.ctc_kernel import best_states
     else:
         best_states = plain_best_states
-    chosen = best_states(scores, skips, places.lengths, labels.lengths.lengths)
+    chosen = best_states(scores, skips, places.lengths, counts)
     return places.unpad(states.gather(1, chosen))
 
 
@@ -74,12 +85,17 @@ def plain_best_states(scores: Tensor, skips: Tensor, places: Tensor, labels: Ten
     return torch.cat(path[::-1], 1)
 
 
-def _states(labels: Ragged) -> tuple[Tensor, Tensor]:
-    """Blanks and labels in turns, and whether each state may follow the one before last. (B, K)
+def _words(targets: Ragged) -> tuple[Tensor, Tensor]:
+    """Targets without their end marks, padded, and how many words each has. (B, L), (B,)"""
+    padded = targets.lengths.pad(targets.tokens)
+    return padded[:, :-1], (targets.lengths.lengths - 1).clamp(min=0)
 
-    A blank may be left out between two labels, unless they are the same.
+
+def _states(words: Tensor) -> tuple[Tensor, Tensor]:
+    """Blanks and words in turns, and whether each state may follow the one before last. (B, K)
+
+    A blank may be left out between two words, unless they are the same.
     """
-    words = labels.lengths.pad(labels.tokens)  # (B, L)
     states = words.new_full((len(words), 2 * words.shape[1] + 1), BLANK)
     states[:, 1::2] = words
     skips = torch.zeros_like(states, dtype=torch.bool)

@@ -1,13 +1,124 @@
-"""The best path of CTC on a GPU: one program for each sentence, instead of kernels for each place.
+"""CTC on a GPU, all paths or the best one: a program for each sentence, none for each place.
 
 Triton has to be there, so whoever takes this imports it late.
 """
 
 # Not `from __future__ import annotations`: Triton reads `tl.constexpr` out of the annotations.
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+
+def all_paths(
+    scores: Tensor, states: Tensor, skips: Tensor, places: Tensor, labels: Tensor
+) -> Tensor:
+    """The negative log-probability of all paths through all labels; 0 where there is none.
+
+    scores (B, T, K) in float32, states and skips (B, K), places and labels (B,) -> (B,)
+    """
+    found: Tensor = _AllPaths.apply(scores, states, skips, places, labels)
+    return found
+
+
+class _AllPaths(torch.autograd.Function):
+    """The chance of each state at each place is made at once, forward and back again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, states: Tensor, skips: Tensor, places: Tensor, labels: Tensor
+    ) -> Tensor:
+        sentences, longest, count = scores.shape
+        block = triton.next_power_of_2(count)
+        beside = scores.new_full((2, sentences, block + 4), -torch.inf)
+        chances = torch.zeros_like(scores)
+        found = scores.new_zeros(sentences)
+        _all_paths[(sentences,)](
+            *(scores.contiguous(), skips.contiguous(), places, labels, beside[0], beside[1]),
+            *(chances, found, longest, count),
+            block=block,
+            num_warps=max(1, min(8, block // 64)),
+            enable_fp_fusion=True,  # as Triton always did; unsaid, newer versions warn of a change
+        )
+        ctx.save_for_backward(chances, states)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        chances, states = ctx.saved_tensors
+        # Equal states have one score: all of its gradient goes to the first of them, or their
+        # order would count when they are added up.
+        same = states[:, :, None] == states[:, None, :]
+        first = same.float().argmax(2)  # (B, K)
+        places = torch.arange(states.shape[1], device=states.device)
+        share = (first[:, :, None] == places).float()
+        return -(chances @ share) * gradients[0][:, None, None], None, None, None, None
+
+
+@triton.jit
+def _all_paths(
+    scores,
+    skips,
+    places,
+    labels,
+    before,
+    behind,
+    chances,
+    result,
+    longest,
+    states,
+    block: tl.constexpr,
+):
+    """How likely each state is reached, forward; then how likely its sentence ends well, back."""
+    sentence = tl.program_id(0).to(tl.int64)
+    length = tl.load(places + sentence)
+    last = 2 * tl.load(labels + sentence)  # the blank after the last label
+    state = tl.arange(0, block)
+    inside = state < states
+    low = -1e30
+    skip = tl.load(skips + sentence * states + state, mask=inside, other=0) != 0
+    skip_to = tl.load(skips + sentence * states + state + 2, mask=state + 2 < states, other=0) != 0
+    scores += sentence * longest * states
+    chances += sentence * longest * states
+    before += sentence * (block + 4)
+    behind += sentence * (block + 4)
+    reached = tl.load(scores + state, mask=inside & (state < 2), other=low)
+    tl.store(chances + state, reached, mask=inside)
+    for place in range(1, length):
+        tl.store(before + 2 + state, reached)
+        tl.debug_barrier()  # neighbours read what others wrote
+        one = tl.maximum(tl.load(before + 1 + state), low)
+        two = tl.where(skip, tl.maximum(tl.load(before + state), low), low)
+        tl.debug_barrier()
+        top = tl.maximum(reached, tl.maximum(one, two))
+        mass = tl.exp(reached - top) + tl.exp(one - top) + tl.exp(two - top)
+        score = tl.load(scores + place * states + state, mask=inside, other=low)
+        reached = tl.maximum(top + tl.log(mass) + score, low)
+        tl.store(chances + place * states + state, reached, mask=inside)
+    ends = inside & (state <= last) & (state >= last - 1)
+    finals = tl.where(ends, reached, low)
+    best = tl.max(finals)
+    total = best + tl.log(tl.sum(tl.exp(finals - best)))
+    possible = best > low / 2
+    tl.store(result + sentence, tl.where(possible, -total, 0.0))
+    rest = tl.where(ends, 0.0, low)
+    for back in range(length):
+        place = length - 1 - back
+        there = tl.load(chances + place * states + state, mask=inside, other=low)
+        chance = tl.where(possible, tl.exp(tl.minimum(there + rest - total, 0.0)), 0.0)
+        tl.store(chances + place * states + state, chance, mask=inside)
+        score = tl.load(scores + place * states + state, mask=inside, other=low)
+        tl.store(behind + state, tl.maximum(rest + score, low))
+        tl.debug_barrier()
+        stays = tl.maximum(tl.load(behind + state), low)
+        one = tl.maximum(tl.load(behind + 1 + state), low)
+        two = tl.where(skip_to, tl.maximum(tl.load(behind + 2 + state), low), low)
+        tl.debug_barrier()
+        top = tl.maximum(stays, tl.maximum(one, two))
+        mass = tl.exp(stays - top) + tl.exp(one - top) + tl.exp(two - top)
+        rest = tl.maximum(top + tl.log(mass), low)
 
 
 def best_states(scores: Tensor, skips: Tensor, places: Tensor, labels: Tensor) -> Tensor:
@@ -26,6 +137,7 @@ def best_states(scores: Tensor, skips: Tensor, places: Tensor, labels: Tensor) -
         *(longest, states),
         block=block,
         num_warps=max(1, min(8, block // 64)),
+        enable_fp_fusion=True,
     )
     return path
 

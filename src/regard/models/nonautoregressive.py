@@ -64,8 +64,10 @@ class NonAutoregressiveConfig(StackConfig):
 
     @property
     def obstacle_to_replay(self) -> str | None:
-        """Lengths of outputs, and PyTorch's CTC, have to be known outside the GPU."""
-        return "a model that writes all words at once counts them on the way"
+        """What fills a shape has places for CTC, but no fertilities."""
+        if self.needs_fertilities:
+            return "fertilities are not filled up to a shape"
+        return super().obstacle_to_replay
 
     @property
     def obstacle_to_sharing(self) -> str | None:
@@ -96,26 +98,21 @@ class NonAutoregressive(Model):
         self, batch: Batch, record: AttentionRecord | None = None, hints: Hints | None = None
     ) -> Predictions:
         """Hidden states for all places, each knowing the source and the other places."""
-        record = self.recorder(record)
-        source, targets = batch.source, batch.target.without_ends()
+        source, target = batch.source, batch.target
         memory = self.encode(source, record)
-        fertilities = None
         if self.fertility is None:
-            copies = self.spread(source)
-        else:
-            assert batch.fertilities is not None, "the loader brings them"
-            copies = source.copied(batch.fertilities, targets.lengths)
-            wanted = batch.fertilities.clamp(max=self.config.max_fertility)
-            fertilities = Fertilities(self.fertility(memory), wanted)
-        return Predictions(
-            self.decode(copies, memory, source.lengths, record, hints),
-            targets.tokens,
-            self.projection,
-            copies.lengths,
-            self.choices(record),
-            labels=targets.lengths if self.fertility is None else None,
-            fertilities=fertilities,
-        )
+            places = self.spread(source)
+            hidden = self.decode(places, memory, source.lengths, record, hints)
+            return Predictions(
+                hidden, target.tokens, self.projection, places.lengths, labels=target.lengths
+            )
+        assert batch.fertilities is not None, "the loader brings them"
+        words = target.without_ends()
+        copies = source.copied(batch.fertilities, words.lengths)
+        hidden = self.decode(copies, memory, source.lengths, record, hints)
+        wanted = batch.fertilities.clamp(max=self.config.max_fertility)
+        said = Fertilities(self.fertility(memory), wanted)
+        return Predictions(hidden, words.tokens, self.projection, words.lengths, fertilities=said)
 
     def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
         """The memory: a vector for each source token. (N, D)"""

@@ -46,15 +46,15 @@ class Predictions:
     """What a model says of a batch; the loss decides whether logits ever exist.
 
     There is a target for each hidden state, unless there are `labels`: then a sentence has more
-    states than targets, and any path that reads as these will do (`layers/ctc.py`).
+    states than words, and any path that reads as its targets will do (`layers/ctc.py`).
     """
 
     hidden: Tensor  # (N, D)
-    targets: Tensor  # (N,), or as many as there are labels
+    targets: Tensor  # (N,), or as the labels say
     project: Projection  # (n, D) -> (n, V)
     lengths: Lengths | None = None  # of the sentences among the N tokens
     choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
-    labels: Lengths | None = None  # of the sentences among the targets, if these are fewer
+    labels: Lengths | None = None  # of the sentences among the targets, ends included
     fertilities: Fertilities | None = None  # where a model says how long its output gets
 
 

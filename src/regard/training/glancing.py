@@ -33,8 +33,8 @@ def glanced(predictions: Predictions, ratio: Tensor) -> Hints:
     logits = predictions.project(predictions.hidden).float()
     wanted = predictions.targets
     if predictions.labels is not None:
-        labels = Ragged(predictions.targets, predictions.labels)
-        wanted = best_paths(logits.log_softmax(-1), lengths, labels)
+        targets = Ragged(predictions.targets, predictions.labels)
+        wanted = best_paths(logits.log_softmax(-1), lengths, targets)
     wrong = torch.zeros(len(lengths), device=logits.device)
     wrong.index_add_(0, lengths.sentence, (logits.argmax(-1) != wanted).float())
     share = ratio * wrong / lengths.lengths.clamp(min=1)  # of each sentence; (B,)

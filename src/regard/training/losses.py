@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.attention.select import reinforce
 from regard.data.ragged import Distributions, Ragged
 from regard.devices import has_triton
-from regard.layers.ctc import negative_log_likelihood
+from regard.layers.ctc import is_real, negative_log_likelihood
 from regard.models.protocol import Fertilities, Predictions
 from regard.text.special import SPECIAL
 from regard.training.loss_chunks import chunked_loss
@@ -75,14 +75,14 @@ def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | 
     assert predictions.lengths is not None
     assert predictions.labels is not None
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
-    labels = Ragged(predictions.targets, predictions.labels)
-    nll = negative_log_likelihood(log_probs, predictions.lengths, labels).sum()
-    total = nll
+    targets = Ragged(predictions.targets, predictions.labels)
+    nll = negative_log_likelihood(log_probs, predictions.lengths, targets).sum()
+    total, real = nll, is_real(targets)[predictions.lengths.sentence]  # (N,)
     if smoothing:
-        total = (1.0 - smoothing) * nll - smoothing * log_probs.mean(-1).sum()
+        total = (1.0 - smoothing) * nll - smoothing * (real * log_probs.mean(-1)).sum()
     if r_drop_weight is None:
         return Loss(total, nll.detach())
-    apart = divergence(*log_probs.chunk(2)).sum()
+    apart = (real.chunk(2)[0] * divergence(*log_probs.chunk(2))).sum()
     return Loss(total / 2 + r_drop_weight / 4 * apart, nll.detach() / 2)
 
 
