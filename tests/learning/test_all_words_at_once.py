@@ -39,7 +39,7 @@ FORMS: dict[str, tuple[Tree, Tree]] = {
     "fertilities": ({"lengths": "fertility"}, {}),
     "CTC, glancing": (
         {"lengths": "ctc", "copies": 3, "positional_attention": False},
-        {"glancing": 0.5, "label_smoothing": 0.0},
+        {"glancing": 0.5, "label_smoothing": 0.0, "max_steps": 700},
     ),
 }
 

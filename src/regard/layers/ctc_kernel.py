@@ -58,6 +58,13 @@ class _AllPaths(torch.autograd.Function):
 
 
 @triton.jit
+def _log_of_sum(one, two, three):
+    """The logarithm of the sum of exponentials."""
+    top = tl.maximum(one, tl.maximum(two, three))
+    return top + tl.log(tl.exp(one - top) + tl.exp(two - top) + tl.exp(three - top))
+
+
+@triton.jit
 def _all_paths(
     scores,
     skips,
@@ -92,10 +99,8 @@ def _all_paths(
         one = tl.maximum(tl.load(before + 1 + state), low)
         two = tl.where(skip, tl.maximum(tl.load(before + state), low), low)
         tl.debug_barrier()
-        top = tl.maximum(reached, tl.maximum(one, two))
-        mass = tl.exp(reached - top) + tl.exp(one - top) + tl.exp(two - top)
         score = tl.load(scores + place * states + state, mask=inside, other=low)
-        reached = tl.maximum(top + tl.log(mass) + score, low)
+        reached = tl.maximum(_log_of_sum(reached, one, two) + score, low)
         tl.store(chances + place * states + state, reached, mask=inside)
     ends = inside & (state <= last) & (state >= last - 1)
     finals = tl.where(ends, reached, low)
@@ -116,9 +121,7 @@ def _all_paths(
         one = tl.maximum(tl.load(behind + 1 + state), low)
         two = tl.where(skip_to, tl.maximum(tl.load(behind + 2 + state), low), low)
         tl.debug_barrier()
-        top = tl.maximum(stays, tl.maximum(one, two))
-        mass = tl.exp(stays - top) + tl.exp(one - top) + tl.exp(two - top)
-        rest = tl.maximum(top + tl.log(mass), low)
+        rest = tl.maximum(_log_of_sum(stays, one, two), low)
 
 
 def best_states(scores: Tensor, skips: Tensor, places: Tensor, labels: Tensor) -> Tensor:
