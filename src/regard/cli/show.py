@@ -124,7 +124,7 @@ def scores(
 def schedule(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+        str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
     ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="section.name=value")

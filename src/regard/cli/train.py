@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+        str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
