@@ -2,7 +2,7 @@ r"""What is gained and lost by writing all words at once: beside the teacher, in
 
     python benchmarks/parallel.py --text multi30k --teacher runs/multi30k-en-de --parallel 5
     python benchmarks/parallel.py --text multi30k --teacher runs/multi30k-en-de --device cpu
-    python benchmarks/parallel.py --write       # the table, into docs/parallel.md
+    python benchmarks/parallel.py --write       # the table, into docs/parallel.md and docs/zh
 
 `--text` is the folder of test_2016_flickr.en and .de. Models that are missing are trained side by
 side; then each row is measured alone: BLEU and repeated words of the test set, lower-cased, the
@@ -28,7 +28,7 @@ from pages import fill
 from side_by_side import Tree, all_of, regard, results_in, seconds_of, settings
 
 RESULTS = Path("benchmarks/results")
-PAGE = Path("docs/parallel.md")
+PAGES = [Path("docs/parallel.md"), Path("docs/zh/parallel.md")]
 TEST = "test_2016_flickr"
 BATCH = 100
 ONE_BY_ONE = {"cuda": 1000, "cpu": 200}  # sentences
@@ -96,7 +96,8 @@ def main() -> None:
         all_of(jobs, lambda row: measured(row, options), path, parallel=1, minutes=options.minutes)
     found = {name: results_in(RESULTS / f"parallel-{name}.json") for name in ("cuda", "cpu")}
     if options.write:
-        fill(PAGE, "parallel", table(found))
+        for page in PAGES:
+            fill(page, "parallel", table(found))
     print(table(found))
 
 
@@ -114,7 +115,7 @@ def _options() -> Any:
     parser.add_argument("--device", choices=["cuda", "cpu"])
     parser.add_argument("--parallel", type=int, default=1, help="trainings side by side")
     parser.add_argument("--minutes", type=float, default=1e6, help="measure nothing after these")
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE}")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/")
     options = parser.parse_args()
     options.device = options.device or ("cuda" if machine.has_gpu() else "cpu")
     return options
