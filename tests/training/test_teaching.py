@@ -68,18 +68,20 @@ def test_disagreement_is_its_definition() -> None:
     model, teacher, pairs = parallel_model(), small_model(3), batch()
     said = model(pairs)
     assert said.lengths is not None
-    found = disagreement(teacher, pairs.source, said.hidden, said.project, said.lengths)
+    found, ends = disagreement(teacher, pairs.source, said.hidden, said.project, said.lengths)
     sizes = said.lengths.lengths.tolist()
     likely = said.project(said.hidden).softmax(-1).split(sizes)
     sources = pairs.source.tokens.split(pairs.source.lengths.lengths.tolist())
-    for source, own, risk in zip(sources, likely, found, strict=True):
+    for source, own, risk, end in zip(sources, likely, found, ends, strict=True):
         allowed = own.clone()
         allowed[:, :4] = 0  # marks are not written
         written = allowed.argmax(-1).tolist()
         alone = Batch(with_ends([source.tolist()[:-1]]), with_ends([written]))
         answer = teacher(alone)
-        judged = answer.project(answer.hidden).log_softmax(-1)[:-1]
-        torch.testing.assert_close(risk, -(own * judged).sum(), rtol=1e-4, atol=1e-4)
+        *judged, last = answer.project(answer.hidden).log_softmax(-1)
+        expected = -(own * torch.stack(judged)).sum()
+        torch.testing.assert_close(risk, expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(end, -last[3], rtol=1e-4, atol=1e-4)
 
 
 def test_fertilities_learn_from_what_they_lead_to() -> None:
@@ -108,7 +110,7 @@ def test_words_come_to_agree_with_the_teacher() -> None:
     def risk() -> float:
         said = model(pairs)
         assert said.lengths is not None
-        found = disagreement(teacher, pairs.source, said.hidden, said.project, said.lengths)
+        found, _ = disagreement(teacher, pairs.source, said.hidden, said.project, said.lengths)
         return float(found.detach().sum())
 
     before = risk()

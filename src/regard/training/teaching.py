@@ -1,11 +1,13 @@
 """What a teacher thinks of what a model writes all at once (Gu et al., 2018, arXiv:1711.02281).
 
     L_RKL(f) = - sum_t sum_y p(y_t = y | f, x) log p_teacher(y_t = y | what was written before, x)
-    L_RL     = (L_RKL(drawn f) - L_RKL(mean f)) log p(drawn f | x)        by REINFORCE
-    L_BP     = L_RKL(f of the alignments)                                 by gradients
+    L_RL     = (R(drawn f) - R(mean f)) log p(drawn f | x)        by REINFORCE
+    L_BP     = L_RKL(f of the alignments)                         by gradients
 
 The first says how well the words that a model finds likely agree with the teacher; the second makes
-fertilities likelier under which they agree better; the third makes words agree.
+fertilities likelier under which they agree better; the third makes words agree. The risk R is L_RKL
+and how unlikely the teacher finds the end, for each place: the paper takes L_RKL alone and summed,
+which praises what is short for being short.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def judgement(
         model.train()
     chances = source.lengths.sums(log_probs.gather(1, drawn).squeeze(1))  # (B,)
     by_chance = ((risk - usual) * chances).sum()
-    return by_chance + disagreement(teacher, source, said.hidden, said.project, said.lengths).sum()
+    found, _ = disagreement(teacher, source, said.hidden, said.project, said.lengths)
+    return by_chance + found.sum()
 
 
 def _mean(log_probs: Tensor) -> Tensor:
@@ -55,11 +58,12 @@ def _risk(
     memory: Tensor,
     counts: Tensor,
 ) -> Tensor:
-    """`L_RKL` of each sentence under some fertilities. (B,)"""
+    """`R` of each sentence under some fertilities. (B,)"""
     counts = never_silent(counts, source.lengths)
     lengths = Lengths.of(source.lengths.sums(counts).tolist()).to(counts.device)
     hidden = model.decode(source.copied(counts, lengths), memory, source.lengths)
-    return disagreement(teacher, source, hidden, model.projection, lengths)
+    found, ends = disagreement(teacher, source, hidden, model.projection, lengths)
+    return (found + ends) / (lengths.lengths + 1)
 
 
 def disagreement(
@@ -68,8 +72,11 @@ def disagreement(
     hidden: Tensor,
     project: Projection,
     lengths: Lengths,
-) -> Tensor:
-    """`L_RKL` of each sentence, given what the model says at its places. (N, D) -> (B,)"""
+) -> tuple[Tensor, Tensor]:
+    """`L_RKL` of each sentence, given what the model says at its places, and of its end.
+
+    (N, D) -> (B,), (B,)
+    """
     log_probs = project(hidden).float().log_softmax(-1)
     with torch.no_grad():
         scores = log_probs.clone()
@@ -77,5 +84,7 @@ def disagreement(
             scores[:, mark] = -torch.inf
         written = Ragged(scores.argmax(-1), lengths).with_ends(SPECIAL.end)
         answer = teacher(Batch(source, written))
-        judged = answer.project(answer.hidden[lengths.before_ends]).float().log_softmax(-1)
-    return lengths.sums(-(log_probs.exp() * judged).sum(-1))
+        judged = answer.project(answer.hidden).float().log_softmax(-1)
+        ends = -judged[written.lengths.offsets[1:].long() - 1, SPECIAL.end]
+    found = -(log_probs.exp() * judged[lengths.before_ends]).sum(-1)
+    return lengths.sums(found), ends
