@@ -13,6 +13,7 @@ import torch
 from decoders.contestants import TextJudge
 from exercise import Exercise
 from regard.config import as_tree
+from regard.decoding.choice import word_by_word
 from regard.decoding.config import SearchConfig
 from regard.decoding.engine import Job
 from regard.decoding.torch_engine import TorchEngine
@@ -59,7 +60,7 @@ class Passage:
     def judge(self, beam_size: int) -> TextJudge:
         """Compares with what regard's own search writes, line by line."""
         if beam_size not in self._expected:
-            engine = TorchEngine([self._model], torch.device("cpu"))
+            engine = TorchEngine([word_by_word(self._model)], torch.device("cpu"))
             jobs = [Job(ids, []) for ids in self._plain.sentences]
             found = dict(engine.search(jobs, SearchConfig(beam_size=beam_size), None))
             best = [found[number][0].tokens for number in range(len(jobs))]

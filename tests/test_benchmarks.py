@@ -16,12 +16,16 @@ import fast
 import forms
 import growth
 import lengths
+import parallel
 import recipes
 import side_by_side
 import systems
 from regard.cli.demo import SETTINGS
 from regard.config import build, merged
+from regard.data.store import Store
+from regard.decoding.config import SearchConfig
 from regard.training.config import RunConfig, run_config
+from toys import write_model_folder
 
 ROOT = Path(__file__).parent.parent
 
@@ -188,3 +192,38 @@ def test_made_up_pairs_are_aligned_as_they_were_made(capsys: pytest.CaptureFixtu
     head, _, ours, *_ = capsys.readouterr().out.splitlines()
     assert head.startswith("| aligner | AER, forward | AER, backward |")
     assert float(ours.split("|")[2].strip(" %")) < 40
+
+
+@pytest.mark.parametrize("name", parallel.STUDENTS)
+def test_every_student_is_a_run(name: str, tmp_path: Path, reversal_store: Store) -> None:
+    student = parallel.STUDENTS[name]
+    recipe = ROOT / "recipes" / f"{student.recipe}.toml"
+    changes: dict[str, Any] = {}
+    if student.after:
+        origin = write_model_folder(tmp_path, reversal_store, kind="nonautoregressive")
+        changes["init_from"] = str(origin)
+        assert list(parallel.STUDENTS).index(student.after) < list(parallel.STUDENTS).index(name)
+    config = run_config(recipe, preset=None, changes=changes, assignments=[])
+    assert config.model.kind == "nonautoregressive"
+    assert config.model.needs_fertilities == ("parallel" in student.recipe)
+
+
+def test_all_words_at_once_are_compared_with_the_teacher() -> None:
+    names = [row.name for row in parallel.ROWS]
+    assert len({*names}) == len(names)
+    for row in parallel.ROWS:
+        build(SearchConfig, row.search)
+        assert row.student is None or row.student in parallel.STUDENTS
+
+    def result(name: str, bleu: float, latency: float, speed: float) -> side_by_side.Tree:
+        times = {"latency": latency, "sentences_per_second": speed}
+        return {"row": name, "sentences": 1000, "bleu": bleu, "repeated": 0.5, **times}
+
+    found = {
+        "cuda": [result("CTC", 40, 0.001, 9000), result("teacher, beam 4", 41, 0.01, 3000)],
+        "cpu": [],
+    }
+    assert parallel.table(found).splitlines()[2:] == [
+        "| teacher, beam 4 | 41.00 | 0.50 | 10.00 ms (1.0x) | 3,000 (1.0x) |  |  |",
+        "| CTC | 40.00 | 0.50 | 1.00 ms (10.0x) | 9,000 (3.0x) |  |  |",
+    ]

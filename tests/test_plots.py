@@ -118,3 +118,12 @@ def test_panels_of_lines_leave_out_what_is_not_known(
     assert known == [2, 3]
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+
+
+def test_copies_are_drawn_below_their_words(tmp_path: Path) -> None:
+    path = tmp_path / "copies.png"
+    complete = plots.copies(
+        path, ["a", "dog", "</s>"], [0, 1, 1], ["ein", "hund", "-"], [True, True, False], title="t"
+    )
+    assert complete
+    assert path.read_bytes().startswith(b"\x89PNG")

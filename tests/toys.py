@@ -19,10 +19,11 @@ from regard.data.prepare import Files, prepare
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
 from regard.models import ARCHITECTURES, new_model
-from regard.models.base import Model
+from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
+from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Vocabulary
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
 from regard.text.config import TokenizerConfig
 from regard.training.config import RunConfig
 from regard.training.loop import train
@@ -40,9 +41,17 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "recurrent": {"width": 32, "layers": 2},
     "convolutional": {"width": 32, "encoder_layers": 3, "decoder_layers": 2},
+    "nonautoregressive": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "width": 32,
+        "heads": 4,
+        "feedforward_width": 48,
+        "max_fertility": 4,
+    },
 }
 # So much that words differ in their scores, so little that these are no huge numbers.
-NOISE = {"transformer": 0.1, "recurrent": 0.15, "convolutional": 0.01}
+NOISE = {"transformer": 0.1, "recurrent": 0.15, "convolutional": 0.01, "nonautoregressive": 0.1}
 # Sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
     "transformer": {
@@ -54,6 +63,13 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "recurrent": {"width": 16, "layers": 1},
     "convolutional": {"width": 16, "encoder_layers": 1, "decoder_layers": 1},
+    "nonautoregressive": {
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "width": 16,
+        "heads": 2,
+        "feedforward_width": 24,
+    },
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {
@@ -116,11 +132,21 @@ CONVOLUTIONAL: dict[str, dict[str, Any]] = {
     "convolutional, hard": {"attention": {"select": "hard"}},
     "convolutional, REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
 }
-# Every form of every kind.
+# Every form of every kind that writes word by word.
 EVERY_FORM: dict[str, dict[str, Any]] = {
     **FORMS,
     **{name: {"kind": "recurrent", **form} for name, form in RECURRENT.items()},
     **{name: {"kind": "convolutional", **form} for name, form in CONVOLUTIONAL.items()},
+}
+# Those that write all words at once.
+PARALLEL: dict[str, dict[str, Any]] = {
+    "fertilities": {},
+    "fertilities, post-norm, no places": {"norm_order": "post", "positional_attention": False},
+    "fertilities, learned positions": {"positions": "learned", "tied_embeddings": "none"},
+    "CTC": {"lengths": "ctc"},
+    "CTC of 3, rotary": {"lengths": "ctc", "copies": 3, "positions": "rotary"},
+    "CTC, relative, gated": {"lengths": "ctc", "positions": "relative", "feedforward": "gated"},
+    "CTC, convolutions": {"lengths": "ctc", "feedforward": "convolution"},
 }
 
 
@@ -131,7 +157,21 @@ def small_model(seed: int = 0, **changes: Any) -> Transformer:
     return model
 
 
-def some_model(seed: int = 0, *, kind: str = "transformer", **changes: Any) -> Model:
+def some_model(seed: int = 0, *, kind: str = "transformer", **changes: Any) -> AutoregressiveModel:
+    """The same of any kind that writes word by word."""
+    model = any_model(seed, kind=kind, **changes)
+    assert isinstance(model, AutoregressiveModel)
+    return model
+
+
+def parallel_model(seed: int = 0, **changes: Any) -> NonAutoregressive:
+    """The same of the kind that writes all words at once."""
+    model = any_model(seed, kind="nonautoregressive", **changes)
+    assert isinstance(model, NonAutoregressive)
+    return model
+
+
+def any_model(seed: int, *, kind: str, **changes: Any) -> Model:
     """The same of any kind."""
     torch.manual_seed(seed)
     shape, _ = ARCHITECTURES[kind]
@@ -295,7 +335,8 @@ def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
     """A model folder with random weights that end a sentence now and then."""
     torch.manual_seed(3)
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2}
-    config = build(TransformerConfig, {**sizes, "feedforward_width": 48, **changes})
+    shape, _ = ARCHITECTURES[changes.get("kind", "transformer")]
+    config = build(shape, {**sizes, "feedforward_width": 48, **changes})
     description = ModelFolder.for_store(config, store)
     write_tensors(folder / WEIGHTS, weights_of(description.model()), {})
     description.write(folder)

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/attention.md that no command draws: `python docs/pictures/make.py`."""
+"""Draws the pictures of the pages that no command draws: `python docs/pictures/make.py`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def main() -> None:
     draw_shop()
     draw_connected()
     draw_masks()
+    draw_fertilities()
+    draw_paths()
 
 
 def draw_shop() -> None:
@@ -70,6 +72,25 @@ def draw_masks() -> None:
     }
     maps = {name: mask.float().numpy() for name, mask in masks.items()}
     plots.panels(HERE / "masks.png", maps, rows="query", columns="key")
+
+
+def draw_fertilities() -> None:
+    """A sentence, its fertilities, the copies and the output: docs/parallel.md."""
+    source = ["a", "man", "is", "sleeping", ".", "</s>"]
+    written = ["ein", "mann", "schlä", "ft", "."]
+    title = "fertilities: as many copies as words"
+    path = HERE / "fertilities.png"
+    plots.copies(path, source, [0, 1, 3, 3, 4], written, [True] * 5, title=title)
+
+
+def draw_paths() -> None:
+    """The same with CTC: two places for each token, of which some are not read."""
+    source = ["a", "man", "is", "sleeping", ".", "</s>"]
+    written = ["ein", "ein", "mann", "-", "-", "schlä", "ft", "ft", ".", ".", "-", "-"]
+    read = [True, False, True, False, False, True, True, False, True, False, False, False]
+    origins = [place for place in range(len(source)) for _ in range(2)]
+    title = "CTC: two places for each token, blanks and repetitions dropped"
+    plots.copies(HERE / "paths.png", source, origins, written, read, title=title)
 
 
 if __name__ == "__main__":

@@ -115,6 +115,41 @@ def alignment(
     return _save(figure, path)
 
 
+def copies(
+    path: Path,
+    source: Sequence[str],
+    origins: Sequence[int],
+    written: Sequence[str],
+    read: Sequence[bool],
+    *,
+    title: str,
+) -> bool:
+    """Source words with their fertilities, the copies of each, and what was written at each copy.
+
+    `origins` say of which source word each place is a copy; what is not `read` is grey.
+    """
+    counts = [list(origins).count(place) for place in range(len(source))]
+    above = [f"{word}  {count}" for word, count in zip(source, counts, strict=True)]
+    room = [max((source[o], w), key=_room) for o, w in zip(origins, written, strict=True)]
+    span = max(_span(above), _span(room))
+    tops = _middles(above) + (span - _span(above)) / 2
+    places = _middles(room) + (span - _span(room)) / 2
+    figure = _figure(1 + 0.12 * span, 3.2)
+    axes = figure.add_subplot()
+    for word, count, middle in zip(above, counts, tops, strict=True):
+        color = "black" if count else "silver"
+        axes.text(middle, 2, word, ha="center", va="center", fontsize=9, color=color)
+    for origin, word, seen, middle in zip(origins, written, read, places, strict=True):
+        axes.plot([tops[origin], middle], [1.86, 1.14], color="tab:blue", linewidth=1.2)
+        axes.plot([middle, middle], [0.86, 0.14], color="silver", linewidth=1.0)
+        axes.text(middle, 1, source[origin], ha="center", va="center", fontsize=9)
+        color = "black" if seen else "silver"
+        axes.text(middle, 0, word, ha="center", va="center", fontsize=9, color=color)
+    axes.set(title=title, ylim=(-0.2, 2.2), xlim=(-1, span + 1))
+    axes.axis("off")
+    return _save(figure, path)
+
+
 def _span(words: Sequence[str]) -> int:
     """How much room words need side by side, in characters of Latin script."""
     return sum(_room(word) for word in words)

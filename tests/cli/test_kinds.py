@@ -9,7 +9,7 @@ import pytest
 
 from cli.commands import Command, regard
 from regard.data.store import Store
-from toys import TINY
+from toys import TINY, write_model_folder, write_reversal_store
 
 __all__ = ["regard"]  # a fixture
 
@@ -17,6 +17,7 @@ KINDS = {
     "recurrent": ["model.kind=recurrent", "model.attention.score=additive"],
     "no-attention": ["model.kind=recurrent", "model.cell=gru", "model.memory=none"],
     "convolutional": ["model.kind=convolutional"],
+    "at-once": ["model.kind=nonautoregressive", "model.lengths=ctc", "training.glancing=0.5"],
 }
 FEW = ["training.max_steps=12", "training.checkpoint_every=6", "training.tensorboard=false"]
 
@@ -62,8 +63,11 @@ def test_a_kind_goes_the_whole_way(
         assert drawn.status == 0, drawn.err
         assert picture.stat().st_size > 1000
         inside = regard("show", "attention", run, "a b c", "--part", "encoder")
-        assert inside.status == 2
-        assert "has no encoder attention" in " ".join(inside.err.split())
+        if name == "at-once":
+            assert inside.status == 0
+        else:
+            assert inside.status == 2
+            assert "has no encoder attention" in " ".join(inside.err.split())
     for target in ("ctranslate2", "argos", "onnx"):
         refused = regard("export", run, "--to", target, "--out", tmp_path / target)
         assert refused.status == 2
@@ -93,3 +97,44 @@ def test_all_kinds_are_listed(regard: Command) -> None:
     shown = regard("show", "settings").out
     for text in ("model.kind=recurrent", "model.input_feeding", "model.kernel", "model.heads"):
         assert text in shown
+
+
+def test_all_words_at_once_by_the_command(tmp_path: Path, regard: Command) -> None:
+    store = write_reversal_store(tmp_path, valid=True)
+    run, begin = tmp_path / "run", ["train", "--data", store.folder, "--out"]
+    sizes = [f"model.{key}={value}" for key, value in TINY["nonautoregressive"].items()]
+    words = settings("model.kind=nonautoregressive", *sizes, *FEW)
+    refused = regard(*begin, run, *words)
+    assert refused.status == 2
+    assert "regard align --data" in refused.err
+    assert regard("align", "--data", store.folder).status == 0
+    assert regard(*begin, run, *words).status == 0
+    teacher = write_model_folder(tmp_path / "teacher", store)
+    tuned = settings(*FEW, f"training.teacher={teacher}")
+    done = regard(*begin, tmp_path / "tuned", "--from", run, *tuned)
+    assert done.status == 0, done.err
+
+    lines = "a b c\nd e\n"
+    options = ["--candidates", "4", "--teacher", teacher, "--top-beams", "2", "--scores"]
+    found = regard("translate", run, *options, stdin=lines)
+    assert len(found.out.splitlines()) == 4
+    assert found.out == regard("translate", run, *options, stdin=lines).out
+    (tmp_path / "source").write_text(lines)
+    (tmp_path / "target").write_text("c b a\ne d\n")
+    files = ["--source", tmp_path / "source", "--reference", tmp_path / "target"]
+    for more in ([], ["--fertility", "average"], ["--candidates", "3", "--teacher", teacher]):
+        assert "BLEU" in regard("evaluate", run, *files, *more).out
+    against = regard(
+        "evaluate", run, *files, "--candidates", "3", "--teacher", teacher, "--against", teacher
+    )
+    assert against.status == 0, against.err
+    files = ["--source", tmp_path / "source", "--target", tmp_path / "target"]
+    assert "with the model's teacher" in " ".join(regard("score", run, *files).err.split())
+
+    shown = regard("show", "fertilities", run, "a b c")
+    assert shown.status == 0, shown.err
+    assert [line.split()[0] for line in shown.out.splitlines()[1:]] == ["▁a", "▁b", "▁c", "</s>"]
+    picture = tmp_path / "copies.png"
+    assert regard("show", "fertilities", run, "a b c", "--out", picture).status == 0
+    assert picture.stat().st_size > 1000
+    assert regard("show", "fertilities", teacher, "a b c").status == 2

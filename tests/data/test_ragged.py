@@ -243,8 +243,8 @@ def test_a_packed_sequence_is_pytorchs_own(lengths: list[int], slack: int) -> No
 def test_the_host_remembers_lengths() -> None:
     lengths = Lengths.of([3, 1])
     assert lengths.host is lengths.lengths
-    assert lengths.twice().host.tolist() == [3, 1, 3, 1]
+    assert lengths.repeated(2).host.tolist() == [3, 1, 3, 1]
     moved = lengths.to(torch.device("meta"))
     assert moved.host is lengths.lengths  # a device need not be asked
-    assert moved.twice().host.tolist() == [3, 1, 3, 1]
+    assert moved.repeated(2).host.tolist() == [3, 1, 3, 1]
     assert moved.up_to(5).host is lengths.lengths

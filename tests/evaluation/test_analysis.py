@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.translations import damaged, references
-from regard.evaluation.analysis import buckets, by_length, sentence_scores, worst
+from regard.evaluation.analysis import buckets, by_length, repeated_words, sentence_scores, worst
 from regard.evaluation.metrics import Counting
 
 RIGHT = references()
@@ -82,3 +82,8 @@ def test_the_worst_come_first_with_their_lines() -> None:
 def test_the_worst_of_few_are_all() -> None:
     found = worst(["b", "a"], ["b", "b"], Counting(), count=5)
     assert [(sentence.line, sentence.source) for sentence in found] == [(2, None), (1, None)]
+
+
+def test_words_that_are_said_twice_are_counted() -> None:
+    assert repeated_words(["a man man runs", "a a a"]) == pytest.approx(100 * 3 / 7)
+    assert repeated_words(["a b a"]) == repeated_words([""]) == 0

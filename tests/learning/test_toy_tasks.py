@@ -12,7 +12,7 @@ from regard.config import Tree, build
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.config import SearchConfig
-from regard.decoding.search import search
+from regard.decoding.search import search_with
 from regard.models import ARCHITECTURES, new_model
 from regard.models.protocol import Vocabulary
 from regard.training.config import TrainingConfig
@@ -66,7 +66,7 @@ def learned(task: Task, model: Tree, seed: int, *, steps: int, rate: float, long
         batch = Batch(with_ends(sources), with_ends([*map(task, sources)]))
         update([batch], step=step, rate=learning_rate(step, config, shape.width))
     tests = lines(draw, 200, longest)
-    found = search(learner.eval(), with_ends(tests), SearchConfig(beam_size=1))
+    found = search_with(learner.eval(), with_ends(tests), SearchConfig(beam_size=1))
     right = [h[0].tokens == task(line) for h, line in zip(found, tests, strict=True)]
     return sum(right) / len(right)
 

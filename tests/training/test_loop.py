@@ -18,7 +18,7 @@ from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors
 from regard.models.protocol import Predictions
 from regard.training.checkpoint import OPTIMIZER, PROGRESS, average, folders, read_progress
 from regard.training.loop import train
-from regard.training.losses import Loss, smoothed_cross_entropy
+from regard.training.losses import Loss, loss_of
 from regard.training.record import Record, read_metrics
 from toys import Silent, altered, run, small_run
 
@@ -103,14 +103,14 @@ def test_a_loss_that_is_no_number_names_the_last_good_checkpoint(
 ) -> None:
     calls = 0
 
-    def poisoned(predictions: Predictions, smoothing: float) -> Loss:
+    def poisoned(predictions: Predictions, **settings: Any) -> Loss:
         nonlocal calls
         calls += 1
-        loss = smoothed_cross_entropy(predictions, smoothing)
+        loss = loss_of(predictions, **settings)
         factor = float("nan") if calls > 11 else 1.0
         return Loss(loss.total * factor, loss.nll * factor)
 
-    monkeypatch.setattr("regard.training.step.smoothed_cross_entropy", poisoned)
+    monkeypatch.setattr("regard.training.step.loss_of", poisoned)
     with pytest.raises(DivergedError, match=r"last good checkpoint is .*00000010"):
         run(small_run(tmp_path, unvalidated_store), unvalidated_store)
     assert DivergedError.exit_status == 1

@@ -22,7 +22,7 @@ from regard.training.engine import Engine
 from regard.training.loop import train
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
-from toys import Silent, altered, pairs, small_run, some_model, write_reversal_store
+from toys import Silent, altered, any_model, pairs, small_run, write_reversal_store
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -62,6 +62,7 @@ def test_what_would_notice_filler_is_not_replayed(tmp_path: Path, model: dict[st
 FORMS: dict[str, dict[str, Any]] = {
     "Transformer": {"attention_dropout": 0.1},
     "small convolutional": {"kind": "convolutional"},  # a wide one is not
+    "CTC": {"kind": "nonautoregressive", "lengths": "ctc"},
 }
 
 
@@ -69,7 +70,10 @@ def learned(
     form: dict[str, Any], batches: list[Batch], *, replay: bool, **settings: Any
 ) -> tuple[Tensor, list[Tensor]]:
     """The sums of some updates, each of two batches, and the weights after them."""
-    model = some_model(dropout=0.2, **form).to(GPU).train()
+    kind = form.get("kind", "transformer")
+    model = any_model(0, dropout=0.2, **{**form, "kind": kind}).to(GPU).train()
+    if kind == "nonautoregressive":
+        settings["glancing"] = 0.5
     config = TrainingConfig(**settings)
     updater = Updater(model, make_optimizer(model, config), config)
     sums = []

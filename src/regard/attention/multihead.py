@@ -6,7 +6,7 @@ All modules work on the flat batch in training (`forward`) and on one new token 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import torch
@@ -35,6 +35,10 @@ class AttentionRecord:
     cross: list[Tensor] = field(default_factory=list)
     choices: list[Tensor] = field(default_factory=list)
     with_weights: bool = True
+
+    def of_decoder(self) -> AttentionRecord:
+        """For attention that looks both ways in a decoder: the same, noted as the decoder's."""
+        return replace(self, encoder=self.decoder)
 
 
 class SelfAttention(nn.Module):
@@ -113,6 +117,40 @@ class SelfAttention(nn.Module):
         if self.shape.positions == "rotary":
             query, key = rotate(query, places), rotate(key, places)
         return [query, key, value]
+
+
+class PositionalAttention(nn.Module):
+    """Each token looks at places of its own sentence, whatever stands there.
+
+    Queries and keys are made of positions, and values alone of the tokens: where a word goes is
+    learned apart from what it is (Gu et al., 2018, arXiv:1711.02281).
+    """
+
+    def __init__(self, shape: AttentionShape) -> None:
+        super().__init__()
+        self.shape = shape
+        keys = shape.heads * shape.head_width
+        self.sizes = [keys, keys]  # queries and keys in one product
+        self.places = Linear(shape.width, sum(self.sizes))
+        self.value = Linear(shape.width, shape.width)
+        self.combine = Linear(shape.width, shape.width)
+        self.score = shape.score()
+
+    def forward(self, x: Tensor, positions: Tensor, lengths: Lengths) -> Tensor:
+        """X (N, D), positions (N, D) -> (N, D)"""
+        query, key = _heads(self.places(positions), self.sizes, self.shape.heads)
+        (value,) = _heads(self.value(x), [self.shape.width], self.shape.heads)
+        y = attend_ragged(
+            query,
+            key,
+            value,
+            lengths,
+            lengths,
+            score=self.score,
+            select=_selection(self),
+            dropout=self.shape.dropout if self.training else 0.0,
+        )
+        return self.combine(y.flatten(-2))
 
 
 class MemoryAttention(nn.Module):
@@ -226,7 +264,8 @@ def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
 
 
 def _selection(
-    module: SelfAttention | MemoryAttention, record: AttentionRecord | None = None
+    module: SelfAttention | PositionalAttention | MemoryAttention,
+    record: AttentionRecord | None = None,
 ) -> Select:
     choices = record.choices if record else None
     return module.shape.select(training=module.training, choices=choices)

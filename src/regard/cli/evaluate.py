@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Engine, Precision, setting
-from regard.decoding.config import SearchConfig
+from regard.cli.options import BatchSize, Device, Engine, Precision, Teacher, setting
+from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, DataError
 
 
@@ -56,6 +56,10 @@ def evaluate(
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
+    seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
+    fertility: Annotated[str, setting(SearchConfig, "fertility")] = SearchConfig.fertility,
+    candidates: Annotated[int, setting(SearchConfig, "candidates")] = SearchConfig.candidates,
+    teacher: Teacher = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Count without case.")] = False,
     tokenize: Annotated[str, typer.Option(help="sacrebleu's tokenizer for BLEU.")] = "13a",
     output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
@@ -93,8 +97,15 @@ def evaluate(
     made = _translations(
         [team for team in everyone if isinstance(team, list)],
         sources or [],
-        beam_size=beam_size,
-        length_penalty=length_penalty,
+        {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "scores": False,
+            "seed": seed,
+            "fertility": fertility,
+            "candidates": candidates,
+        },
+        teacher=teacher,
         batch_size=batch_size,
         engine=engine,
         precision=precision,
@@ -165,9 +176,9 @@ def _check_systems(
 def _translations(
     teams: Sequence[Sequence[Path]],
     sources: Sequence[str],
+    keywords: SearchKeywords,
     *,
-    beam_size: int,
-    length_penalty: float,
+    teacher: Path | None,
     batch_size: int | None,
     engine: str,
     precision: str | None,
@@ -187,16 +198,16 @@ def _translations(
     for team in teams:
         if len(teams) > 1:
             say(f"Translating with {_name(team)} ...")
-        translator = Translator.load(*team, device=device, engine=engine, precision=precision)
-        say(translator.engine_told)
-        found = translator.translate(
-            sources,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            scores=False,
-            batch_size=batch_size,
-            notice=say,
+        at_once = ModelFolder.read(team[0]).config.kind == "nonautoregressive"
+        translator = Translator.load(
+            *team,
+            device=device,
+            engine=engine,
+            precision=precision,
+            teacher=teacher if at_once else None,  # which may be compared with it, too
         )
+        say(translator.engine_told)
+        found = translator.translate(sources, batch_size=batch_size, notice=say, **keywords)
         yield [translation.text for translation in found]
 
 

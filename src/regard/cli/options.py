@@ -34,6 +34,12 @@ BatchSize = Annotated[
     int | None,
     typer.Option(help="Sentences that are worked on at once; unset: what suits the engine.", min=1),
 ]
+Teacher = Annotated[
+    Path | None,
+    typer.Option(
+        help="A model that writes word by word, to choose among --candidates.", show_default=False
+    ),
+]
 Engine = Annotated[
     str,
     typer.Option(

@@ -124,7 +124,7 @@ def scores(
 def schedule(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+        str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
     ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="section.name=value")
@@ -170,7 +170,7 @@ def attention(
     weights = weights[_one(layer, weights.shape[0], "layer")]
     weights = weights[:, _one(head, weights.shape[1], "head")]
     rows = seen.source if part == "encoder" else seen.target
-    columns = ["<s>", *seen.target[:-1]] if part == "decoder" else seen.source
+    columns = seen.read if part == "decoder" else seen.source
     print(translation.text)
     if out is None:
         print(plots.text_heat_map(weights.mean((0, 1)), rows, columns))
@@ -180,6 +180,49 @@ def attention(
             out, weights, title=title, row_labels=rows, column_labels=columns
         )
         written(out, complete)
+
+
+@app.command()
+def fertilities(
+    model: Model,
+    sentence: Annotated[str, typer.Argument(help="A source sentence.", show_default=False)],
+    out: Out = None,
+    device: Device = "auto",
+) -> None:
+    """How a model that writes all words at once copies a sentence, and what it writes there."""
+    from regard import plots
+    from regard.cli.screen import written as told
+    from regard.data.loader import with_ends
+    from regard.decoding.look import written_pieces
+    from regard.decoding.parallel import written_at_once
+    from regard.decoding.translator import Translator
+    from regard.models.nonautoregressive import NonAutoregressive
+
+    translator = Translator.load(model, device=device, engine="torch")
+    own, tokenizers = translator.models[0], translator.folder.tokenizers
+    if not isinstance(own, NonAutoregressive):
+        raise ConfigError(
+            f"{model} writes word by word, and has no fertilities. `regard show attention` shows "
+            "where it looks."
+        )
+    ids = tokenizers.source.encode(sentence)
+    found = written_at_once(own, with_ends([ids]))
+    source = [*tokenizers.source.pieces(ids), "</s>"]
+    pieces = written_pieces(tokenizers, found.words)
+    [translation] = translator.translate([sentence])
+    print(translation.text)
+    if out is not None:
+        title = f"{sentence} - {translation.text}"
+        complete = plots.copies(out, source, found.origins, pieces, found.read, title=title)
+        told(out, complete)
+        return
+    for place, word in enumerate(source):
+        own_pieces = [
+            piece if read else f"({piece})"
+            for piece, origin, read in zip(pieces, found.origins, found.read, strict=True)
+            if origin == place
+        ]
+        print(f"{word:>15}  {found.fertilities[place]}  {' '.join(own_pieces)}".rstrip())
 
 
 def _one(number: int | None, count: int, what: str) -> slice:

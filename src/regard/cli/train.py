@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big, recurrent or convolutional.")
+        str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
@@ -103,7 +103,7 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     from regard.data.loader import with_ends
     from regard.decoding.config import SearchConfig
     from regard.decoding.engine import by_length
-    from regard.decoding.search import search
+    from regard.decoding.search import search_with
     from regard.evaluation.metrics import bleu
     from regard.models.base import Model
 
@@ -118,7 +118,7 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
 
         def translations(indices: list[int]) -> list[str]:
             source = with_ends([part.source[i] for i in indices]).to(device)
-            found = search(model, source, SearchConfig(beam_size=1), max_length=model.max_length)
+            found = search_with(model, source, SearchConfig(beam_size=1))
             return [tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
 
         indices = list(range(len(part)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Engine, Models, Precision, setting
+from regard.cli.options import BatchSize, Device, Engine, Models, Precision, Teacher, setting
 from regard.data.corpus import decoded
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
@@ -35,6 +35,9 @@ def translate(
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
     top_p: Annotated[float, setting(SearchConfig, "top_p")] = SearchConfig.top_p,
     seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
+    fertility: Annotated[str, setting(SearchConfig, "fertility")] = SearchConfig.fertility,
+    candidates: Annotated[int, setting(SearchConfig, "candidates")] = SearchConfig.candidates,
+    teacher: Teacher = None,
     prefix: Annotated[str, typer.Option(help="What each line's translation must begin with.")] = "",
     scores: Annotated[bool, typer.Option("--scores", help="Rank and score before each.")] = False,
     format: Annotated[str, typer.Option(help="text or jsonl.")] = "text",
@@ -69,10 +72,14 @@ def translate(
         "top_k": top_k,
         "top_p": top_p,
         "seed": seed,
+        "fertility": fertility,
+        "candidates": candidates,
     }
     build(SearchConfig, keywords)
     keep_freed_memory()
-    translator = Translator.load(*models, device=device, engine=engine, precision=precision)
+    translator = Translator.load(
+        *models, device=device, engine=engine, precision=precision, teacher=teacher
+    )
     say(translator.engine_told)
     done, seconds = 0, 0.0
     with counting() as progress:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from regard.data.loader import Loader
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.ragged import Batch, Distributions, Lengths, Ragged
 from regard.data.sampling import Position, Turn
 
 Placed = tuple[Position, Batch]
-Sent = tuple[Position, list[tuple[NDArray[np.int64], NDArray[np.int64]]], int]
+Row = NDArray[np.int64]
+Extra = NDArray[Any]
+Sent = tuple[Position, list[tuple[Row, Row]], int, list[Extra] | None, list[Extra] | None]
 _BATCHES = 8  # that a process is ahead
 
 
@@ -53,15 +55,21 @@ def _sent(placed: Placed) -> Sent:
     """As plain arrays: PyTorch would send each tensor through a file of its own."""
     position, batch = placed
     rows = [(row.tokens.numpy(), row.lengths.lengths.numpy()) for row in batch.sides]
-    return position, rows, batch.filler
+    counts = None if batch.fertilities is None else [batch.fertilities.numpy()]
+    likely = None
+    if batch.likely is not None:
+        likely = [batch.likely.words.numpy(), batch.likely.probabilities.numpy()]
+    return position, rows, batch.filler, counts, likely
 
 
 def _received(sent: Sent) -> Placed:
-    position, rows, filler = sent
+    position, rows, filler, counts, likely = sent
     source, target = (
         Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
     )
-    return position, Batch(source, target, filler)
+    fertilities = None if counts is None else torch.from_numpy(counts[0])
+    words = None if likely is None else Distributions(*map(torch.from_numpy, likely))
+    return position, Batch(source, target, filler, fertilities, words)
 
 
 def _unchanged(sent: Any) -> Any:

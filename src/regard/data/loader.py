@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.config import Doc, Ge, Le, Settings
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.distributions import read_distributions
+from regard.data.fertilities import read_fertilities
+from regard.data.ragged import Batch, Distributions, Lengths, Ragged
 from regard.data.sampling import Position, Share, Turn, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
 from regard.errors import ConfigError
@@ -49,6 +52,38 @@ class DataConfig(Settings):
     ] = None
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What a batch brings beside its pairs."""
+
+    fertilities: bool = False
+    distributions: bool = False
+
+    def part(self, store: Store, name: str) -> Part:
+        """The pairs of a part, with what belongs to them."""
+        part = store.part(name)
+        if self.fertilities:
+            part = replace(part, fertilities=read_fertilities(store.folder, name))
+        if self.distributions:
+            part = replace(part, distributions=read_distributions(store))
+        return part
+
+    def refuse_other_cuts(self) -> None:
+        """What is stored for each subword is of no use to others."""
+        if self.fertilities:
+            raise ConfigError(
+                "data.sampling_candidates cuts words anew each time, and the fertilities of the "
+                "store are those of the best cuts. Set data.sampling_candidates=1, or train with "
+                "model.lengths=ctc, which needs no fertilities."
+            )
+        if self.distributions:
+            raise ConfigError(
+                "data.sampling_candidates cuts words anew each time, and the teacher's "
+                "distributions are for the best cuts. Set data.sampling_candidates=1, or "
+                "training.word_distillation=0."
+            )
+
+
 class Loader:
     """The training part of a store as an endless row of batches, or of a share of each.
 
@@ -56,14 +91,23 @@ class Loader:
     """
 
     def __init__(
-        self, store: Store, config: DataConfig, *, seed: int, share: Share | None = None
+        self,
+        store: Store,
+        config: DataConfig,
+        *,
+        seed: int,
+        share: Share | None = None,
+        extras: Extras | None = None,
     ) -> None:
+        extras = extras or Extras()
+        if config.sampling_candidates > 1:
+            extras.refuse_other_cuts()
         if config.sampling_candidates > 1 and store.tokenizers.config.kind != "unigram":
             raise ConfigError(
                 "data.sampling_candidates needs a unigram tokenizer, and this store's is "
                 f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
             )
-        self._part = store.part("train")
+        self._part = extras.part(store, "train")
         self._weights = pair_weights(self._part.corpora, config.weights)
         self._config = config
         self._seed = seed
@@ -135,10 +179,16 @@ def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights
 
 def collate(part: Part, indices: Sequence[int]) -> Batch:
     """The pairs of these indices as one batch."""
-    return Batch(
-        with_ends([part.source[index] for index in indices]),
-        with_ends([part.target[index] for index in indices]),
-    )
+    source = with_ends([part.source[index] for index in indices])
+    target = with_ends([part.target[index] for index in indices])
+    fertilities = likely = None
+    if part.fertilities is not None:  # an end mark stands for nothing
+        fertilities = joined([part.fertilities[index] for index in indices], last=0)
+    if part.distributions is not None:
+        records = np.concatenate([part.distributions[index] for index in indices])
+        words, probabilities = records["ids"].astype(np.int64), records["probabilities"]
+        likely = Distributions(torch.from_numpy(words), torch.from_numpy(probabilities))
+    return Batch(source, target, fertilities=fertilities, likely=likely)
 
 
 def nothing() -> Batch:
@@ -149,12 +199,17 @@ def nothing() -> Batch:
 def with_ends(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:
     """Sentences of ids as a flat row, each followed by its end mark."""
     lengths = [len(sentence) + 1 for sentence in sentences]
-    tokens = np.full(sum(lengths), SPECIAL.end, dtype=np.int64)
+    return Ragged(joined(sentences, last=SPECIAL.end), Lengths.of(lengths))
+
+
+def joined(rows: Sequence[Sequence[int] | NDArray[np.integer]], *, last: int) -> Tensor:
+    """Rows of numbers as one, each followed by a last number."""
+    numbers = np.full(sum(map(len, rows)) + len(rows), last, dtype=np.int64)
     begin = 0
-    for sentence, length in zip(sentences, lengths, strict=True):
-        tokens[begin : begin + length - 1] = sentence
-        begin += length
-    return Ragged(torch.from_numpy(tokens), Lengths.of(lengths))
+    for row in rows:
+        numbers[begin : begin + len(row)] = row
+        begin += len(row) + 1
+    return torch.from_numpy(numbers)
 
 
 def in_order(part: Part, budget: int) -> Iterator[Batch]:

@@ -47,11 +47,29 @@ class Lengths:
         assert longest >= self.longest
         return Lengths(self.lengths, longest=longest, total=self.total, host=self._host)
 
-    def twice(self) -> Lengths:
-        """All sentences, and then all of them again."""
-        host = None if self._host is None else self._host.repeat(2)
-        doubled = self.lengths.repeat(2)
-        return Lengths(doubled, longest=self.longest, total=2 * self.total, host=host)
+    def repeated(self, rounds: int) -> Lengths:
+        """All sentences, and then all of them again, so many rounds of them."""
+        host = None if self._host is None else self._host.repeat(rounds)
+        again = self.lengths.repeat(rounds)
+        return Lengths(again, longest=self.longest, total=rounds * self.total, host=host)
+
+    def times(self, factor: int) -> Lengths:
+        """Sentences so many times as long."""
+        host = None if self._host is None else self._host * factor
+        longest, total = self.longest * factor, self.total * factor
+        return Lengths(self.lengths * factor, longest=longest, total=total, host=host)
+
+    def without_ends(self) -> Lengths:
+        """Each sentence a token shorter."""
+        host = None if self._host is None else self._host - 1
+        longest, total = self.longest - 1, self.total - len(self)
+        return Lengths(self.lengths - 1, longest=longest, total=total, host=host)
+
+    def with_ends(self) -> Lengths:
+        """Each sentence a token longer."""
+        host = None if self._host is None else self._host + 1
+        longest, total = self.longest + 1, self.total + len(self)
+        return Lengths(self.lengths + 1, longest=longest, total=total, host=host)
 
     @property
     def host(self) -> Tensor:
@@ -85,6 +103,16 @@ class Lengths:
         """True where a padded row holds a real token. (B, T)"""
         places = torch.arange(self.longest, device=self.lengths.device)
         return places < self.lengths[:, None]
+
+    @cached_property
+    def before_ends(self) -> Tensor:
+        """Where these tokens stand in the row of the same sentences with ends. (N,)"""
+        return torch.arange(self.total, device=self.lengths.device) + self.sentence
+
+    def sums(self, rows: Tensor) -> Tensor:
+        """The sum over each sentence. (..., N) -> (..., B)"""
+        sums = rows.new_zeros(*rows.shape[:-1], len(self))
+        return sums.index_add_(-1, self.sentence, rows)
 
     def pad(self, row: Tensor) -> Tensor:
         """(N, ...) to (B, T, ...), with zeros after each sentence's end."""
@@ -173,14 +201,50 @@ class Ragged:
         """The same, laid out as if the longest sentence had so many tokens."""
         return Ragged(self.tokens, self.lengths.up_to(longest))
 
-    def twice(self) -> Ragged:
-        """All sentences, and then all of them again."""
-        return Ragged(self.tokens.repeat(2), self.lengths.twice())
+    def repeated(self, rounds: int) -> Ragged:
+        """All sentences, and then all of them again, so many rounds of them."""
+        return Ragged(self.tokens.repeat(rounds), self.lengths.repeated(rounds))
+
+    def copied(self, times: Tensor, lengths: Lengths) -> Ragged:
+        """Each token as often as `times` says, (N,), which makes sentences of these lengths."""
+        return Ragged(self.tokens.repeat_interleave(times, output_size=lengths.total), lengths)
+
+    def without_ends(self) -> Ragged:
+        """Each sentence without its last token."""
+        lengths = self.lengths.without_ends()
+        return Ragged(self.tokens[lengths.before_ends], lengths)
+
+    def with_ends(self, end: int) -> Ragged:
+        """Each sentence with `end` after it."""
+        lengths = self.lengths.with_ends()
+        tokens = self.tokens.new_full((lengths.total,), end)
+        return Ragged(tokens.index_copy_(0, self.lengths.before_ends, self.tokens), lengths)
 
     def shifted_right(self, start: int) -> Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""
         tokens = self.tokens.roll(1).masked_fill(self.lengths.positions == 0, start)
         return Ragged(tokens, self.lengths)
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """The words that a teacher finds likeliest at each place of the targets, ends included."""
+
+    words: Tensor  # (N, k)
+    probabilities: Tensor  # (N, k)
+
+    def to(self, device: torch.device) -> Distributions:
+        """The same on another device."""
+        parts = self.words, self.probabilities
+        return Distributions(*(part.to(device, non_blocking=True) for part in parts))
+
+    def twice(self) -> Distributions:
+        """Of all sentences, and then of all of them again."""
+        return Distributions(self.words.repeat(2, 1), self.probabilities.repeat(2, 1))
+
+    def at(self, places: Tensor) -> Distributions:
+        """Those of some places alone."""
+        return Distributions(self.words[places], self.probabilities[places])
 
 
 @dataclass(frozen=True)
@@ -190,6 +254,8 @@ class Batch:
     source: Ragged
     target: Ragged
     filler: int = 0  # target tokens that only fill a shape, all of them `SPECIAL.pad`
+    fertilities: Tensor | None = None  # (source tokens,) how many target tokens each stands for
+    likely: Distributions | None = None  # what a teacher would have written
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -203,8 +269,17 @@ class Batch:
 
     def twice(self) -> Batch:
         """All pairs, and then all of them again."""
-        return Batch(self.source.twice(), self.target.twice(), 2 * self.filler)
+        fertilities = None if self.fertilities is None else self.fertilities.repeat(2)
+        likely = None if self.likely is None else self.likely.twice()
+        sides = self.source.repeated(2), self.target.repeated(2)
+        return Batch(*sides, 2 * self.filler, fertilities, likely)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        return Batch(self.source.to(device), self.target.to(device), self.filler)
+        fertilities, likely = self.fertilities, self.likely
+        if fertilities is not None:
+            fertilities = fertilities.to(device, non_blocking=True)
+        if likely is not None:
+            likely = likely.to(device)
+        sides = self.source.to(device), self.target.to(device)
+        return Batch(*sides, self.filler, fertilities, likely)

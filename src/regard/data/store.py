@@ -85,6 +85,8 @@ class Part:
     source: Sentences
     target: Sentences
     corpora: tuple[Corpus, ...]
+    fertilities: Rows | None = None  # for each source id, if somebody asked for them
+    distributions: Rows | None = None  # for each target id and each end, likewise
 
     @property
     def sides(self) -> tuple[Sentences, Sentences]:

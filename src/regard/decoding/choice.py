@@ -14,13 +14,15 @@ import torch
 from regard.decoding.config import EngineName, Precision
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
 from regard.decoding.engine import Engine
+from regard.decoding.parallel_engine import ParallelEngine
 from regard.decoding.torch_engine import TorchEngine, Writer
 from regard.devices import Precision as Half
 from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2, onnx_model
 from regard.exchange.onnx_model import OnnxModel, is_onnx
-from regard.models.base import Model
+from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import ModelFolder, load_model
+from regard.models.nonautoregressive import NonAutoregressive
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Models:
     folders: Sequence[ModelFolder]
     device: torch.device
     precision: str | None = None  # of our own engine: auto, unless it is float32 or bfloat16
+    teacher: Path | None = None  # chooses among what a model writes all at once
 
     @cached_property
     def loaded(self) -> list[Model]:
@@ -38,12 +41,27 @@ class Models:
         return [self._read(number, self.device) for number in range(len(self.paths))]
 
     @cached_property
-    def torch_engine(self) -> TorchEngine:
+    def torch_engine(self) -> TorchEngine | ParallelEngine:
         """Our own searches over all of them, some of which may run in onnxruntime."""
         if any(map(is_onnx, self.paths)):
             return TorchEngine(self._writers(), torch.device("cpu"))
         known: dict[str | None, Half] = {"float32": "float32", "bfloat16": "bfloat16"}
-        return TorchEngine(self.loaded, self.device, known.get(self.precision, "auto"))
+        precision = known.get(self.precision, "auto")
+        first, *others = self.loaded
+        if isinstance(first, NonAutoregressive) and not others:
+            return ParallelEngine(first, self.device, precision, self._loaded_teacher())
+        return TorchEngine([*map(word_by_word, self.loaded)], self.device, precision)
+
+    def _loaded_teacher(self) -> Model | None:
+        if self.teacher is None:
+            return None
+        folder = ModelFolder.read(self.teacher)
+        if folder.tokenizers != self.folders[0].tokenizers:
+            raise ConfigError(
+                f"{self.teacher} cuts text in another way than {self.paths[0]}, so it cannot judge "
+                "what that one writes. Take a teacher that was trained on data prepared likewise."
+            )
+        return word_by_word(load_model(self.teacher, self.device, folder)[1])
 
     def ctranslate2_engine(self, precision: Precision) -> CTranslate2Engine:
         """The first of them, handed over to CTranslate2."""
@@ -56,7 +74,7 @@ class Models:
     def _writers(self) -> list[Writer]:
         cpu = torch.device("cpu")
         return [
-            OnnxModel.load(path, own) if is_onnx(path) else self._read(number, cpu)
+            OnnxModel.load(path, own) if is_onnx(path) else word_by_word(self._read(number, cpu))
             for number, (path, own) in enumerate(zip(self.paths, self.folders, strict=True))
         ]
 
@@ -64,6 +82,16 @@ class Models:
         onnx_model.refuse_exported(self.paths[number])
         ctranslate2.refuse_exported(self.paths[number])
         return load_model(self.paths[number], device, self.folders[number])[1]
+
+
+def word_by_word(model: Model) -> AutoregressiveModel:
+    """A model that writes one word after another, or a sentence about one that does not."""
+    if not isinstance(model, AutoregressiveModel):
+        raise ConfigError(
+            f"A {model.config.kind} model writes all words at once: it can neither be part of an "
+            "ensemble nor judge what others write. Use it alone."
+        )
+    return model
 
 
 @dataclass(frozen=True)
@@ -81,6 +109,10 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
     """
     _check_name("engine", engine, get_args(EngineName))
     _check_name("precision", precision or "float32", get_args(Precision))
+    if models.teacher is not None and models.folders[0].config.kind != "nonautoregressive":
+        raise ConfigError(
+            f"{models.paths[0]} writes word by word and needs no teacher. Leave out --teacher."
+        )
     if any(map(is_onnx, models.paths)):
         return Choice(models.torch_engine, "Engine: onnxruntime on the CPU.")
     alone = models.paths[0] if len(models.paths) == 1 else None

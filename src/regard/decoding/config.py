@@ -35,12 +35,25 @@ class SearchConfig(Settings):
     top_p: Annotated[
         float, Doc("sampling: among the likeliest words of this total probability"), Ge(0), Le(1)
     ] = 1.0
-    seed: Annotated[int, Doc("sampling: same seed, same sample"), Ge(0)] = 1
+    seed: Annotated[int, Doc("sampling and candidates: same seed, same draws"), Ge(0)] = 1
+    fertility: Annotated[
+        Literal["argmax", "average"],
+        Doc("nonautoregressive: the likeliest number of words for each source token, or the mean"),
+    ] = "argmax"
+    candidates: Annotated[
+        int,
+        Doc(
+            "nonautoregressive: outputs to choose from, by the teacher if there is one: all but "
+            "the first have drawn fertilities; with CTC, the likeliest over all paths"
+        ),
+        Ge(1),
+    ] = 1
 
     def problems(self) -> Iterator[str]:
         """No more can come back than was kept; only sampling has a temperature."""
-        if self.top_beams > self.beam_size and not self.sample:
-            yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {self.beam_size}"
+        kept = max(self.beam_size, self.candidates)
+        if self.top_beams > kept and not self.sample:
+            yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {kept}"
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
             yield "temperature, top_k and top_p say how to sample, and need sample=true (--sample)"
 
@@ -65,6 +78,8 @@ class SearchKeywords(TypedDict, total=False):
     top_k: int
     top_p: float
     seed: int
+    fertility: str
+    candidates: int
 
 
 @dataclass(frozen=True)

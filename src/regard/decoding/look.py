@@ -13,7 +13,10 @@ from torch import Tensor
 from regard.attention.multihead import AttentionRecord
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
+from regard.decoding.parallel import written_at_once
+from regard.layers.ctc import BLANK
 from regard.models.base import Model
+from regard.models.nonautoregressive import NonAutoregressive
 from regard.text.tokenizer import Tokenizers
 
 Weights = NDArray[np.float32]
@@ -23,12 +26,13 @@ Weights = NDArray[np.float32]
 class Attention:
     """Weights of every layer and head between the subwords of a pair; no layers where none look.
 
-    Row t of `decoder` and `cross` is the step that wrote `target[t]`, so the decoder's columns are
-    what it had read by then: the start mark and the target without its end.
+    Row t of `decoder` and `cross` is the step that wrote `target[t]`; the decoder's columns are
+    what it `read`: the start mark and the target without its end, or copies of the source.
     """
 
     source: list[str]
     target: list[str]
+    read: list[str]
     encoder: Weights  # (layers, H, S, S)
     decoder: Weights  # (layers, H, T, T)
     cross: Weights  # (layers, H, T, S)
@@ -39,13 +43,44 @@ def look(
     model: Model, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
 ) -> Attention:
     """The attention of one pair of sentences."""
+    if isinstance(model, NonAutoregressive):
+        return _look_at_all(model, tokenizers, source)
     record = AttentionRecord()
     batch = Batch(with_ends([source]), with_ends([target]))
     model(batch.to(model.device), record)
-    rows, columns = batch.target.lengths.total, batch.source.lengths.total
+    written = [*tokenizers.target.pieces(target), "</s>"]
+    return _seen(record, tokenizers, source, written, ["<s>", *written[:-1]])
+
+
+def _look_at_all(
+    model: NonAutoregressive, tokenizers: Tokenizers, source: Sequence[int]
+) -> Attention:
+    """The same where all words are written at once, blanks and repetitions of CTC included."""
+    record = AttentionRecord()
+    written = written_at_once(model, with_ends([source]), record)
+    copies = [*tokenizers.source.pieces(source), "</s>"]
+    read = [copies[place] for place in written.origins]
+    pieces = written_pieces(tokenizers, written.words)
+    return _seen(record, tokenizers, source, pieces, read)
+
+
+def written_pieces(tokenizers: Tokenizers, words: Sequence[int]) -> list[str]:
+    """What was written at each place, a blank as a dash."""
+    return ["-" if word == BLANK else tokenizers.target.pieces([word])[0] for word in words]
+
+
+def _seen(
+    record: AttentionRecord,
+    tokenizers: Tokenizers,
+    source: Sequence[int],
+    written: list[str],
+    read: list[str],
+) -> Attention:
+    rows, columns = len(written), len(source) + 1
     return Attention(
         [*tokenizers.source.pieces(source), "</s>"],
-        [*tokenizers.target.pieces(target), "</s>"],
+        written,
+        read,
         _stacked(record.encoder, columns, columns),
         _stacked(record.decoder, rows, rows),
         _stacked(record.cross, rows, columns),
@@ -66,6 +101,7 @@ def side_by_side(looks: Sequence[Attention]) -> Attention | None:
     return Attention(
         [token for one in looks for token in one.source],
         [token for one in looks for token in one.target],
+        [token for one in looks for token in one.read],
         _diagonal([one.encoder for one in looks]),
         _diagonal([one.decoder for one in looks]),
         _diagonal([one.cross for one in looks]),

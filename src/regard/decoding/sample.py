@@ -5,6 +5,7 @@ Every sentence draws from a generator of its own, so its sample does not depend 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,3 +57,9 @@ def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
     # Rounding must not choose a word of probability zero behind the last possible one.
     last = (probabilities > 0).int().cumsum(-1).argmax(-1, keepdim=True)
     return chosen.minimum(last).squeeze(1)
+
+
+def keyed_generator(seed: int, number: int, ids: list[int]) -> np.random.Generator:
+    """Keyed by the sentence itself: the same in any batch, order or file."""
+    digest = hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes()).digest()
+    return np.random.default_rng([seed, number, int.from_bytes(digest[:8], "little")])

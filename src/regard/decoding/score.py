@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch
+from regard.data.ragged import Batch, Ragged
 from regard.decoding.ensemble import mean_probability
 from regard.decoding.hypothesis import normalized
+from regard.errors import ConfigError
+from regard.layers.ctc import negative_log_likelihood
 from regard.models.base import Model
+from regard.models.protocol import Predictions
 
 _ROWS = 1024
 
@@ -18,14 +21,34 @@ _ROWS = 1024
 @torch.inference_mode()
 def scores(models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0) -> list[float]:
     """One score for each pair: the mean log-probability when the penalty is 1."""
-    gains = mean_probability([_gains(model, batch) for model in models])
     lengths = batch.target.lengths
-    totals = torch.zeros(len(lengths), device=gains.device, dtype=torch.float64)
-    totals.index_add_(0, lengths.sentence, gains.double())
+    totals = _totals(models, batch)
     return [
         normalized(total, length, length_penalty)
         for total, length in zip(totals.tolist(), lengths.lengths.tolist(), strict=True)
     ]
+
+
+def _totals(models: Sequence[Model], batch: Batch) -> Tensor:
+    """The log-probability of each target sentence. (B,)"""
+    if any(model.config.needs_fertilities for model in models):
+        raise ConfigError(
+            "How likely a translation is to a model with fertilities is a sum over all of them, "
+            "which nobody can count. Score it with the model's teacher."
+        )
+    everyones = [model(batch) for model in models]
+    if everyones[0].labels is not None:
+        assert len(models) == 1, "there are no ensembles of such models"
+        return _any_path(everyones[0])
+    gains = mean_probability([_gains(predictions) for predictions in everyones])
+    lengths = batch.target.lengths
+    totals = torch.zeros(len(lengths), device=gains.device, dtype=torch.float64)
+    return totals.index_add_(0, lengths.sentence, gains.double())
+
+
+def token_gains(model: Model, batch: Batch) -> Tensor:
+    """The log-probability of each target token, for a model that writes word by word. (N,)"""
+    return _gains(model(batch))
 
 
 @torch.inference_mode()
@@ -45,8 +68,16 @@ def likeliest(models: Sequence[Model], batch: Batch, count: int) -> tuple[Tensor
     return torch.cat(words), torch.cat(probabilities)
 
 
-def _gains(model: Model, batch: Batch) -> Tensor:
+def _gains(predictions: Predictions) -> Tensor:
     """The log-probability of each target token. (N,)"""
-    predictions = model(batch)
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
     return log_probs.gather(1, predictions.targets[:, None]).squeeze(1)
+
+
+def _any_path(predictions: Predictions) -> Tensor:
+    """The log-probability of all paths together that read as each target. (B,)"""
+    assert predictions.lengths is not None
+    assert predictions.labels is not None
+    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
+    targets = Ragged(predictions.targets, predictions.labels)
+    return -negative_log_likelihood(log_probs, predictions.lengths, targets)

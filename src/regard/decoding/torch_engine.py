@@ -7,7 +7,7 @@ shared out among cores. On a GPU, steps are recorded, for asking takes longer th
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, Protocol
@@ -23,6 +23,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
 from regard.decoding.steps import Pace, Plain, Recorded
 from regard.devices import Precision
+from regard.models.base import Model
 from regard.models.protocol import Autoregressive
 from regard.recording import recordable
 
@@ -38,6 +39,9 @@ class Writer(Autoregressive[Any], Protocol):
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow; None: any."""
         ...
+
+
+Work = Callable[[list[Job]], list[list[Hypothesis]]]
 
 
 class Task(NamedTuple):
@@ -56,7 +60,7 @@ class TorchEngine:
     def __init__(
         self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
     ) -> None:
-        self._half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+        self._half = is_half_here(device, precision)
         if self._half:
             models = [
                 copy.deepcopy(model).bfloat16() if isinstance(model, nn.Module) else model
@@ -77,15 +81,10 @@ class TorchEngine:
         self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
     ) -> Iterator[Found]:
         """`top_beams` hypotheses for each job."""
-        tasks = [Task(number, job) for number, job in enumerate(jobs)]
-        parts = list(self._parts(tasks, config, batch_size))
-        if self._device.type == "cpu" and len(parts) > 1:
-            with one_core_each() as pool:
-                yield from _each(parts, pool.map(lambda part: self._found(part, config), parts))
-        elif parts:
-            with recordable(self._device, self._stream) if self._stream else nullcontext():
-                found = [self._found(part, config) for part in parts]
-            yield from _each(parts, found)
+        parts = list(self._parts(numbered(jobs), config, batch_size))
+        yield from in_parts(
+            parts, lambda part: self._found(part, config), self._device, self._stream
+        )
 
     def _parts(
         self, tasks: Sequence[Task], config: SearchConfig, batch_size: int | None
@@ -98,8 +97,8 @@ class TorchEngine:
             return batches_of_tokens(tasks, length, tokens)
         return batches(tasks, length, 256 if batch_size is None else batch_size)
 
-    def _found(self, part: list[Task], config: SearchConfig) -> list[list[Hypothesis]]:
-        jobs = [task.job for task in part]
+    def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+        wanted = len(jobs)
         if self._recorded:
             jobs = _filled(jobs)
         source = with_ends([job.source for job in jobs])
@@ -114,10 +113,37 @@ class TorchEngine:
             max_length=self.max_length,
             pace=self._pace,
         )
-        return found[: len(part)]
+        return found[:wanted]
 
 
-def max_length(models: Sequence[Writer]) -> int | None:
+def is_half_here(device: torch.device, precision: Precision) -> bool:
+    """Whether translations are computed in bfloat16; "auto": on a GPU."""
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+def numbered(jobs: Iterable[Job]) -> list[Task]:
+    """Jobs as they come."""
+    return [Task(number, job) for number, job in enumerate(jobs)]
+
+
+def in_parts(
+    parts: Sequence[list[Task]],
+    work: Work,
+    device: torch.device,
+    stream: torch.cuda.Stream | None = None,
+) -> Iterator[Found]:
+    """What the work finds for each part; with a stream, it can be recorded there."""
+    own = [[task.job for task in part] for part in parts]
+    if device.type == "cpu" and len(parts) > 1:
+        with one_core_each() as pool:
+            yield from _each(parts, pool.map(work, own))
+    elif parts:
+        with recordable(device, stream) if stream else nullcontext():
+            found = [*map(work, own)]
+        yield from _each(parts, found)
+
+
+def max_length(models: Sequence[Writer | Model]) -> int | None:
     """The longest sentence that the positions of all models allow; None: any."""
     limits = [model.max_length for model in models if model.max_length is not None]
     return min(limits, default=None)

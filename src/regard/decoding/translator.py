@@ -61,12 +61,14 @@ class Translator:
         device: str = "auto",
         engine: str = "auto",
         precision: str | None = None,
+        teacher: str | Path | None = None,
     ) -> Translator:
         """Read a model folder, or several that will translate together.
 
         `engine` is "torch", "ctranslate2", or "auto": CTranslate2 on a CPU, if it is installed and
         can run the model. `precision` is "float32", "bfloat16" (in PyTorch; the default on a GPU),
-        or "int8" (in CTranslate2).
+        or "int8" (in CTranslate2). `teacher` is the folder of a model that writes word by word,
+        to choose among the `candidates` of one that writes all words at once.
         """
         if not folders or not all(isinstance(folder, str | Path) for folder in folders):
             raise ConfigError(
@@ -77,7 +79,8 @@ class Translator:
         where = device_named(device)
         found = [ModelFolder.read(path) for path in paths]
         common = shared_folder(paths, found)  # before any weights are read
-        models = Models(paths, found, where, precision)
+        judge = None if teacher is None else Path(teacher)
+        models = Models(paths, found, where, precision, judge)
         choice = choose(models, device=device, engine=engine, precision=precision)
         return Translator(common, models, choice)
 

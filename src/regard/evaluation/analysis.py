@@ -1,9 +1,10 @@
-"""Where translations are good and where they are not: BLEU by length, and the worst sentences."""
+"""Where translations are good and where they are not: by length, the worst, what is said twice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -97,3 +98,10 @@ def worst(
         )
         for line in chosen
     ]
+
+
+def repeated_words(texts: Sequence[str]) -> float:
+    """Of a hundred words, how many are the same as the word before them."""
+    lines = [text.split() for text in texts]
+    repeated = sum(a == b for line in lines for a, b in pairwise(line))
+    return 100 * repeated / max(sum(map(len, lines)), 1)

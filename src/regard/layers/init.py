@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import CrossAttention, SelfAttention
+from regard.attention.multihead import CrossAttention, PositionalAttention, SelfAttention
 from regard.layers.embedding import Projection
 
 Initialization = Literal["paper", "t5"]
@@ -31,6 +31,8 @@ def initialize(model: nn.Module, kind: Initialization = "paper") -> None:
         # One product makes queries, keys and values; each begins as it would alone.
         if isinstance(module, SelfAttention):
             _each(module.project.weight, module.sizes)
+        elif isinstance(module, PositionalAttention):
+            _each(module.places.weight, module.sizes)
         elif isinstance(module, CrossAttention):
             _each(module.memory.weight, module.sizes)
     if kind == "t5":
@@ -47,5 +49,7 @@ def _shrink_queries(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, SelfAttention):
             module.project.weight[: module.sizes[0]] /= module.shape.head_width**0.5
+        elif isinstance(module, PositionalAttention):
+            module.places.weight[: module.sizes[0]] /= module.shape.head_width**0.5
         elif isinstance(module, CrossAttention):
             module.query.weight /= module.shape.head_width**0.5

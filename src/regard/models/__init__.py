@@ -8,6 +8,7 @@ from typing import Any
 from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
+from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -16,6 +17,7 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "transformer": (TransformerConfig, Transformer),
     "recurrent": (RecurrentConfig, Recurrent),
     "convolutional": (ConvolutionalConfig, Convolutional),
+    "nonautoregressive": (NonAutoregressiveConfig, NonAutoregressive),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -33,6 +35,8 @@ __all__ = [
     "ConvolutionalConfig",
     "Model",
     "ModelConfig",
+    "NonAutoregressive",
+    "NonAutoregressiveConfig",
     "Recurrent",
     "RecurrentConfig",
     "Transformer",

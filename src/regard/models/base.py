@@ -46,6 +46,11 @@ class ModelConfig(Settings):
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     @property
+    def needs_fertilities(self) -> bool:
+        """Whether it learns how many target tokens each source token stands for."""
+        return False
+
+    @property
     def obstacle_to_replay(self) -> str | None:
         """Why a GPU's work cannot be recorded in training; None once that was tried."""
         return f"no {self.kind} model was ever trained so"
@@ -71,29 +76,7 @@ class Model(nn.Module):
 
     @abstractmethod
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
-        """Hidden states for every target token, each knowing the source and what came before."""
-
-    @abstractmethod
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> Any:
-        """A state for the source sentences, with room for so many beams and tokens of each."""
-
-    @abstractmethod
-    def step(self, tokens: Tensor, state: Any) -> Tensor:
-        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
-
-    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
-        """The start mark for each beam. (B, W)"""
-        return torch.full((sentences, beams), self.start_mark, device=self.device)
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """Whether a step is the same work on tensors each time, whatever it reaches."""
-        return True
-
-    @property
-    def start_can_be_recorded(self) -> bool:
-        """Whether a start is the same work on tensors for all sources of a shape."""
-        return True
+        """What it says of the targets of a batch."""
 
     @property
     def max_length(self) -> int | None:
@@ -114,11 +97,6 @@ class Model(nn.Module):
     def device(self) -> torch.device:
         """Where it computes."""
         return self.projection.weight.device
-
-    @property
-    def start_mark(self) -> int:
-        """The token that the decoder reads first."""
-        return int(getattr(SPECIAL, self.config.start_token))
 
     def positions(self) -> nn.Module | None:
         """What tells embeddings where they stand, new for each table; None: nothing does."""
@@ -169,6 +147,37 @@ class Model(nn.Module):
             dropout=dropout,
             word_dropout=config.word_dropout,
         )
+
+
+class AutoregressiveModel(Model):
+    """A model that writes one token after another; every search needs these, and no more."""
+
+    @abstractmethod
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> Any:
+        """A state for the source sentences, with room for so many beams and tokens of each."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+
+    def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
+        """The start mark for each beam. (B, W)"""
+        return torch.full((sentences, beams), self.start_mark, device=self.device)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether a step is the same work on tensors each time, whatever it reaches."""
+        return True
+
+    @property
+    def start_can_be_recorded(self) -> bool:
+        """Whether a start is the same work on tensors for all sources of a shape."""
+        return True
+
+    @property
+    def start_mark(self) -> int:
+        """The token that the decoder reads first."""
+        return int(getattr(SPECIAL, self.config.start_token))
 
 
 def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:

@@ -25,7 +25,7 @@ from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Ragged
 from regard.layers.gated import ConvolutionalDecoder, ConvolutionalEncoder, GatedConvolution
 from regard.layers.init import initialize
-from regard.models.base import Model, ModelConfig
+from regard.models.base import AutoregressiveModel, ModelConfig
 from regard.models.protocol import Predictions, Vocabulary
 
 
@@ -89,7 +89,7 @@ class ConvolutionalState:
         )
 
 
-class Convolutional(Model):
+class Convolutional(AutoregressiveModel):
     """Encoder and decoder of gated convolutions."""
 
     config: ConvolutionalConfig

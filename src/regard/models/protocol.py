@@ -22,14 +22,40 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
+class Fertilities:
+    """How many words a model gives each source token, beside how many it should."""
+
+    logits: Tensor  # (source tokens, classes) of 0, 1, 2 ... words
+    wanted: Tensor  # (source tokens,)
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Words that a decoder which writes all at once reads at some places, instead of its own."""
+
+    tokens: Tensor  # (N,)
+    given: Tensor  # (N,) where they are read
+
+    def twice(self) -> Hints:
+        """For all sentences, and then for all of them again."""
+        return Hints(self.tokens.repeat(2), self.given.repeat(2))
+
+
+@dataclass(frozen=True)
 class Predictions:
-    """What a model says of a batch; the loss decides whether logits ever exist."""
+    """What a model says of a batch; the loss decides whether logits ever exist.
+
+    There is a target for each hidden state, unless there are `labels`: then a sentence has more
+    states than words, and any path that reads as its targets will do (`layers/ctc.py`).
+    """
 
     hidden: Tensor  # (N, D)
-    targets: Tensor  # (N,)
+    targets: Tensor  # (N,), or as the labels say
     project: Projection  # (n, D) -> (n, V)
     lengths: Lengths | None = None  # of the sentences among the N tokens
     choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
+    labels: Lengths | None = None  # of the sentences among the targets, ends included
+    fertilities: Fertilities | None = None  # where a model says how long its output gets
 
 
 class State(Protocol):

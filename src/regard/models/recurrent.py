@@ -24,7 +24,7 @@ from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Ragged
 from regard.layers.init import initialize
 from regard.layers.recurrent import Cell, Past, Recurrence, RecurrentDecoder
-from regard.models.base import Model, ModelConfig
+from regard.models.base import AutoregressiveModel, ModelConfig
 from regard.models.protocol import Predictions, Vocabulary
 
 
@@ -85,7 +85,7 @@ class RecurrentState:
         return RecurrentState(past, (memory.select(sentences), sources.select(sentences)))
 
 
-class Recurrent(Model):
+class Recurrent(AutoregressiveModel):
     """Encoder and decoder of recurrent cells, with or without attention between them."""
 
     config: RecurrentConfig

@@ -10,8 +10,8 @@ import torch
 from regard.config import Tree, as_tree, differences
 from regard.data.store import Store
 from regard.errors import ConfigError
-from regard.models.base import Model
-from regard.models.folder import ModelFolder, Training, put_weights, shown_weights
+from regard.models.base import AutoregressiveModel, Model
+from regard.models.folder import ModelFolder, Training, load_model, put_weights, shown_weights
 from regard.training.config import RunConfig, origin_of
 
 
@@ -27,6 +27,25 @@ def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
     model = folder.model()
     put_weights(model, shown_weights(origin), origin)
     return _heir(folder, old), model
+
+
+def begun_teacher(
+    config: RunConfig, folder: ModelFolder, device: torch.device
+) -> AutoregressiveModel | None:
+    """The model that judges what this one writes, if one is named."""
+    if config.training.teacher is None:
+        return None
+    path = Path(config.training.teacher)
+    own = ModelFolder.read(path)
+    if own.tokenizers != folder.tokenizers:
+        raise ConfigError(
+            f"{path} cuts text in another way than the data, so it cannot judge what is written. "
+            "Name a training.teacher that was trained on data prepared likewise."
+        )
+    _, model = load_model(path, device, own)
+    if not isinstance(model, AutoregressiveModel):
+        raise ConfigError(f"{path} writes all words at once. A teacher writes word by word.")
+    return model.requires_grad_(False)
 
 
 def _heir(folder: ModelFolder, old: ModelFolder) -> ModelFolder:

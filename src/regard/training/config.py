@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, override, read_toml
-from regard.data.loader import DataConfig
+from regard.data.loader import DataConfig, Extras
 from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models import SHAPES
@@ -49,6 +49,33 @@ class TrainingConfig(Settings):
         Doc("weight of the divergence between two passes with unlike dropout; 0: one pass"),
         Ge(0),
     ] = 0.0
+    glancing: Annotated[
+        float,
+        Doc(
+            "nonautoregressive: share of what a first pass has wrong that the second is shown, at "
+            "first; 0: one pass"
+        ),
+        Ge(0),
+        Le(1),
+    ] = 0.0
+    glancing_end: Annotated[
+        float, Doc("the same at the last update; it changes evenly"), Ge(0), Le(1)
+    ] = 0.3
+    fertility_weight: Annotated[
+        float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0)
+    ] = 1.0
+    word_distillation: Annotated[
+        float,
+        Doc("share of the teacher's distributions (`regard distill --distributions`) in the loss"),
+        Ge(0),
+        Le(1),
+    ] = 0.0
+    teacher: Annotated[
+        str | None, Doc("nonautoregressive: a model folder that judges what is written")
+    ] = None
+    teacher_weight: Annotated[
+        float, Doc("share of its judgement in the loss, fertilities included"), Ge(0), Le(1)
+    ] = 0.25
     ema_decay: Annotated[
         float,
         Doc("memory of a moving average of the weights, validated in their place; 0: none"),
@@ -121,6 +148,29 @@ class RunConfig(Settings):
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
                 "model is above 0; set model.dropout, or training.r_drop=0"
             )
+        if self.training.glancing and self.model.kind != "nonautoregressive":
+            yield (
+                "training.glancing shows words to models that write all of them at once; set "
+                f"training.glancing=0 for a {self.model.kind} model"
+            )
+        if self.training.teacher is not None and not self.model.needs_fertilities:
+            yield (
+                "training.teacher judges outputs of drawn fertilities, which only "
+                "model.kind=nonautoregressive with model.lengths=fertility has; leave it out"
+            )
+        if self.training.word_distillation and getattr(self.model, "lengths", None) == "ctc":
+            yield (
+                "training.word_distillation says which words are likely at each place of a "
+                "target, and model.lengths=ctc has other places; set it to 0"
+            )
+
+    @property
+    def extras(self) -> Extras:
+        """What batches bring beside their pairs."""
+        return Extras(
+            fertilities=self.model.needs_fertilities,
+            distributions=self.training.word_distillation > 0,
+        )
 
 
 def run_config(

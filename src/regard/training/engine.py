@@ -10,7 +10,6 @@ import torch
 from regard.data.loader import DataConfig
 from regard.devices import has_triton, is_half
 from regard.errors import ConfigError
-from regard.models.base import ModelConfig
 from regard.processes import ALONE, Team
 from regard.training.config import RunConfig
 
@@ -31,7 +30,7 @@ class Engine:
         """The fastest way that there is, but for what the settings say."""
         half = is_half(device, config.training.precision, config.model.width)
         kernels = half and device.type == "cuda" and has_triton()
-        obstacle = _obstacle_to_replay(config.model, kernels, team)
+        obstacle = _obstacle_to_replay(config, kernels, team)
         if config.training.replay and obstacle:
             raise ConfigError(f"training.replay=true cannot be: {obstacle}. Leave it unset.")
         replay = obstacle is None and config.training.replay is not False
@@ -66,10 +65,12 @@ def _workers(config: DataConfig, device: torch.device) -> int:
     return min(3, (os.cpu_count() or 1) - 1) if pays else 0
 
 
-def _obstacle_to_replay(model: ModelConfig, kernels: bool, team: Team) -> str | None:
+def _obstacle_to_replay(config: RunConfig, kernels: bool, team: Team) -> str | None:
     """Why work cannot be recorded."""
     if not kernels:
         return "it needs a GPU with bfloat16, and Triton"
     if team.size > 1:
         return "several processes exchange gradients while they are made"
-    return model.obstacle_to_replay
+    if config.training.word_distillation:
+        return "a teacher's distributions are not filled up to a shape"
+    return config.model.obstacle_to_replay

@@ -31,7 +31,7 @@ from regard.models.base import Model
 from regard.models.folder import WEIGHTS, put_weights
 from regard.processes import ALONE, Team
 from regard.training import checkpoint
-from regard.training.begin import begun
+from regard.training.begin import begun, begun_teacher
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
 from regard.training.ema import MovingAverage
@@ -96,13 +96,20 @@ class Trainer:
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._engine = Engine.chosen(config, device, team)
-        self._updater = Updater(self._model, self._optimizer, self._config, team)
+        teacher = begun_teacher(config, self._folder, device)
+        self._updater = Updater(self._model, self._optimizer, self._config, team, teacher)
         self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
         self._publisher = Publisher(config, store, bleu)
         share = Share(team.rank, team.size)
-        self._loader = Loader(store, config.data, seed=self._config.seed, share=share)
+        self._loader = Loader(
+            store,
+            config.data,
+            seed=self._config.seed,
+            share=share,
+            extras=config.extras,
+        )
 
     def run(self) -> Progress:
         """From the last checkpoint, or from the start, to the end."""

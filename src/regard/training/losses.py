@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.select import reinforce
+from regard.data.ragged import Distributions, Ragged
 from regard.devices import has_triton
-from regard.models.protocol import Predictions
+from regard.layers.ctc import is_real, negative_log_likelihood
+from regard.models.protocol import Fertilities, Predictions
 from regard.text.special import SPECIAL
 from regard.training.loss_chunks import chunked_loss
 
@@ -23,6 +26,30 @@ class Loss:
 
     total: Tensor  # what is minimised
     nll: Tensor  # without smoothing: what perplexity is made of
+
+
+def loss_of(
+    predictions: Predictions,
+    *,
+    smoothing: float = 0.0,
+    r_drop_weight: float | None = None,
+    fertility_weight: float = 1.0,
+    likely: Distributions | None = None,
+    distillation: float = 0.0,
+) -> Loss:
+    """All that a model's predictions are judged by; with R-Drop, the batch went through twice."""
+    if predictions.labels is not None:
+        loss = any_path(predictions, smoothing, r_drop_weight)
+    elif r_drop_weight is not None:
+        loss = r_drop(predictions, smoothing, r_drop_weight)
+    else:
+        loss = smoothed_cross_entropy(predictions, smoothing)
+    passes = 1 if r_drop_weight is None else 2
+    if likely is not None:
+        loss = with_distributions(loss, predictions, likely, distillation, passes)
+    if predictions.fertilities is not None:
+        loss = with_fertilities(loss, predictions.fertilities, fertility_weight, passes)
+    return with_choices(loss, predictions)
 
 
 def smoothed_cross_entropy(predictions: Predictions, smoothing: float) -> Loss:
@@ -37,6 +64,52 @@ def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
     the sum of both losses; this is half of that, so that it compares with a single pass.
     """
     return _loss(predictions, smoothing, weight)
+
+
+def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | None) -> Loss:
+    """CTC: how unlikely all paths together are that read as the targets.
+
+    Smoothing spreads a share of every place over all words; R-Drop compares the places of two
+    passes, as `plain_r_drop` does.
+    """
+    assert predictions.lengths is not None
+    assert predictions.labels is not None
+    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
+    targets = Ragged(predictions.targets, predictions.labels)
+    nll = negative_log_likelihood(log_probs, predictions.lengths, targets).sum()
+    total, real = nll, is_real(targets)[predictions.lengths.sentence]  # (N,)
+    if smoothing:
+        total = (1.0 - smoothing) * nll - smoothing * (real * log_probs.mean(-1)).sum()
+    if r_drop_weight is None:
+        return Loss(total, nll.detach())
+    apart = (real.chunk(2)[0] * divergence(*log_probs.chunk(2))).sum()
+    return Loss(total / 2 + r_drop_weight / 4 * apart, nll.detach() / 2)
+
+
+def with_distributions(
+    loss: Loss, predictions: Predictions, likely: Distributions, share: float, passes: int
+) -> Loss:
+    """A share of the loss is the cross-entropy with a teacher's best few words at each place.
+
+    Each counts as likely as the teacher finds it among these: word-level distillation (Kim and
+    Rush, 2016, arXiv:1606.07947).
+    """
+    places = predictions.lengths
+    assert places is not None
+    if len(likely.words) > places.total:  # a model that writes no ends
+        likely = likely.at(places.before_ends)
+    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
+    wanted = likely.probabilities.float()
+    wanted = wanted / wanted.sum(-1, keepdim=True)
+    real = predictions.targets != SPECIAL.pad
+    term = -(real[:, None] * wanted * log_probs.gather(1, likely.words)).sum() / passes
+    return Loss((1.0 - share) * loss.total + share * term, loss.nll)
+
+
+def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) -> Loss:
+    """The loss, and how unlikely the right fertilities are: the mean over some passes."""
+    term = F.cross_entropy(said.logits.float(), said.wanted, reduction="sum") / passes
+    return Loss(loss.total + weight * term, loss.nll + term.detach())
 
 
 @torch.no_grad()

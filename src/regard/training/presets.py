@@ -78,6 +78,30 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         "training": {"learning_rate": 2e-3, "warmup_steps": 1000, "average_last": 5},
     },
+    # the same, all words at once, for text that a teacher wrote
+    "ctc": {
+        "model": {
+            "kind": "nonautoregressive",
+            "lengths": "ctc",
+            "encoder_layers": 4,
+            "decoder_layers": 4,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 512,
+            "dropout": 0.1,
+            "norm_order": "pre",
+            "positional_attention": False,
+        },
+        "data": {"batch_tokens": 8192},
+        "training": {
+            "learning_rate": 3e-3,
+            "warmup_steps": 2000,
+            "average_last": 5,
+            "glancing": 0.5,
+            "label_smoothing": 0.01,
+            "best_by": "bleu",
+        },
+    },
 }
 
 # What suits a model that knows something already.

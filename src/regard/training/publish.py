@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.loader import Extras
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.base import Model
@@ -43,7 +44,9 @@ class Publisher:
         self._out = Path(config.out)
         self._config = config.training
         self._budget = config.data.batch_tokens
-        self._valid = store.part("valid") if store.has("valid") else None
+        self._valid = None
+        if store.has("valid"):
+            self._valid = Extras(fertilities=config.model.needs_fertilities).part(store, "valid")
         self._bleu = bleu if self._config.validate_bleu else None
         if self._valid is None and self._config.average_best > 1:
             raise ConfigError(

@@ -7,18 +7,22 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.ragged import Batch
 from regard.devices import autocast, is_half
-from regard.models.base import Model
+from regard.models.base import AutoregressiveModel, Model
+from regard.models.nonautoregressive import NonAutoregressive
+from regard.models.protocol import Predictions
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.recording import Recording, recordable
 from regard.training.config import TrainingConfig
 from regard.training.engine import Engine
-from regard.training.losses import Loss, r_drop, smoothed_cross_entropy, with_choices
+from regard.training.glancing import glanced, glancing_ratio, unseen
+from regard.training.losses import Loss, loss_of
 from regard.training.optimizer import set_rate
 from regard.training.replay import Replayed
+from regard.training.teaching import judgement
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,10 @@ class Updater:
         optimizer: torch.optim.Optimizer,
         config: TrainingConfig,
         team: Team = ALONE,
+        teacher: AutoregressiveModel | None = None,
     ) -> None:
         self._model = model
+        self._teacher = teacher
         self._team = team
         self._learner = team.wrapped(model)
         self._optimizer = optimizer
@@ -50,6 +56,7 @@ class Updater:
         self._device = model.device
         self._half = is_half(self._device, config.precision, model.config.width)
         self._tokens = torch.zeros((), device=self._device)
+        self._glancing = torch.zeros((), device=self._device)
         self._keeps_gradients = False
         self._gradients_of: Callable[[Batch], Tensor] = self._gradients
         self._change: Callable[[], Tensor | None] = self._change_weights
@@ -83,6 +90,7 @@ class Updater:
         own = sum(batch.target_tokens for batch in batches)
         tokens = int(sum(self._team.gathered(own)))  # of all, before any of them
         self._tokens.fill_(tokens)
+        self._glancing.fill_(glancing_ratio(step, self._config))
         set_rate(self._optimizer, rate)
         self._optimizer.zero_grad(set_to_none=not self._keeps_gradients)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
@@ -97,25 +105,46 @@ class Updater:
     def _gradients(self, batch: Batch) -> Tensor:
         """Add a batch's gradients to those that are there; its sums."""
         with autocast(self._device, half=self._half):
-            loss = _loss(self._learner, batch.to(self._device), self._config)
+            loss = self._loss(batch.to(self._device))
         # Gradients become the mean over the team, and should be the sum.
         (loss.total / self._tokens * self._team.size).backward()
         return torch.stack([loss.total.detach(), loss.nll])
+
+    def _loss(self, batch: Batch) -> Loss:
+        config = self._config
+        hints = None
+        if config.glancing:
+            with torch.no_grad():
+                hints = glanced(self._learner(batch), self._glancing)
+        if config.r_drop:  # two passes, which are shown the same
+            batch, hints = batch.twice(), hints.twice() if hints else None
+        predictions = self._learner(batch, hints=hints) if hints else self._learner(batch)
+        if hints:
+            predictions = unseen(predictions, hints)
+        loss = loss_of(
+            predictions,
+            smoothing=config.label_smoothing,
+            r_drop_weight=config.r_drop or None,
+            fertility_weight=config.fertility_weight,
+            likely=batch.likely,
+            distillation=config.word_distillation,
+        )
+        return self._judged(loss, batch, predictions)
+
+    def _judged(self, loss: Loss, batch: Batch, predictions: Predictions) -> Loss:
+        """The loss, and what a teacher has to say, if there is one."""
+        if self._teacher is None:
+            return loss
+        assert isinstance(self._model, NonAutoregressive)
+        term = judgement(self._model, self._teacher, batch.source, predictions)
+        share = self._config.teacher_weight
+        term = term / (2 if self._config.r_drop else 1)
+        return Loss((1 - share) * loss.total + share * term, loss.nll)
 
     def _change_weights(self) -> None:
         if self._config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.clip_norm)
         self._optimizer.step()
-
-
-def _loss(model: nn.Module, batch: Batch, config: TrainingConfig) -> Loss:
-    if config.r_drop:
-        predictions = model(batch.twice())
-        loss = r_drop(predictions, config.label_smoothing, config.r_drop)
-    else:
-        predictions = model(batch)
-        loss = smoothed_cross_entropy(predictions, config.label_smoothing)
-    return with_choices(loss, predictions)
 
 
 def dropout_seed(seed: int, step: int, number: int, rank: int = 0) -> int:

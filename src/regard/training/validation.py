@@ -11,7 +11,7 @@ from regard.data.loader import in_order
 from regard.data.store import Part
 from regard.devices import Precision, autocast, is_half
 from regard.models.base import Model
-from regard.training.losses import smoothed_cross_entropy
+from regard.training.losses import loss_of
 from regard.training.record import Row
 
 Bleu = Callable[[Model], float]
@@ -41,6 +41,6 @@ def validation_loss(model: Model, part: Part, *, budget: int, precision: Precisi
     total, tokens = torch.zeros((), device=device), 0
     for batch in in_order(part, budget):
         with autocast(device, half=half):
-            total += smoothed_cross_entropy(model(batch.to(device)), 0.0).nll
+            total += loss_of(model(batch.to(device))).nll
         tokens += batch.target_tokens
     return float(total) / tokens

@@ -1,0 +1,169 @@
+"""Non-autoregressive translation (Gu et al., 2018, arXiv:1711.02281): all words at once.
+
+    memory = Encoder(E_s[x] sqrt(D) + P)
+    f_s ~ softmax(memory_s W_f)                                  the fertility of each source token
+    hidden = Decoder(E_s[x copied f_s times each] sqrt(D) + P, memory)
+    p(y_t | f, x) = softmax(hidden_t E_o^T)
+
+No word knows the others: each is the likeliest at its place, and what the sentence will be is told
+by fertilities alone. With `lengths=ctc` (Libovicky and Helcl, 2018, arXiv:1811.04719) every token
+is copied `copies` times instead, and what is written at these places is read as CTC reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.multihead import AttentionRecord
+from regard.attention.positions import added_positions
+from regard.config import Doc, Ge, Le
+from regard.data.ragged import Batch, Lengths, Ragged
+from regard.layers.encoder import Encoder
+from regard.layers.init import initialize
+from regard.layers.parallel import ParallelDecoder
+from regard.models.base import Model
+from regard.models.protocol import Fertilities, Hints, Predictions, Vocabulary
+from regard.models.stacks import StackConfig, block_shape
+
+
+@dataclass(frozen=True)
+class NonAutoregressiveConfig(StackConfig):
+    """The shape of a model that writes all words at once."""
+
+    kind: Annotated[Literal["nonautoregressive"], Doc("which model")] = "nonautoregressive"
+    lengths: Annotated[
+        Literal["fertility", "ctc"],
+        Doc(
+            "how many words are written: as many for each source token as the model gives it, or "
+            "`copies` for each, without the blanks and repetitions among them"
+        ),
+    ] = "fertility"
+    copies: Annotated[int, Doc("ctc: places for each source token"), Ge(1)] = 2
+    max_fertility: Annotated[
+        int, Doc("fertility: the most words that a source token is given"), Ge(1), Le(255)
+    ] = 20
+    positional_attention: Annotated[
+        bool, Doc("decoder blocks also attend by place alone, whatever stands there")
+    ] = True
+
+    def problems(self) -> Iterator[str]:
+        """What the blocks ask, and that nothing but fertilities is drawn."""
+        yield from super().problems()
+        if self.attention.estimator == "reinforce":
+            yield "attention.estimator is reinforce, which needs a model that writes word by word"
+
+    @property
+    def needs_fertilities(self) -> bool:
+        """Whether it learns from alignments."""
+        return self.lengths == "fertility"
+
+    @property
+    def obstacle_to_replay(self) -> str | None:
+        """What fills a shape has places for CTC, but no fertilities."""
+        if self.needs_fertilities:
+            return "fertilities are not filled up to a shape"
+        return super().obstacle_to_replay
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """A share without a sentence has no words to write."""
+        return (
+            "model.kind=nonautoregressive was never trained by several processes. Train it with "
+            "one; larger batches (data.batch_tokens, training.accumulate) do the same."
+        )
+
+
+class NonAutoregressive(Model):
+    """Encoder, fertilities or places, and a decoder that sees all of them."""
+
+    config: NonAutoregressiveConfig
+
+    def __init__(self, config: NonAutoregressiveConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary)
+        shape, positional = block_shape(config), config.positional_attention
+        self.encoder = Encoder(config.encoder_layers, shape)
+        self.fertility = (
+            nn.Linear(config.width, config.max_fertility + 1) if config.needs_fertilities else None
+        )
+        self.decoder = ParallelDecoder(config.decoder_layers, shape, positional=positional)
+        self.projection = self.new_projection()
+        initialize(self, config.init)
+
+    def forward(
+        self, batch: Batch, record: AttentionRecord | None = None, hints: Hints | None = None
+    ) -> Predictions:
+        """Hidden states for all places, each knowing the source and the other places."""
+        source, target = batch.source, batch.target
+        memory = self.encode(source, record)
+        if self.fertility is None:
+            places = self.spread(source)
+            hidden = self.decode(places, memory, source.lengths, record, hints)
+            return Predictions(
+                hidden, target.tokens, self.projection, places.lengths, labels=target.lengths
+            )
+        assert batch.fertilities is not None, "the loader brings them"
+        words = target.without_ends()
+        copies = source.copied(batch.fertilities, words.lengths)
+        hidden = self.decode(copies, memory, source.lengths, record, hints)
+        wanted = batch.fertilities.clamp(max=self.config.max_fertility)
+        said = Fertilities(self.fertility(memory), wanted)
+        return Predictions(hidden, words.tokens, self.projection, words.lengths, fertilities=said)
+
+    def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
+        """The memory: a vector for each source token. (N, D)"""
+        lengths = source.lengths
+        x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
+        return self.encoder(x, lengths, record)
+
+    def spread(self, source: Ragged) -> Ragged:
+        """Each token as often as CTC has places for it."""
+        copies = self.config.copies
+        tokens = source.tokens[:, None].expand(-1, copies).flatten()
+        return Ragged(tokens, source.lengths.times(copies))
+
+    def decode(
+        self,
+        copies: Ragged,
+        memory: Tensor,
+        memory_lengths: Lengths,
+        record: AttentionRecord | None = None,
+        hints: Hints | None = None,
+    ) -> Tensor:
+        """A vector for each copy, in sight of all others and of the memory. (N, D)"""
+        places = copies.lengths.positions, copies.lengths.longest
+        x = self.source_embedding(copies.tokens, *places)
+        if hints is not None:
+            told = self.target_embedding(hints.tokens, *places)
+            x = torch.where(hints.given[:, None], told, x)
+        return self.decoder(x, copies.lengths, memory, memory_lengths, record)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """Of encoder and decoder."""
+        return [*self.encoder.blocks, *self.decoder.blocks]
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow; None: any."""
+        if self.config.positions != "learned":
+            return None
+        copies = self.config.copies if self.fertility is None else 1
+        return self.config.max_positions // copies
+
+    def positions(self) -> nn.Module | None:
+        """Those that are added to embeddings."""
+        config = self.config
+        return added_positions(
+            config.positions, config.width, config.max_positions, config.sinusoid_layout
+        )
+
+
+def never_silent(counts: Tensor, lengths: Lengths) -> Tensor:
+    """Fertilities, and a word for the first token of a sentence that would have none. (..., N)"""
+    silent = (lengths.sums(counts) == 0)[..., lengths.sentence]
+    return counts + (silent & (lengths.positions == 0))

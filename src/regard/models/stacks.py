@@ -1,0 +1,126 @@
+"""What models made of attention blocks have in common: their settings, and the shape of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from regard.attention.config import AttentionShape, PositionName
+from regard.attention.positions import Layout
+from regard.config import Doc, Ge, Le
+from regard.layers.block import BlockShape
+from regard.layers.feedforward import Activation, FeedForwardKind
+from regard.layers.init import Initialization
+from regard.layers.norm import NormKind
+from regard.layers.residual import NormOrder
+from regard.models.base import ModelConfig
+
+
+@dataclass(frozen=True)
+class StackConfig(ModelConfig):
+    """The shape of an encoder and a decoder made of attention blocks."""
+
+    dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
+    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1)] = 6
+    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
+    heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1)] = 8
+    key_width: Annotated[
+        int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1)
+    ] = None
+    attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
+    feedforward_width: Annotated[int, Doc("inner size of the feed-forward network"), Ge(1)] = 2048
+    feedforward: Annotated[
+        FeedForwardKind,
+        Doc("two linear layers, a gate beside them, or two convolutions of width 3"),
+    ] = "linear"
+    activation: Annotated[Activation, Doc("in the feed-forward network")] = "relu"
+    activation_dropout: Annotated[float, Doc("inside feed-forward"), Ge(0), Le(0.99)] = 0.0
+    norm: Annotated[
+        NormKind, Doc("over each token (layer, rms), or over the tokens of a batch (batch)")
+    ] = "layer"
+    norm_order: Annotated[NormOrder, Doc("the norm after each sub-layer, or before it")] = "post"
+    final_norm: Annotated[
+        bool | None, Doc("a norm after the last block; unset: with pre-norm only")
+    ] = None
+    positions: Annotated[
+        PositionName,
+        Doc(
+            "added to embeddings (sinusoidal, learned), told in attention (rotary, relative), none"
+        ),
+    ] = "sinusoidal"
+    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
+    sinusoid_layout: Annotated[
+        Layout, Doc("sine and cosine in turns (the paper), or all sines first (Marian)")
+    ] = "interleaved"
+    init: Annotated[
+        Initialization, Doc("scores divided by sqrt(d), or unscaled with smaller queries (t5)")
+    ] = "paper"
+
+    def problems(self) -> Iterator[str]:
+        """Heads must share the width; some positions ask something of attention."""
+        if self.positions == "rotary" and (self.key_width or self.width // self.heads) % 2:
+            yield "positions is rotary, which turns pairs of numbers; take an even key_width"
+        if self.init == "t5" and self.attention.score != "dot":
+            yield (
+                "init is t5, whose small queries want scores that are not scaled down again; "
+                f"set attention.score=dot, not {self.attention.score}"
+            )
+        if self.positions == "relative" and self.attention.score != "scaled_dot":
+            yield (
+                "positions is relative, which is a score of its own; "
+                f"leave attention.score at scaled_dot, not {self.attention.score}"
+            )
+        if self.width % self.heads:
+            fitting = [h for h in range(1, min(self.width, 64) + 1) if self.width % h == 0]
+            near = min(fitting, key=lambda h: abs(h - self.heads))
+            yield (
+                f"heads is {self.heads}, which does not divide width {self.width}; "
+                f"take {near} heads, or a width of {-(-self.width // self.heads) * self.heads}"
+            )
+
+    @property
+    def obstacle_to_replay(self) -> str | None:
+        """A shape is filled with tokens that nothing may notice."""
+        if self.norm == "batch":
+            return "batch norm would count tokens that only fill a shape"
+        if self.attention.score != "scaled_dot" or self.attention.select != "soft":
+            return (
+                "the kernels know only attention by scaled dot products, all values by their "
+                "weights"
+            )
+        return None
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """Batch norm looks at whole batches."""
+        if self.norm != "batch":
+            return None
+        return (
+            "model.norm=batch takes its statistics from whole batches, and several processes have "
+            "a share of each. Train with one process, or set model.norm=layer."
+        )
+
+
+def block_shape(config: StackConfig) -> BlockShape:
+    """What the blocks of such a model are built from."""
+    final_norm = config.norm_order == "pre" if config.final_norm is None else config.final_norm
+    return BlockShape(
+        width=config.width,
+        attention=AttentionShape(
+            width=config.width,
+            heads=config.heads,
+            key_width=config.key_width,
+            dropout=config.attention_dropout,
+            config=config.attention,
+            positions=config.positions,
+        ),
+        feedforward_width=config.feedforward_width,
+        dropout=config.dropout,
+        activation_dropout=config.activation_dropout,
+        activation=config.activation,
+        feedforward_kind=config.feedforward,
+        norm=config.norm,
+        norm_order=config.norm_order,
+        final_norm=final_norm,
+    )
