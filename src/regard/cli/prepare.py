@@ -17,18 +17,36 @@ if TYPE_CHECKING:
     from regard.data.prepare import Files
 
 _TOKENIZER = ("vocab_size", "tokenizer", "joint", "nfkc", "lowercase")
+_OF_TOKENIZER = (
+    "this comes with the tokenizer that --tokenizer-from names. Leave it out, or learn a new "
+    "tokenizer without --tokenizer-from."
+)
+# What running text has no use for.
+_PAIRS = (
+    *("source", "target", "tag", "valid_source", "valid_target", "target_lang", "joint"),
+    *("max_tokens", "max_characters", "max_ratio", "skip_copied", "skip_duplicates"),
+)
 
 
 def prepare(
     context: typer.Context,
-    source: Annotated[
-        list[Path],
-        typer.Option(help="Training text, a sentence a line; plain or gzip. May be repeated."),
-    ],
-    target: Annotated[
-        list[Path], typer.Option(help="Its translation, line by line; one for each --source.")
-    ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
+    source: Annotated[
+        list[Path] | None,
+        typer.Option(help="Training text, a sentence a line; plain or gzip. May be repeated."),
+    ] = None,
+    target: Annotated[
+        list[Path] | None,
+        typer.Option(help="Its translation, line by line; one for each --source."),
+    ] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="In place of both: running text for language models; blank lines end a document. "
+            "May be repeated."
+        ),
+    ] = None,
+    valid_text: Annotated[Path | None, typer.Option(help="With --text: validation text.")] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,22 +82,29 @@ def prepare(
         bool, setting(DoctorConfig, "skip_duplicates")
     ] = DoctorConfig.skip_duplicates,
 ) -> None:
-    """Examine parallel text, learn its subwords and store it for training."""
+    """Examine parallel or running text, learn its subwords and store it for training."""
     from regard.cli.screen import counting, say
     from regard.config import build
     from regard.data.prepare import Files
     from regard.data.prepare import prepare as prepare_store
     from regard.text.folder import tokenizers_in
 
+    if tokenizer_from:
+        _refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
+    cut = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
+    config = build(TokenizerConfig, {**cut, "nfkc": nfkc, "lowercase": lowercase})
+    if text:
+        _refuse_options(context, _PAIRS, "running text has one side, of which nothing is skipped.")
+        files = {"train": text} | ({"valid": [valid_text]} if valid_text else {})
+        _prepare_text(files, out, config, tokenizer_from, source_lang)
+        return
+    if not source or not target:
+        raise ConfigError("Say what is read: --source and --target, or running text with --text.")
     if (valid_source is None) != (valid_target is None):
         raise ConfigError("Give both --valid-source and --valid-target, or neither.")
     parts = {"train": _corpora(source, target, tag or [])}
     if valid_source and valid_target:
         parts["valid"] = [Files(valid_source, valid_target)]
-    if tokenizer_from:
-        _refuse_tokenizer_options(context)
-    text = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
-    config = build(TokenizerConfig, {**text, "nfkc": nfkc, "lowercase": lowercase})
     rules = {"max_tokens": max_tokens, "max_characters": max_characters, "max_ratio": max_ratio}
     with counting() as progress:
         done = prepare_store(
@@ -108,6 +133,32 @@ def prepare(
     say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
 
 
+def _prepare_text(
+    parts: dict[str, list[Path]],
+    out: Path,
+    config: TokenizerConfig,
+    tokenizer_from: Path | None,
+    language: str | None,
+) -> None:
+    from regard.cli.screen import console, counting, say, table
+    from regard.data.prepare_text import prepare_text
+    from regard.text.folder import tokenizers_in
+
+    tokenizer = tokenizers_in(tokenizer_from) if tokenizer_from else config
+    with counting() as progress:
+        done = prepare_text(parts, out, tokenizer=tokenizer, language=language, progress=progress)
+    for name, files in parts.items():
+        for path, report in zip(files, done.reports[name], strict=True):
+            print_report(f"{name}: {path}", report, what="lines")
+        told = done.description["parts"][name]
+        rows = [(what, told[what]) for what in ("documents", "words", "tokens")]
+        console.print(table("", ["in all", "count"], rows))
+    if not tokenizer_from:
+        for notice in _clipped(done.description["vocabulary"], config):
+            say(notice)
+    say(f"Prepared in {out}. Next: regard train --preset gpt-tiny --data {out} --out runs/NAME")
+
+
 def _corpora(sources: Sequence[Path], targets: Sequence[Path], tags: Sequence[str]) -> list[Files]:
     """What belongs together: the n-th of each."""
     from regard.data.prepare import Files
@@ -129,18 +180,15 @@ def _corpora(sources: Sequence[Path], targets: Sequence[Path], tags: Sequence[st
     return [Files(*files) for files in zip(sources, targets, tags, strict=True)]
 
 
-def _refuse_tokenizer_options(context: typer.Context) -> None:
-    """Those that were typed: they cannot change a tokenizer that is taken as it is."""
+def _refuse_options(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Those that were typed and mean nothing here."""
     given = [
         option.opts[0]
         for option in context.command.params
-        if option.name in _TOKENIZER and _is_typed(context, option.name)
+        if option.name in names and _is_typed(context, option.name)
     ]
     if given:
-        raise ConfigError(
-            f"{', '.join(given)}: this comes with the tokenizer that --tokenizer-from names. "
-            "Leave it out, or learn a new tokenizer without --tokenizer-from."
-        )
+        raise ConfigError(f"{', '.join(given)}: {why}")
 
 
 def _is_typed(context: typer.Context, name: str) -> bool:
@@ -156,12 +204,12 @@ def _clipped(sizes: dict[str, int], config: TokenizerConfig) -> Iterator[str]:
             yield f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more."
 
 
-def print_report(name: str, report: Report) -> None:
+def print_report(name: str, report: Report, what: str = "pairs") -> None:
     """What the doctor saw."""
     from regard.cli.screen import console, say, table
 
-    rows = [("pairs read", report.pairs, "")]
-    rows += [(what, count, f"line {first}") for what, (count, first) in report.found.items()]
-    rows.append(("pairs kept", report.kept, ""))
+    rows = [(f"{what} read", report.pairs, "")]
+    rows += [(thing, count, f"line {first}") for thing, (count, first) in report.found.items()]
+    rows.append((f"{what} kept", report.kept, ""))
     say(name)  # not as the table's title, which would break a long path
     console.print(table("", ["what", "count", "first at"], rows))

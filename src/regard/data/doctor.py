@@ -105,6 +105,19 @@ def examined(
         report.errors.insert(0, unequal(source, counts[0], target, counts[1]))
 
 
+def examined_text(path: Path, report: Report) -> Iterator[tuple[int, str]]:
+    """The lines of a running text as (number, text), empty ones included: they end a document.
+
+    Nothing is skipped, for what follows would have lost what it follows.
+    """
+    for number, line in enumerate(raw_lines(path), 1):
+        report.pairs = number
+        text = _repaired(line, path, number, report)
+        if text is not None:
+            report.kept += bool(text)
+            yield number, text
+
+
 def _repaired(line: bytes, path: Path, number: int, report: Report) -> str | None:
     """The line as clean text; None, with an entry among the errors, if that cannot be."""
     try:

@@ -57,7 +57,7 @@ def prepare(
 
     Tokenizers that are given instead of their settings are taken as they are.
     """
-    _refuse_foreign_folder(out)
+    refuse_foreign_folder(out)
     _refuse_bad_tags(parts)
     sets = {name: _Part(name, corpora, doctor) for name, corpora in parts.items()}
     _examine([*sets.values()], progress)
@@ -78,7 +78,7 @@ def prepare(
     return Prepared(tokenizer, reports, description)
 
 
-def _refuse_foreign_folder(out: Path) -> None:
+def refuse_foreign_folder(out: Path) -> None:
     """Since the whole folder is replaced, nothing may be in it but what was prepared before."""
     names = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
     foreign = [name for name in names if not name.endswith(_OURS)]

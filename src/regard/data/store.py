@@ -2,6 +2,7 @@
 
 A prepared folder holds, for each part ("train", "valid") and side ("source", "target"), one file
 of ids laid end to end and one of offsets; the tokenizers; and `store.json`, which describes them.
+Running text has one side, "text", and offsets of its lines and of its documents.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
 Side = Literal["source", "target"]
+Content = Literal["pairs", "text"]
+_MADE_WITH = {"pairs": "--source and --target", "text": "--text"}
 
 
 class Rows:
@@ -97,6 +100,17 @@ class Part:
         return len(self.source)
 
 
+@dataclass(frozen=True)
+class Text:
+    """Running text: the same ids as lines, each with its break, and as documents with their ends.
+
+    A line ends with a line break, and the last of a document with the end mark.
+    """
+
+    lines: Rows
+    documents: Rows
+
+
 class Store:
     """A prepared folder, opened for reading."""
 
@@ -118,17 +132,42 @@ class Store:
         """Equal for equal contents."""
         return str(self.description["fingerprint"])
 
+    @property
+    def content(self) -> Content:
+        """What was prepared: pairs of sentences, or running text."""
+        content: Content = self.description.get("content", "pairs")
+        return content
+
+    def refuse_other_content(self, wanted: Content, kind: str) -> None:
+        """A model of some kind can read only one of both."""
+        if self.content != wanted:
+            things = {"pairs": "pairs of sentences", "text": "running text"}
+            raise ConfigError(
+                f"{self.folder} holds {things[self.content]}, and model.kind={kind} reads "
+                f"{things[wanted]}. Prepare with {_MADE_WITH[wanted]}, or take another model.kind."
+            )
+
     def has(self, part: str) -> bool:
         """Whether there is such a part."""
         return part in self.description["parts"]
 
     def part(self, name: str) -> Part:
         """The pairs of a part."""
+        if self.content != "pairs":
+            raise DataError(
+                f"{self.folder} holds running text, and pairs of sentences are needed here. "
+                "Give a folder that was prepared with --source and --target."
+            )
         dtype = self.description["dtype"]
         source, target = (
             Sentences(self.folder, f"{name}.{side}", dtype) for side in ("source", "target")
         )
         return Part(source, target, self._corpora(name, len(source)))
+
+    def text(self, name: str) -> Text:
+        """The running text of a part."""
+        lines = Sentences(self.folder, f"{name}.text", self.description["dtype"])
+        return Text(lines, Rows(lines.flat(), offsets(self.folder, f"{name}.documents")))
 
     def _corpora(self, name: str, pairs: int) -> tuple[Corpus, ...]:
         """The corpora of a part; a store from before there could be several has one."""
@@ -267,19 +306,58 @@ class PartWriter:
         self._target.__exit__()
 
 
+class TextWriter:
+    """Writes the running text of one part, and describes what it wrote."""
+
+    def __init__(self, folder: Path, name: str, tokenizers: Tokenizers) -> None:
+        self._lines = SideWriter(folder, f"{name}.text", dtype_for(tokenizers))
+        self._documents = (folder / f"{name}.documents.offsets").open("wb")
+        self._documents.write(np.int64(0).tobytes())
+        self.documents = 0
+
+    def append(self, ids: Sequence[int], *, ends: bool) -> None:
+        """One more line, its break included, which may be the last of a document."""
+        self._lines.append(ids)
+        if ends:
+            self._documents.write(np.int64(self._lines.tokens).tobytes())
+            self.documents += 1
+
+    def description(self) -> Tree:
+        """What `store.json` says of the part."""
+        return {
+            "documents": self.documents,
+            "tokens": self._lines.tokens,
+            "longest_line": self._lines.longest,
+            "digest": fingerprint([self._lines.digest]),
+        }
+
+    def __enter__(self) -> TextWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lines.__exit__()
+        self._documents.close()
+
+
 def dtype_for(tokenizers: Tokenizers) -> str:
     """The smallest type that holds all ids."""
     largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     return "uint16" if largest <= 2**16 else "uint32"
 
 
-def describe(parts: Tree, tokenizers: Tokenizers, languages: Mapping[str, str | None]) -> Tree:
+def describe(
+    parts: Tree,
+    tokenizers: Tokenizers,
+    languages: Mapping[str, str | None],
+    content: Content = "pairs",
+) -> Tree:
     """What `store.json` says of a folder with these parts."""
     contents = [part["digest"].encode() for part in parts.values()]
     contents += [tokenizers.source.model, tokenizers.target.model]
     contents += [json.dumps(as_tree(tokenizers.config)).encode()]
     return {
         "format": FORMAT,
+        "content": content,
         "languages": dict(languages),
         "tokenizer": as_tree(tokenizers.config),
         "vocabulary": {
