@@ -96,7 +96,7 @@ def test_weights(
     [
         ("training.max_step=3", ["training.max_step does not exist", "training.max_steps"]),
         ("model.heads=7", ["model.heads is 7", "width"]),
-        ("model.activation=tanh", ["model.activation", "relu | gelu | silu"]),
+        ("model.activation=tanh", ["model.activation", "relu | gelu | gelu_tanh | silu"]),
         ("training.max_steps=many", ["training.max_steps", "integer"]),
         ("nonsense", ["section.name=value"]),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError, RegardError
 from regard.models.folder import (
@@ -50,7 +51,7 @@ def test_it_begins_with_the_weights_and_the_loss_of_the_model(
     model = begun(config, reversal_store)[1].eval()
     for name, tensor in read_tensors(origin / WEIGHTS)[0].items():
         assert torch.equal(weights_of(model)[name], tensor)
-    loss = validation_loss(model, reversal_store.part("valid"), budget=300, precision="auto")
+    loss = validation_loss(model, in_order(reversal_store.part("valid"), 300), precision="auto")
     assert loss == min(row["valid_loss"] for row in read_metrics(origin) if "valid_loss" in row)
 
 

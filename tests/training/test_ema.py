@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors, weights_of
 from regard.training.begin import begun
@@ -74,7 +75,7 @@ def test_the_average_is_what_is_validated_and_published(
     assert float(notes["valid_loss"]) == best
     _, model = load_model(tmp_path, CPU)
     part = reversal_store.part("valid")
-    assert validation_loss(model, part, budget=300, precision="auto") == pytest.approx(best)
+    assert validation_loss(model, in_order(part, 300), precision="auto") == pytest.approx(best)
     saved = tmp_path / "checkpoints" / f"{int(notes['step']):08d}"
     for name, tensor in weights_of(model).items():
         assert torch.equal(tensor, read_tensors(saved / AVERAGE)[0][name])

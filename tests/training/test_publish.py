@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors
@@ -74,7 +75,7 @@ def test_the_mean_is_validated_as_it_is_published(tmp_path: Path, reversal_store
     best = min(row["mean_valid_loss"] for row in validations(tmp_path) if "mean_valid_loss" in row)
     _, model = load_model(tmp_path, CPU)
     part = reversal_store.part("valid")
-    assert validation_loss(model, part, budget=300, precision="auto") == pytest.approx(best)
+    assert validation_loss(model, in_order(part, 300), precision="auto") == pytest.approx(best)
 
 
 def test_the_last_and_the_best_stay_on_disk(tmp_path: Path, reversal_store: Store) -> None:

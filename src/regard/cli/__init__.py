@@ -20,6 +20,7 @@ from regard.cli import (
     distill,
     evaluate,
     export,
+    generate,
     prepare,
     score,
     shortlist,
@@ -43,6 +44,7 @@ app.command("demo")(demo.demo)
 app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
+app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("score")(score.score)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -180,5 +181,5 @@ class TrainingBar:
 
 
 def _validation(row: dict[str, Any]) -> str:
-    bleu = f"  BLEU {row['bleu']:.1f}" if "bleu" in row else ""
-    return f"validation loss {row['valid_loss']:.3f}{bleu}"
+    more = f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"perplexity {exp(row['valid_loss']):.2f}"
+    return f"validation loss {row['valid_loss']:.3f}  {more}"

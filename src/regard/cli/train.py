@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
+        str | None,
+        typer.Option(help="tiny, small, base, big, recurrent, convolutional, ctc, gpt-tiny or gpt-small."),
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
@@ -54,7 +55,15 @@ def train(
     if finished_before:
         say(f"This run is finished; there is nothing left to do. Its model is in {config.out}.")
     else:
-        say(f"Finished. Try: regard translate {config.out} < your.txt")
+        say(f"Finished. Try: {_next_command(config)}")
+
+
+def _next_command(config: RunConfig) -> str:
+    commands = {
+        "causal": f'regard generate {config.out} "Once upon a time"',
+        "masked": f'regard fill {config.out} "Once upon a [MASK]"',
+    }
+    return commands.get(config.model.kind, f"regard translate {config.out} < your.txt")
 
 
 def run_training(config: RunConfig, device: str, team: Team | None = None) -> bool:
@@ -107,7 +116,7 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     from regard.evaluation.metrics import bleu
     from regard.models.base import Model
 
-    if not store.has("valid"):
+    if config.model.content != "pairs" or not store.has("valid"):
         return None
     part = store.part("valid")
     tokenizer = store.tokenizers.target

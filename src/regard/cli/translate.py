@@ -83,7 +83,7 @@ def translate(
     say(translator.engine_told)
     done, seconds = 0, 0.0
     with counting() as progress:
-        for lines in _portions(buffer):
+        for lines in portions(buffer):
             begun = time.perf_counter()
             for translation in translator.translate(
                 lines,
@@ -101,10 +101,10 @@ def translate(
         say(rate(done, seconds))
 
 
-def _portions(size: int) -> Iterator[list[str]]:
+def portions(size: int) -> Iterator[list[str]]:
     """Standard input, many lines at a time; one at a time where a person types."""
     if sys.stdin is None:
-        raise DataError("There is no standard input. Use: regard translate MODEL < FILE")
+        raise DataError("There is no standard input. Give a file: < FILE")
     if sys.stdin.isatty():
         size = 1
     lines: list[str] = []

@@ -11,18 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from regard.data.loader import Loader
-from regard.data.ragged import Batch, Distributions, Lengths, Ragged
+from regard.data.loader import Batches
+from regard.data.ragged import Batch, Distributions, Doubles, Lengths, Ragged
 from regard.data.sampling import Position, Turn
 
 Placed = tuple[Position, Batch]
 Row = NDArray[np.int64]
 Extra = NDArray[Any]
-Sent = tuple[Position, list[tuple[Row, Row]], int, list[Extra] | None, list[Extra] | None]
+Extras = list[Extra] | None
+Sent = tuple[Position, list[tuple[Row, Row]], int, Extras, Extras, Extras]
 _BATCHES = 8  # that a process is ahead
 
 
-def ahead(loader: Loader, position: Position, workers: int) -> Iterator[Placed]:
+def ahead(loader: Batches, position: Position, workers: int) -> Iterator[Placed]:
     """The batches of `loader.batches`, in the same order; made here if there are no workers."""
     if workers == 0:
         return loader.batches(position)
@@ -40,7 +41,7 @@ def ahead(loader: Loader, position: Position, workers: int) -> Iterator[Placed]:
 class _Turns(IterableDataset[Sent]):
     """In each worker, the batches of its turn; whoever takes one of each in turn has them all."""
 
-    def __init__(self, loader: Loader, position: Position) -> None:
+    def __init__(self, loader: Batches, position: Position) -> None:
         self._loader = loader
         self._position = position
 
@@ -59,17 +60,21 @@ def _sent(placed: Placed) -> Sent:
     likely = None
     if batch.likely is not None:
         likely = [batch.likely.words.numpy(), batch.likely.probabilities.numpy()]
-    return position, rows, batch.filler, counts, likely
+    doubles = None
+    if batch.doubles is not None:
+        doubles = [batch.doubles.segments.numpy(), batch.doubles.follows.numpy()]
+    return position, rows, batch.filler, counts, likely, doubles
 
 
 def _received(sent: Sent) -> Placed:
-    position, rows, filler, counts, likely = sent
+    position, rows, filler, counts, likely, two = sent
     source, target = (
         Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
     )
     fertilities = None if counts is None else torch.from_numpy(counts[0])
     words = None if likely is None else Distributions(*map(torch.from_numpy, likely))
-    return position, Batch(source, target, filler, fertilities, words)
+    doubles = None if two is None else Doubles(*map(torch.from_numpy, two))
+    return position, Batch(source, target, filler, fertilities, words, doubles)
 
 
 def _unchanged(sent: Any) -> Any:

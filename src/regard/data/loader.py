@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 import torch
@@ -82,6 +82,16 @@ class Extras:
                 "distributions are for the best cuts. Set data.sampling_candidates=1, or "
                 "training.word_distillation=0."
             )
+
+
+class Batches(Protocol):
+    """Whatever makes the batches of a run, one after another."""
+
+    def batches(
+        self, position: Position, turn: Turn | None = None
+    ) -> Iterator[tuple[Position, Batch]]:
+        """Batches from a position on, or those of a turn, each with the position after it."""
+        ...
 
 
 class Loader:

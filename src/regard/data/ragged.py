@@ -248,14 +248,38 @@ class Distributions:
 
 
 @dataclass(frozen=True)
+class Doubles:
+    """Two pieces of text in each row: which of them a token is of, and whether they belong together.
+
+    That is what BERT's next-sentence objective asks.
+    """
+
+    segments: Tensor  # (N,) 0 or 1
+    follows: Tensor  # (B,) 1 where the second piece follows the first in its text
+
+    def to(self, device: torch.device) -> Doubles:
+        """The same on another device."""
+        return Doubles(self.segments.to(device), self.follows.to(device))
+
+    def twice(self) -> Doubles:
+        """Of all rows, and then of all of them again."""
+        return Doubles(self.segments.repeat(2), self.follows.repeat(2))
+
+
+@dataclass(frozen=True)
 class Batch:
-    """Pairs of sentences, each with its end mark."""
+    """Pairs of sentences, each with its end mark.
+
+    Of running text, the source is what is read and the target what should be written at each place:
+    both have the same lengths. Where nothing should be, there is `SPECIAL.pad`.
+    """
 
     source: Ragged
     target: Ragged
-    filler: int = 0  # target tokens that only fill a shape, all of them `SPECIAL.pad`
+    filler: int = 0  # target tokens that do not count, all of them `SPECIAL.pad`
     fertilities: Tensor | None = None  # (source tokens,) how many target tokens each stands for
     likely: Distributions | None = None  # what a teacher would have written
+    doubles: Doubles | None = None  # if rows have two pieces of running text
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -271,8 +295,9 @@ class Batch:
         """All pairs, and then all of them again."""
         fertilities = None if self.fertilities is None else self.fertilities.repeat(2)
         likely = None if self.likely is None else self.likely.twice()
+        doubles = None if self.doubles is None else self.doubles.twice()
         sides = self.source.repeated(2), self.target.repeated(2)
-        return Batch(*sides, 2 * self.filler, fertilities, likely)
+        return Batch(*sides, 2 * self.filler, fertilities, likely, doubles)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
@@ -281,5 +306,6 @@ class Batch:
             fertilities = fertilities.to(device, non_blocking=True)
         if likely is not None:
             likely = likely.to(device)
+        doubles = None if self.doubles is None else self.doubles.to(device)
         sides = self.source.to(device), self.target.to(device)
-        return Batch(*sides, self.filler, fertilities, likely)
+        return Batch(*sides, self.filler, fertilities, likely, doubles)

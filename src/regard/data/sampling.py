@@ -7,14 +7,16 @@ numbers, and a run that stopped anywhere goes on with the very next batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 Weights = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,25 @@ def batches_from(
     seed: int,
     weights: Weights | None = None,
 ) -> Iterator[tuple[Position, Indices]]:
-    """Endless batches from a position on, each with the position after it.
+    """Endless batches from a position on, each with the position after it."""
+    return endless(
+        position,
+        lambda epoch: epoch_batches(
+            source, target, budget=budget, seed=seed, epoch=epoch, weights=weights
+        ),
+    )
 
-    Small weights may leave an epoch without a sentence; it is passed over.
+
+def endless(
+    position: Position, of_epoch: Callable[[int], Sequence[T]]
+) -> Iterator[tuple[Position, T]]:
+    """The batches of one epoch after another from a position on, each with the position after it.
+
+    An epoch may be without a batch (small weights do that); it is passed over.
     """
     epoch, first = position.epoch, position.batch
     while True:
-        batches = epoch_batches(
-            source, target, budget=budget, seed=seed, epoch=epoch, weights=weights
-        )
+        batches = of_epoch(epoch)
         for number in range(first, len(batches)):
             last = number + 1 == len(batches)
             after = Position(epoch + 1, 0) if last else Position(epoch, number + 1)

@@ -178,7 +178,12 @@ def _shape(model: Transformer) -> dict[str, Any]:
     from ctranslate2.specs import Activation
 
     config = model.config
-    known = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
+    known = {
+        "relu": Activation.RELU,
+        "gelu": Activation.GELU,
+        "gelu_tanh": Activation.GELUTanh,
+        "silu": Activation.SWISH,
+    }
     return {
         "pre_norm": True,  # with a place for the final norm; `_put_blocks` says how it is
         "no_final_norm": isinstance(model.encoder.norm, nn.Identity),

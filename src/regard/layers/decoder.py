@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sight, Some, Sources, follow, some_of
+from regard.attention.cache import Sight, Sources
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
-from regard.layers.block import BlockShape
-from regard.layers.feedforward import Past
-
-
-@dataclass(frozen=True)
-class BlockCache:
-    """What a block keeps between steps: its past, and the keys and values of the memory."""
-
-    past: KeyValues
-    memory: KeyValues
-    near: Past = ()  # the last inputs of a feed-forward network that looks back; (B, W, ...)
-
-    def grown(self, columns: int) -> BlockCache:
-        """The same, with room for so many columns of the past."""
-        return replace(self, past=self.past.grown(columns))
-
-    def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
-        for part in self.near:
-            follow(part, parents)
-
-    def select(self, sentences: Some) -> BlockCache:
-        """Those of some sentences."""
-        near = tuple(some_of(part, sentences) for part in self.near)
-        return BlockCache(self.past.select(sentences), self.memory.select(sentences), near)
+from regard.layers.block import BlockCache, BlockShape
 
 
 class DecoderBlock(nn.Module):
@@ -78,6 +52,7 @@ class DecoderBlock(nn.Module):
         """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
         y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
         x = self.attention_residual.after(x, y)
+        assert cache.memory is not None
         y = self.cross.step(self.cross_residual.before(x), cache.memory, sources)
         x = self.cross_residual.after(x, y)
         y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)

@@ -12,7 +12,8 @@ from regard.layers.dropout import Dropout
 class Embedding(nn.Module):
     """`dropout(E[token] * scale + position)`; the table may be shared with other modules.
 
-    Without positions, the order of words must be told elsewhere, or is not told at all.
+    Without positions, the order of words must be told elsewhere, or is not told at all. What BERT
+    has beside: a vector for each of some segments, and a norm before dropout.
 
     In training, `word_dropout` leaves only the position of some tokens: a word is missing there.
     """
@@ -25,6 +26,8 @@ class Embedding(nn.Module):
         scale: float,
         dropout: float,
         word_dropout: float = 0.0,
+        segments: nn.Embedding | None = None,
+        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.table = table
@@ -32,16 +35,30 @@ class Embedding(nn.Module):
         self.scale = scale
         self.dropout = Dropout(dropout)
         self.word_dropout = word_dropout
+        self.segments = segments
+        self.norm = norm
 
-    def forward(self, tokens: Tensor, positions: Tensor | None = None, longest: int = 0) -> Tensor:
-        """Tokens (N,), positions (N,) or (1,), all below `longest` -> (N, D)"""
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        longest: int = 0,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """Tokens (N,), positions (N,) or (1,), all below `longest`, segments (N,) -> (N, D)"""
+        x = self._placed(tokens, positions, longest)
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+        return self.dropout(x if self.norm is None else self.norm(x))
+
+    def _placed(self, tokens: Tensor, positions: Tensor | None, longest: int) -> Tensor:
         words = self.table(tokens)
         if self.training and self.word_dropout:
             words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
         if self.positions is None:
-            return self.dropout(words * self.scale)
+            return words * self.scale
         places = self.positions(positions, longest).to(words.dtype)
-        return self.dropout(torch.add(places, words, alpha=self.scale))
+        return torch.add(places, words, alpha=self.scale)
 
 
 class Projection(nn.Module):

@@ -1,39 +1,58 @@
-"""The encoder: blocks of self-attention and feed-forward."""
+"""A stack of blocks of self-attention and feed-forward: an encoder, or a language model.
+
+Where it is causal, each token sees itself and what came before, and the stack can go on token by
+token (`prepare`, `step`) from what it kept of those before.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.attention.cache import Sight
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
-from regard.layers.block import BlockShape
+from regard.layers.block import BlockCache, BlockShape
 
 
 class EncoderBlock(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, shape: BlockShape) -> None:
+    def __init__(self, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__()
         self.attention = shape.self_attention()
         self.attention_residual = shape.residual()
-        self.feedforward = shape.feedforward(causal=False)
+        self.feedforward = shape.feedforward(causal=causal)
         self.feedforward_residual = shape.residual()
+        self.causal = causal
 
     def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""
         y = self.attention_residual.before(x)
-        y = self.attention(y, lengths, causal=False, record=record)
+        y = self.attention(y, lengths, causal=self.causal, record=record)
         x = self.attention_residual.after(x, y)
         y = self.feedforward(self.feedforward_residual.before(x), lengths)
+        return self.feedforward_residual.after(x, y)
+
+    def prepare(self, sentences: int, beams: int, room: int) -> BlockCache:
+        """The cache before the first step."""
+        past = self.attention.room(sentences, beams * room)
+        like = past.keys.new_zeros(sentences, beams, 0)
+        return BlockCache(past, None, self.feedforward.nothing_before(like))
+
+    def step(self, x: Tensor, cache: BlockCache, sight: Sight) -> Tensor:
+        """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
+        y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
+        x = self.attention_residual.after(x, y)
+        y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
         return self.feedforward_residual.after(x, y)
 
 
 class Encoder(nn.Module):
     """A stack of blocks."""
 
-    def __init__(self, layers: int, shape: BlockShape) -> None:
+    def __init__(self, layers: int, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(layers))
+        self.blocks = nn.ModuleList(EncoderBlock(shape, causal=causal) for _ in range(layers))
         self.norm = shape.last_norm()
 
     def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
@@ -41,3 +60,16 @@ class Encoder(nn.Module):
         for block in self.blocks:
             x = block(x, lengths, record)
         return self.norm(x)
+
+    def prepare(self, sentences: int, beams: int, room: int) -> list[BlockCache]:
+        """The caches before the first step of a causal stack, with room for so many."""
+        return [block.prepare(sentences, beams, room) for block in self._blocks()]
+
+    def step(self, x: Tensor, caches: list[BlockCache], sight: Sight) -> Tensor:
+        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+        for block, cache in zip(self._blocks(), caches, strict=True):
+            x = block.step(x, cache, sight)
+        return self.norm(x)
+
+    def _blocks(self) -> list[EncoderBlock]:
+        return list(self.blocks)  # type: ignore[arg-type]

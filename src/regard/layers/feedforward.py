@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Literal
 
@@ -13,10 +14,11 @@ from regard.data.ragged import Lengths
 from regard.layers.dropout import Dropout
 
 FeedForwardKind = Literal["linear", "gated", "convolution"]
-Activation = Literal["relu", "gelu", "silu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),  # what GPT-2 computes
     "silu": F.silu,
 }
 Past = tuple[Tensor, ...]  # what a step needs of the steps before; here nothing

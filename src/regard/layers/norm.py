@@ -34,7 +34,9 @@ class BatchNorm(nn.Module):
         return found.view(x.shape)
 
 
-def make_norm(kind: NormKind, width: int) -> nn.Module:
-    """A norm of this kind."""
-    kinds = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "batch": BatchNorm}
-    return kinds[kind](width)
+def make_norm(kind: NormKind, width: int, epsilon: float | None = None) -> nn.Module:
+    """A norm of this kind; epsilon, if it is not PyTorch's, guards against division by zero."""
+    if kind == "batch":
+        return BatchNorm(width)
+    known = {} if epsilon is None else {"eps": epsilon}
+    return nn.LayerNorm(width, **known) if kind == "layer" else nn.RMSNorm(width, **known)

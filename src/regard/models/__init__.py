@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
+from regard.models.causal import Causal, CausalConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.protocol import Vocabulary
@@ -18,6 +19,7 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "recurrent": (RecurrentConfig, Recurrent),
     "convolutional": (ConvolutionalConfig, Convolutional),
     "nonautoregressive": (NonAutoregressiveConfig, NonAutoregressive),
+    "causal": (CausalConfig, Causal),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -31,6 +33,8 @@ def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
 __all__ = [
     "ARCHITECTURES",
     "SHAPES",
+    "Causal",
+    "CausalConfig",
     "Convolutional",
     "ConvolutionalConfig",
     "Model",

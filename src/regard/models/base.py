@@ -15,6 +15,8 @@ from regard.attention.config import AttentionConfig
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc, Ge, Le, Settings
 from regard.data.ragged import Batch, Ragged
+from regard.data.store import Content
+from regard.data.text_loader import TextTask
 from regard.errors import ConfigError
 from regard.layers.embedding import Embedding, Projection
 from regard.models.protocol import Predictions, Vocabulary
@@ -46,6 +48,16 @@ class ModelConfig(Settings):
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     @property
+    def task(self) -> TextTask | None:
+        """What it makes of running text; None: it is trained on pairs of sentences."""
+        return None
+
+    @property
+    def content(self) -> Content:
+        """What it is trained on."""
+        return "pairs" if self.task is None else "text"
+
+    @property
     def needs_fertilities(self) -> bool:
         """Whether it learns how many target tokens each source token stands for."""
         return False
@@ -62,7 +74,7 @@ class ModelConfig(Settings):
 
 
 class Model(nn.Module):
-    """Tables of words; each kind adds what lies between them, and the projection."""
+    """What reads tokens and scores words; each kind adds its tables, and what lies between."""
 
     config: ModelConfig
     projection: Projection
@@ -71,8 +83,6 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
-        self.source_embedding = self._embedding(self._table(vocabulary.source))
-        self.target_embedding = self._embedding(self._target_table())
 
     @abstractmethod
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
@@ -114,30 +124,18 @@ class Model(nn.Module):
             return None
         return self.config.attention.reinforce_weight * sum_of_choices(record.choices)
 
-    def new_projection(self) -> Projection:
-        """The scores of words, from the target's table or weights of their own."""
-        return Projection(self._output_weight(), bias=self.config.output_bias)
+    def new_projection(self, table: nn.Embedding) -> Projection:
+        """The scores of words, from the table of what is written or weights of their own."""
+        if self.config.tied_embeddings == "none":
+            table = self.new_table(self.vocabulary.target)
+        return Projection(table.weight, bias=self.config.output_bias)
 
-    def _table(self, size: int) -> nn.Embedding:
+    def new_table(self, size: int) -> nn.Embedding:
+        """A vector for each of so many words."""
         return nn.Embedding(size, self.config.width)
 
-    def _target_table(self) -> nn.Embedding:
-        if self.config.tied_embeddings != "all":
-            return self._table(self.vocabulary.target)
-        if not self.vocabulary.joint or self.vocabulary.source != self.vocabulary.target:
-            raise ConfigError(
-                "model.tied_embeddings=all shares one table between source and target, but they "
-                "have separate vocabularies. Set model.tied_embeddings=decoder, or prepare the "
-                "data with --joint."
-            )
-        return self.source_embedding.table
-
-    def _output_weight(self) -> Tensor:
-        if self.config.tied_embeddings == "none":
-            return self._table(self.vocabulary.target).weight
-        return self.target_embedding.table.weight
-
-    def _embedding(self, table: nn.Embedding) -> Embedding:
+    def new_embedding(self, table: nn.Embedding) -> Embedding:
+        """What words of a table become before the first layer."""
         config = self.config
         dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         return Embedding(
@@ -147,6 +145,26 @@ class Model(nn.Module):
             dropout=dropout,
             word_dropout=config.word_dropout,
         )
+
+
+class PairModel(Model):
+    """A model that turns one sentence into another: it has tables for both."""
+
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary)
+        self.source_embedding = self.new_embedding(self.new_table(vocabulary.source))
+        self.target_embedding = self.new_embedding(self._target_table())
+
+    def _target_table(self) -> nn.Embedding:
+        if self.config.tied_embeddings != "all":
+            return self.new_table(self.vocabulary.target)
+        if not self.vocabulary.joint or self.vocabulary.source != self.vocabulary.target:
+            raise ConfigError(
+                "model.tied_embeddings=all shares one table between source and target, but they "
+                "have separate vocabularies. Set model.tied_embeddings=decoder, or prepare the "
+                "data with --joint."
+            )
+        return self.source_embedding.table
 
 
 class AutoregressiveModel(Model):

@@ -25,7 +25,7 @@ from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Ragged
 from regard.layers.gated import ConvolutionalDecoder, ConvolutionalEncoder, GatedConvolution
 from regard.layers.init import initialize
-from regard.models.base import AutoregressiveModel, ModelConfig
+from regard.models.base import AutoregressiveModel, ModelConfig, PairModel
 from regard.models.protocol import Predictions, Vocabulary
 
 
@@ -89,7 +89,7 @@ class ConvolutionalState:
         )
 
 
-class Convolutional(AutoregressiveModel):
+class Convolutional(PairModel, AutoregressiveModel):
     """Encoder and decoder of gated convolutions."""
 
     config: ConvolutionalConfig
@@ -100,7 +100,7 @@ class Convolutional(AutoregressiveModel):
         sizes = config.kernel, config.dropout
         self.encoder = ConvolutionalEncoder(config.encoder_layers, config.width, *sizes)
         self.decoder = ConvolutionalDecoder(config.decoder_layers, shape, *sizes)
-        self.projection = self.new_projection()
+        self.projection = self.new_projection(self.target_embedding.table)
         initialize(self)
         for module in self.modules():
             if isinstance(module, GatedConvolution):

@@ -44,6 +44,14 @@ class Training:
     longest_source: int  # subwords of the longest training sentence
     several_sentences: float  # share of training lines with more than one sentence
 
+    @staticmethod
+    def of(config: ModelConfig, store: Store) -> Training:
+        """What a model will have seen that is trained on a store."""
+        if config.task is not None:  # running text is read piece by piece
+            return Training(config.task.context, 1.0)
+        train = store.description["parts"]["train"]
+        return Training(train["longest_source"], train["several_sentences"])
+
 
 @dataclass(frozen=True)
 class ModelFolder:
@@ -58,13 +66,13 @@ class ModelFolder:
     @staticmethod
     def for_store(config: ModelConfig, store: Store) -> ModelFolder:
         """The description of a model that is going to be trained on a prepared store."""
-        train = store.description["parts"]["train"]
+        store.refuse_other_content(config.content, config.kind)
         return ModelFolder(
             config,
             Vocabulary(**store.description["vocabulary"]),
             store.tokenizers,
             store.languages,
-            Training(train["longest_source"], train["several_sentences"]),
+            Training.of(config, store),
         )
 
     @property

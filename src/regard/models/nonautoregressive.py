@@ -26,7 +26,7 @@ from regard.data.ragged import Batch, Lengths, Ragged
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
 from regard.layers.parallel import ParallelDecoder
-from regard.models.base import Model
+from regard.models.base import PairModel
 from regard.models.protocol import Fertilities, Hints, Predictions, Vocabulary
 from regard.models.stacks import StackConfig, block_shape
 
@@ -78,7 +78,7 @@ class NonAutoregressiveConfig(StackConfig):
         )
 
 
-class NonAutoregressive(Model):
+class NonAutoregressive(PairModel):
     """Encoder, fertilities or places, and a decoder that sees all of them."""
 
     config: NonAutoregressiveConfig
@@ -91,7 +91,7 @@ class NonAutoregressive(Model):
             nn.Linear(config.width, config.max_fertility + 1) if config.needs_fertilities else None
         )
         self.decoder = ParallelDecoder(config.decoder_layers, shape, positional=positional)
-        self.projection = self.new_projection()
+        self.projection = self.new_projection(self.target_embedding.table)
         initialize(self, config.init)
 
     def forward(

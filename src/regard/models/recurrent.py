@@ -24,7 +24,7 @@ from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Ragged
 from regard.layers.init import initialize
 from regard.layers.recurrent import Cell, Past, Recurrence, RecurrentDecoder
-from regard.models.base import AutoregressiveModel, ModelConfig
+from regard.models.base import AutoregressiveModel, ModelConfig, PairModel
 from regard.models.protocol import Predictions, Vocabulary
 
 
@@ -85,7 +85,7 @@ class RecurrentState:
         return RecurrentState(past, (memory.select(sentences), sources.select(sentences)))
 
 
-class Recurrent(AutoregressiveModel):
+class Recurrent(PairModel, AutoregressiveModel):
     """Encoder and decoder of recurrent cells, with or without attention between them."""
 
     config: RecurrentConfig
@@ -97,7 +97,7 @@ class Recurrent(AutoregressiveModel):
         self.decoder = RecurrentDecoder(
             config.cell, *sizes, _attention(config), feeding=config.input_feeding
         )
-        self.projection = self.new_projection()
+        self.projection = self.new_projection(self.target_embedding.table)
         initialize(self)
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:

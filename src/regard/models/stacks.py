@@ -1,15 +1,18 @@
-"""What models made of attention blocks have in common: their settings, and the shape of a block."""
+"""What models made of attention blocks have in common: settings, shape of a block, and state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Self
 
+from torch import Tensor
+
+from regard.attention.cache import Some, Trail
 from regard.attention.config import AttentionShape, PositionName
 from regard.attention.positions import Layout
 from regard.config import Doc, Ge, Le
-from regard.layers.block import BlockShape
+from regard.layers.block import BlockCache, BlockShape
 from regard.layers.feedforward import Activation, FeedForwardKind
 from regard.layers.init import Initialization
 from regard.layers.norm import NormKind
@@ -18,12 +21,10 @@ from regard.models.base import ModelConfig
 
 
 @dataclass(frozen=True)
-class StackConfig(ModelConfig):
-    """The shape of an encoder and a decoder made of attention blocks."""
+class BlockConfig(ModelConfig):
+    """The shape of attention blocks."""
 
     dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
-    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1)] = 6
-    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
     heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1)] = 8
     key_width: Annotated[
         int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1)
@@ -102,7 +103,43 @@ class StackConfig(ModelConfig):
         )
 
 
-def block_shape(config: StackConfig) -> BlockShape:
+@dataclass(frozen=True)
+class StackConfig(BlockConfig):
+    """The shape of an encoder and a decoder made of attention blocks."""
+
+    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1)] = 6
+    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
+
+
+@dataclass
+class StackState:
+    """Caches of all blocks that write, and how far the beams have come."""
+
+    caches: list[BlockCache]
+    trail: Trail
+
+    def reach(self, places: int, *, exact: bool) -> None:
+        """The next step looks at so many places; exact: the last of them is where it stands."""
+        trail = self.trail
+        trail.reach, trail.exact = places, exact
+        if places > trail.room:
+            trail.grow(max(places, 2 * trail.room))
+            columns = trail.beams.shape[1] * trail.room
+            self.caches = [cache.grown(columns) for cache in self.caches]
+
+    def reorder(self, parents: Tensor) -> None:
+        """Each beam goes on from another one of its sentence. (B, W)"""
+        self.trail.reorder(parents)
+        for cache in self.caches:
+            cache.reorder(parents)
+
+    def select(self, sentences: Some) -> Self:
+        """Some sentences alone."""
+        caches = [cache.select(sentences) for cache in self.caches]
+        return replace(self, caches=caches, trail=self.trail.select(sentences))
+
+
+def block_shape(config: BlockConfig, norm_epsilon: float | None = None) -> BlockShape:
     """What the blocks of such a model are built from."""
     final_norm = config.norm_order == "pre" if config.final_norm is None else config.final_norm
     return BlockShape(
@@ -123,4 +160,5 @@ def block_shape(config: StackConfig) -> BlockShape:
         norm=config.norm,
         norm_order=config.norm_order,
         final_norm=final_norm,
+        norm_epsilon=norm_epsilon,
     )

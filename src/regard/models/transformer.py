@@ -9,8 +9,8 @@ Defaults are the paper's base model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Self
 
 from torch import Tensor, nn
 
@@ -19,12 +19,12 @@ from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import added_positions
 from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
-from regard.layers.decoder import BlockCache, Decoder
+from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
-from regard.models.base import AutoregressiveModel
+from regard.models.base import AutoregressiveModel, PairModel
 from regard.models.protocol import Predictions, Vocabulary
-from regard.models.stacks import StackConfig, block_shape
+from regard.models.stacks import StackConfig, StackState, block_shape
 
 
 @dataclass(frozen=True)
@@ -35,36 +35,17 @@ class TransformerConfig(StackConfig):
 
 
 @dataclass
-class TransformerState:
-    """Caches of all decoder blocks, and how far the beams have come."""
+class TransformerState(StackState):
+    """The decoder's state, and which places of the memory are words."""
 
-    caches: list[BlockCache]
     sources: Sources
-    trail: Trail
 
-    def reach(self, places: int, *, exact: bool) -> None:
-        """The next step looks at so many places; exact: the last of them is where it stands."""
-        trail = self.trail
-        trail.reach, trail.exact = places, exact
-        if places > trail.room:
-            trail.grow(max(places, 2 * trail.room))
-            columns = trail.beams.shape[1] * trail.room
-            self.caches = [cache.grown(columns) for cache in self.caches]
-
-    def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
-        self.trail.reorder(parents)
-        for cache in self.caches:
-            cache.reorder(parents)
-
-    def select(self, sentences: Some) -> TransformerState:
+    def select(self, sentences: Some) -> Self:
         """Some sentences alone."""
-        caches = [cache.select(sentences) for cache in self.caches]
-        sources, trail = self.sources.select(sentences), self.trail.select(sentences)
-        return TransformerState(caches, sources, trail)
+        return replace(super().select(sentences), sources=self.sources.select(sentences))
 
 
-class Transformer(AutoregressiveModel):
+class Transformer(PairModel, AutoregressiveModel):
     """Encoder, decoder and the tables between them and the words."""
 
     config: TransformerConfig
@@ -73,7 +54,7 @@ class Transformer(AutoregressiveModel):
         super().__init__(config, vocabulary)
         self.encoder = Encoder(config.encoder_layers, block_shape(config))
         self.decoder = Decoder(config.decoder_layers, block_shape(config))
-        self.projection = self.new_projection()
+        self.projection = self.new_projection(self.target_embedding.table)
         initialize(self, config.init)
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
@@ -101,7 +82,7 @@ class Transformer(AutoregressiveModel):
         caches = self.decoder.prepare(memory, lengths, beams, room)
         sources = Sources.of(lengths.mask, lengths.lengths, memory.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)
-        return TransformerState(caches, sources, trail)
+        return TransformerState(caches, trail, sources)
 
     def step(self, tokens: Tensor, state: TransformerState) -> Tensor:
         """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""

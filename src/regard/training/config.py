@@ -148,6 +148,11 @@ class RunConfig(Settings):
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
                 "model is above 0; set model.dropout, or training.r_drop=0"
             )
+        if self.training.best_by == "bleu" and self.model.content == "text":
+            yield (
+                "training.best_by is bleu, and a model of running text translates nothing; leave "
+                "it at loss"
+            )
         if self.training.glancing and self.model.kind != "nonautoregressive":
             yield (
                 "training.glancing shows words to models that write all of them at once; set "

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import torch
 
 from regard.data.ahead import ahead
-from regard.data.loader import Loader
 from regard.data.ragged import Batch
+from regard.data.reading import training_batches
 from regard.data.sampling import Position, Share
 from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, StoppedError
@@ -103,9 +103,10 @@ class Trainer:
         self._average = MovingAverage(self._model, decay) if decay else None
         self._publisher = Publisher(config, store, bleu)
         share = Share(team.rank, team.size)
-        self._loader = Loader(
+        self._loader = training_batches(
             store,
             config.data,
+            config.model.task,
             seed=self._config.seed,
             share=share,
             extras=config.extras,

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+# What running text is trained with: no smoothing, since perplexity is what counts.
+_TEXT: dict[str, Any] = {
+    "label_smoothing": 0.0,
+    "optimizer": "adamw",
+    "weight_decay": 0.1,
+    "schedule": "cosine",
+    "checkpoint_every": 500,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     # tens of thousands of pairs; trains on two CPU cores. Chosen on Multi30k (docs/log.md)
     "tiny": {
@@ -101,6 +109,38 @@ PRESETS: dict[str, dict[str, Any]] = {
             "label_smoothing": 0.01,
             "best_by": "bleu",
         },
+    },
+    # running text: a megabyte or so, in minutes on two CPU cores
+    "gpt-tiny": {
+        "model": {
+            "kind": "causal",
+            "layers": 4,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 512,
+            "dropout": 0.2,
+            "norm_order": "pre",
+            "activation": "gelu_tanh",
+            "max_positions": 128,
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_TEXT, "learning_rate": 3e-3, "warmup_steps": 200, "max_steps": 2000},
+    },
+    # some ten megabytes and more; an hour on a small GPU
+    "gpt-small": {
+        "model": {
+            "kind": "causal",
+            "layers": 6,
+            "width": 384,
+            "heads": 6,
+            "feedforward_width": 1536,
+            "dropout": 0.2,
+            "norm_order": "pre",
+            "activation": "gelu_tanh",
+            "max_positions": 256,
+        },
+        "data": {"batch_tokens": 16384},
+        "training": {**_TEXT, "learning_rate": 1e-3, "warmup_steps": 500, "max_steps": 10_000},
     },
 }
 

@@ -7,11 +7,13 @@ mean of the best so far, if this is one of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.loader import Extras
+from regard.data.ragged import Batch
+from regard.data.reading import validation_batches
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.base import Model
@@ -43,15 +45,15 @@ class Publisher:
     def __init__(self, config: RunConfig, store: Store, bleu: Bleu | None) -> None:
         self._out = Path(config.out)
         self._config = config.training
-        self._budget = config.data.batch_tokens
-        self._valid = None
+        self._valid: Callable[[], Iterable[Batch]] | None = None
         if store.has("valid"):
-            self._valid = Extras(fertilities=config.model.needs_fertilities).part(store, "valid")
+            extras = Extras(fertilities=config.model.needs_fertilities)
+            self._valid = lambda: validation_batches(store, config.data, config.model.task, extras)
         self._bleu = bleu if self._config.validate_bleu else None
         if self._valid is None and self._config.average_best > 1:
             raise ConfigError(
                 "training.average_best needs validation text, which says what is best. Prepare the "
-                "data with --valid-source and --valid-target, or set training.average_last instead."
+                "data with --valid-source and --valid-target (or --valid-text), or set training.average_last instead."
             )
 
     def consider(self, model: Model, step: int) -> Verdict | None:
@@ -112,9 +114,7 @@ class Publisher:
 
     def _validated(self, model: Model) -> Validation:
         assert self._valid is not None
-        loss = validation_loss(
-            model, self._valid, budget=self._budget, precision=self._config.precision
-        )
+        loss = validation_loss(model, self._valid(), precision=self._config.precision)
         return Validation(loss, self._bleu(model) if self._bleu else None)
 
     def _figure(self, result: Validation) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 
-from regard.data.loader import in_order
-from regard.data.store import Part
+from regard.data.ragged import Batch
 from regard.devices import Precision, autocast, is_half
 from regard.models.base import Model
 from regard.training.losses import loss_of
@@ -34,12 +33,12 @@ class Validation:
 
 
 @torch.inference_mode()
-def validation_loss(model: Model, part: Part, *, budget: int, precision: Precision) -> float:
+def validation_loss(model: Model, batches: Iterable[Batch], *, precision: Precision) -> float:
     """The mean negative log-probability of a token."""
     device = model.device
     half = is_half(device, precision, model.config.width)
     total, tokens = torch.zeros((), device=device), 0
-    for batch in in_order(part, budget):
+    for batch in batches:
         with autocast(device, half=half):
             total += loss_of(model(batch.to(device))).nll
         tokens += batch.target_tokens

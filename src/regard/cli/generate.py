@@ -1,0 +1,84 @@
+"""regard generate: a prompt in, what a language model makes of it out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.options import BatchSize, Device, Model, setting
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError
+
+
+def generate(
+    model: Model,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PROMPT", help="How texts begin; without one, the lines of standard input."
+        ),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Tokens to write at most.", min=1)] = 100,
+    beam_size: Annotated[
+        int | None,
+        typer.Option(help="Search so many beginnings instead of drawing; 1: greedily.", min=1),
+    ] = None,
+    count: Annotated[int, typer.Option(help="Texts for each prompt.", min=1)] = 1,
+    length_penalty: Annotated[
+        float, setting(SearchConfig, "length_penalty")
+    ] = SearchConfig.length_penalty,
+    temperature: Annotated[float, setting(SearchConfig, "temperature")] = 0.8,
+    top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
+    top_p: Annotated[float, setting(SearchConfig, "top_p")] = 0.95,
+    min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
+    seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--whole", help="Each token at once, or whole texts; unset: on a terminal."
+        ),
+    ] = None,
+    format: Annotated[str, typer.Option(help="text or jsonl.")] = "text",
+    batch_size: BatchSize = None,
+    device: Device = "auto",
+) -> None:
+    """Go on from prompts, by drawing (the default), greedily or by beam search."""
+    from regard.cli.translate import portions
+    from regard.decoding.generator import Generator
+
+    if format not in ("text", "jsonl"):
+        raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
+    keywords: Any = {"top_beams": count, "seed": seed, "min_length": min_length}
+    keywords["length_penalty"] = length_penalty
+    if beam_size is None:
+        keywords |= {"sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    else:
+        keywords["beam_size"] = beam_size
+    generator = Generator.load(model, device=device)
+    told = count == 1 and (beam_size or 1) == 1 and format == "text"
+    if stream and not told:
+        raise ConfigError("--stream tells one text at a time. Leave out --count, beams and jsonl.")
+    streams = told and (sys.stdout.isatty() if stream is None else stream)
+    for lines in [prompts] if prompts else portions(1 if streams else 2000):
+        if streams:
+            for prompt in lines:
+                print(prompt, end="", flush=True)
+                generator.stream(prompt, _tell, max_tokens=max_tokens, **keywords)
+                print()
+            continue
+        for one in generator.generate(
+            lines, max_tokens=max_tokens, batch_size=batch_size, **keywords
+        ):
+            if format == "jsonl":
+                print(json.dumps(asdict(one), ensure_ascii=False))
+                continue
+            for continuation in one.continuations:
+                print(one.prompt + continuation.text)
+
+
+def _tell(text: str) -> None:
+    print(text, end="", flush=True)

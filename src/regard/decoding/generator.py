@@ -1,0 +1,167 @@
+"""A prompt in, a text out: a language model, its tokenizer and a search in one object.
+
+A prompt is a beginning that the search is forced to write, so what holds for translations holds
+here: the same text in any batch, by any search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Unpack
+
+from regard.config import build
+from regard.data.loader import with_ends
+from regard.data.ragged import Ragged
+from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.engine import by_length
+from regard.decoding.greedy import GreedySearch, greedy_search, likeliest
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rules import Rules
+from regard.decoding.sample import keyed_generator, sampler
+from regard.decoding.search import search
+from regard.decoding.steps import Plain, R, Search
+from regard.devices import device_named
+from regard.errors import ConfigError
+from regard.models.causal import Causal
+from regard.models.folder import ModelFolder, load_model
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A way in which a text goes on; the score is the whole text's, its prompt included."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A prompt, and the ways in which it goes on, best first."""
+
+    prompt: str
+    continuations: list[Continuation] = field(default_factory=list)
+
+
+class Generator:
+    """A trained causal language model, ready for text."""
+
+    def __init__(self, folder: ModelFolder, model: Causal) -> None:
+        self.folder, self.model = folder, model
+
+    @staticmethod
+    def load(folder: str | Path, *, device: str = "auto") -> Generator:
+        """Read a model folder."""
+        path = Path(folder)
+        described = ModelFolder.read(path)
+        if described.config.kind != "causal":
+            raise ConfigError(
+                f"{path} is a {described.config.kind} model, and only model.kind=causal goes on "
+                "from a prompt. See `regard train --preset gpt-tiny`."
+            )
+        _, model = load_model(path, device_named(device), described)
+        assert isinstance(model, Causal)
+        return Generator(described, model)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts its text."""
+        return self.folder.tokenizers.target
+
+    @property
+    def context(self) -> int:
+        """The longest text, prompt included, that it was trained to see."""
+        return self.model.config.max_positions
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        max_tokens: int = 100,
+        batch_size: int | None = None,
+        **keywords: Unpack[SearchKeywords],
+    ) -> list[Generation]:
+        """How each prompt goes on; `keywords` are those of `SearchConfig`."""
+        config = self._config(max_tokens, dict(keywords))
+        begun = [self._ids(prompt, max_tokens) for prompt in prompts]
+
+        def of(chunk: list[list[int]]) -> list[list[Hypothesis]]:
+            return search(
+                self.model,
+                self._source(chunk),
+                config,
+                prefixes=chunk,
+                max_length=self.context,
+            )
+
+        found = by_length(begun, len, batch_size, of)
+        return [
+            Generation(prompt, [self._continuation(ids, one) for one in hypotheses])
+            for prompt, ids, hypotheses in zip(prompts, begun, found, strict=True)
+        ]
+
+    def stream(
+        self,
+        prompt: str,
+        tell: Callable[[str], None],
+        *,
+        max_tokens: int = 100,
+        **keywords: Unpack[SearchKeywords],
+    ) -> None:
+        """The same for one prompt, told bit by bit: what `generate` gives, greedily or drawn."""
+        config = self._config(max_tokens, dict(keywords))
+        ids = self._ids(prompt, max_tokens)
+        source = self._source([ids])
+        limit = config.limit(len(ids) + 1, self.context)
+        rules = Rules.of([limit], [ids], source.tokens.device, config.min_length)
+        choose = likeliest
+        if config.sample:
+            choose = sampler(
+                [keyed_generator(config.seed, 0, source.tokens.tolist())],
+                temperature=config.temperature,
+                top_k=config.top_k,
+                top_p=config.top_p,
+            )
+        pace = Telling(self.tokenizer, len(ids), tell)
+        greedy_search(self.model, source, rules, choose=choose, pace=pace)
+
+    def _config(self, max_tokens: int, keywords: dict[str, Any]) -> SearchConfig:
+        return build(SearchConfig, {**keywords, "max_ratio": 1.0, "max_extra": max_tokens})
+
+    def _source(self, prompts: Sequence[Sequence[int]]) -> Ragged:
+        return with_ends(prompts).to(self.model.device)
+
+    def _ids(self, prompt: str, max_tokens: int) -> list[int]:
+        """The prompt's tokens; of one that leaves no room for more, its end."""
+        ids = self.tokenizer.encode_lines(prompt) if prompt else []
+        return ids[-max(self.context - max_tokens - 1, self.context // 2, 1) :]
+
+    def _continuation(self, prompt: list[int], found: Hypothesis) -> Continuation:
+        before = len(self.tokenizer.decode_lines(prompt))
+        return Continuation(self.tokenizer.decode_lines(found.tokens)[before:], found.score)
+
+
+class Telling(Plain):
+    """Step by step, and each time what was written since the prompt is told."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: int, tell: Callable[[str], None]) -> None:
+        self._tokenizer, self._prompt, self._tell = tokenizer, prompt, tell
+        self._ids: list[int] = []
+        self._told = 0
+
+    def forward(self, search: Search[R], steps: range) -> Search[R]:
+        """Do some steps."""
+        search = super().forward(search, steps)
+        assert isinstance(search, GreedySearch)
+        self._ids.append(int(search.last[0, 0]))
+        if len(self._ids) < self._prompt:
+            return search
+        text = self._tokenizer.decode_lines(self._ids)
+        if len(self._ids) == self._prompt:
+            self._told = len(text)
+        elif not text.endswith("\ufffd"):  # the first bytes of a character
+            self._tell(text[self._told :])
+            self._told = len(text)
+        return search

@@ -1,0 +1,70 @@
+"""What models of running text have in common: one stack of blocks, over one table of words.
+
+The same stack is GPT where a token sees what came before (`causal`), and BERT where it sees all
+(`masked`). What else differs is what they are asked in training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from torch import nn
+
+from regard.attention.positions import added_positions
+from regard.config import Doc, Ge
+from regard.layers.embedding import Embedding
+from regard.layers.encoder import Encoder
+from regard.models.base import Model
+from regard.models.protocol import Vocabulary
+from regard.models.stacks import BlockConfig, block_shape
+
+
+@dataclass(frozen=True)
+class LanguageConfig(BlockConfig):
+    """The shape of one stack of attention blocks."""
+
+    layers: Annotated[int, Doc("blocks"), Ge(1)] = 6
+    tied_embeddings: Annotated[
+        Literal["all", "decoder", "none"],
+        Doc("one table for input and output (all, decoder), or two tables"),
+    ] = "all"
+    max_positions: Annotated[
+        int, Doc("tokens that are read at once; longer documents are cut into pieces"), Ge(1)
+    ] = 256
+    embedding_norm: Annotated[bool, Doc("a norm over embeddings, as BERT has")] = False
+    norm_epsilon: Annotated[
+        float | None, Doc("the norms' guard against division by zero; unset: PyTorch's"), Ge(0)
+    ] = None
+
+class LanguageModel(Model):
+    """A table of words, and one stack of blocks."""
+
+    config: LanguageConfig
+
+    def __init__(
+        self, config: LanguageConfig, vocabulary: Vocabulary, *, causal: bool, segments: int = 0
+    ) -> None:
+        super().__init__(config, vocabulary)
+        shape = block_shape(config, config.norm_epsilon)
+        self.embedding: Embedding = self.new_embedding(self.new_table(vocabulary.target))
+        self.embedding.segments = nn.Embedding(segments, config.width) if segments else None
+        self.embedding.norm = shape.new_norm() if config.embedding_norm else None
+        self.encoder = Encoder(config.layers, shape, causal=causal)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """Of the stack."""
+        return [*self.encoder.blocks]
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest text that the positions allow; None: any."""
+        return self.config.max_positions if self.config.positions == "learned" else None
+
+    def positions(self) -> nn.Module | None:
+        """Those that are added to embeddings."""
+        config = self.config
+        return added_positions(
+            config.positions, config.width, config.max_positions, config.sinusoid_layout
+        )
