@@ -16,6 +16,7 @@ from regard.config import as_tree, build, merged
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import with_ends
 from regard.data.prepare import Files, prepare
+from regard.data.prepare_text import prepare_text
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Store
 from regard.models import ARCHITECTURES, new_model
@@ -49,9 +50,16 @@ SIZES: dict[str, dict[str, Any]] = {
         "feedforward_width": 48,
         "max_fertility": 4,
     },
+    "causal": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
 }
 # So much that words differ in their scores, so little that these are no huge numbers.
-NOISE = {"transformer": 0.1, "recurrent": 0.15, "convolutional": 0.01, "nonautoregressive": 0.1}
+NOISE = {
+    "transformer": 0.1,
+    "recurrent": 0.15,
+    "convolutional": 0.01,
+    "nonautoregressive": 0.1,
+    "causal": 0.1,
+}
 # Sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
     "transformer": {
@@ -70,6 +78,7 @@ TINY: dict[str, dict[str, Any]] = {
         "heads": 2,
         "feedforward_width": 24,
     },
+    "causal": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {
@@ -268,6 +277,27 @@ def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") 
         tokenizer=build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 300}),
         doctor=DoctorConfig(skip_copied=False),
         languages=("xx", "yy"),
+    )
+    return Store(folder / "prepared")
+
+
+def write_text_store(folder: Path) -> Store:
+    """Documents of letters in the order of the alphabet, from a letter on, prepared."""
+    draw = random.Random(5)
+    letters = "abcdefghijklmnopqrstuvwxyz" * 2
+    documents = []
+    for _ in range(160):
+        begin, length = draw.randrange(26), draw.randint(2, 20)
+        words = letters[begin : begin + length]
+        cut = draw.randint(1, length - 1)
+        documents.append(" ".join(words[:cut]) + "\n" + " ".join(words[cut:]) + "\n\n")
+    (folder / "train.txt").write_text("".join(documents[:140]))
+    (folder / "valid.txt").write_text("".join(documents[140:]))
+    prepare_text(
+        {name: [folder / f"{name}.txt"] for name in ("train", "valid")},
+        folder / "prepared",
+        tokenizer=build(TokenizerConfig, {"kind": "word", "vocab_size": 300}),
+        language="xx",
     )
     return Store(folder / "prepared")
 

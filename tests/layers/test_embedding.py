@@ -15,11 +15,12 @@ TOKENS = torch.arange(5000) % 50
 POSITIONS = torch.arange(5000) % 12
 
 
-def embedding(**dropouts: float) -> Embedding:
+def embedding(*, dropout: float = 0.0, word_dropout: float = 0.0) -> Embedding:
     torch.manual_seed(0)
     positions = SinusoidalPositions(16, "interleaved")
-    settings = {"dropout": 0.0, **dropouts}
-    return Embedding(nn.Embedding(50, 16), positions, scale=4.0, **settings)
+    return Embedding(
+        nn.Embedding(50, 16), positions, scale=4.0, dropout=dropout, word_dropout=word_dropout
+    )
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])

@@ -9,14 +9,12 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import BatchSize, Device, Engine, Precision, Teacher, setting
+from regard.cli.perplexity import evaluate_text
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, DataError
 
 
 def evaluate(
-    reference: Annotated[
-        Path, typer.Option(help="The right translations, line by line.", show_default=False)
-    ],
     models: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -25,7 +23,21 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(help="The right translations, line by line.", show_default=False),
+    ] = None,
     source: Annotated[Path | None, typer.Option(help="Text for the models to translate.")] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(help="In place of both: running text for language models to foretell."),
+    ] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            help="With --text: tokens by which the window moves on; unset: half of it.", min=1
+        ),
+    ] = None,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Several models translate together, as one.")
     ] = False,
@@ -69,7 +81,12 @@ def evaluate(
     precision: Precision = None,
     device: Device = "auto",
 ) -> None:
-    """Measure translations (BLEU, chrF and TER by sacrebleu): those of models, or files."""
+    """Measure translations (BLEU, chrF and TER by sacrebleu), or the perplexity of a text."""
+    if text is not None:
+        evaluate_text(models or [], text, stride=stride, format=format, device=device)
+        return
+    if reference is None:
+        raise ConfigError("Give the right translations with --reference, or a text with --text.")
     hypotheses = hypotheses or []
     teams = [models] if models and ensemble else [[model] for model in models or []]
     if format not in ("text", "json"):

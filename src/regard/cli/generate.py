@@ -34,7 +34,6 @@ def generate(
     temperature: Annotated[float, setting(SearchConfig, "temperature")] = 0.8,
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
     top_p: Annotated[float, setting(SearchConfig, "top_p")] = 0.95,
-    min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
     seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
     stream: Annotated[
         bool | None,
@@ -52,8 +51,7 @@ def generate(
 
     if format not in ("text", "jsonl"):
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
-    keywords: Any = {"top_beams": count, "seed": seed, "min_length": min_length}
-    keywords["length_penalty"] = length_penalty
+    keywords: Any = {"top_beams": count, "seed": seed, "length_penalty": length_penalty}
     if beam_size is None:
         keywords |= {"sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     else:

@@ -95,8 +95,8 @@ def prepare(
     config = build(TokenizerConfig, {**cut, "nfkc": nfkc, "lowercase": lowercase})
     if text:
         _refuse_options(context, _PAIRS, "running text has one side, of which nothing is skipped.")
-        files = {"train": text} | ({"valid": [valid_text]} if valid_text else {})
-        _prepare_text(files, out, config, tokenizer_from, source_lang)
+        texts = {"train": text} | ({"valid": [valid_text]} if valid_text else {})
+        _prepare_text(texts, out, config, tokenizer_from, source_lang)
         return
     if not source or not target:
         raise ConfigError("Say what is read: --source and --target, or running text with --text.")

@@ -181,5 +181,7 @@ class TrainingBar:
 
 
 def _validation(row: dict[str, Any]) -> str:
-    more = f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"perplexity {exp(row['valid_loss']):.2f}"
+    more = (
+        f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"perplexity {exp(row['valid_loss']):.2f}"
+    )
     return f"validation loss {row['valid_loss']:.3f}  {more}"

@@ -20,7 +20,9 @@ def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="tiny, small, base, big, recurrent, convolutional, ctc, gpt-tiny or gpt-small."),
+        typer.Option(
+            help="tiny, small, base, big, recurrent, convolutional, ctc, gpt-tiny or gpt-small."
+        ),
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,

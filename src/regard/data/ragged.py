@@ -249,7 +249,7 @@ class Distributions:
 
 @dataclass(frozen=True)
 class Doubles:
-    """Two pieces of text in each row: which of them a token is of, and whether they belong together.
+    """Two pieces of text in each row: whose each token is, and whether they belong together.
 
     That is what BERT's next-sentence objective asks.
     """

@@ -65,9 +65,7 @@ class TextLoader:
             self._text.documents, self._task.context, np.random.default_rng([self._seed, epoch, 1])
         )
         lengths = pieces.lengths()
-        planned = epoch_batches(
-            lengths, lengths, budget=self._budget, seed=self._seed, epoch=epoch
-        )
+        planned = epoch_batches(lengths, lengths, budget=self._budget, seed=self._seed, epoch=epoch)
         return [(pieces, indices) for indices in planned]
 
 

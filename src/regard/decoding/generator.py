@@ -16,7 +16,7 @@ from regard.data.loader import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.engine import by_length
-from regard.decoding.greedy import GreedySearch, greedy_search, likeliest
+from regard.decoding.greedy import Choose, greedy_search, likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rules
 from regard.decoding.sample import keyed_generator, sampler
@@ -116,7 +116,7 @@ class Generator:
         source = self._source([ids])
         limit = config.limit(len(ids) + 1, self.context)
         rules = Rules.of([limit], [ids], source.tokens.device, config.min_length)
-        choose = likeliest
+        choose: Choose = likeliest
         if config.sample:
             choose = sampler(
                 [keyed_generator(config.seed, 0, source.tokens.tolist())],
@@ -126,6 +126,7 @@ class Generator:
             )
         pace = Telling(self.tokenizer, len(ids), tell)
         greedy_search(self.model, source, rules, choose=choose, pace=pace)
+        pace.tell_rest()
 
     def _config(self, max_tokens: int, keywords: dict[str, Any]) -> SearchConfig:
         return build(SearchConfig, {**keywords, "max_ratio": 1.0, "max_extra": max_tokens})
@@ -154,7 +155,6 @@ class Telling(Plain):
     def forward(self, search: Search[R], steps: range) -> Search[R]:
         """Do some steps."""
         search = super().forward(search, steps)
-        assert isinstance(search, GreedySearch)
         self._ids.append(int(search.last[0, 0]))
         if len(self._ids) < self._prompt:
             return search
@@ -165,3 +165,9 @@ class Telling(Plain):
             self._tell(text[self._told :])
             self._told = len(text)
         return search
+
+    def tell_rest(self) -> None:
+        """What was held back to the end."""
+        rest = self._tokenizer.decode_lines(self._ids)[self._told :]
+        if rest:
+            self._tell(rest)

@@ -31,6 +31,7 @@ class Search(Protocol[R]):
 
     state: Any
     rules: Rules
+    last: Tensor  # (B, W) the last tokens
     going: Tensor  # (B,) whether more can be found
 
     @property

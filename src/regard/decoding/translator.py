@@ -201,6 +201,12 @@ class Translator:
 def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelFolder:
     """What the models of several folders have in common, which must be the way they cut text."""
     first, *others = found
+    for path, one in zip(paths, found, strict=True):
+        if one.config.content != "pairs":
+            raise ConfigError(
+                f"{path} is a {one.config.kind} model of running text, and translates nothing. "
+                "See `regard generate` and `regard fill`."
+            )
     for path, other in zip(paths[1:], others, strict=True):
         if first.translates_otherwise(other):
             raise ModelError(

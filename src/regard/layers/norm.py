@@ -38,5 +38,6 @@ def make_norm(kind: NormKind, width: int, epsilon: float | None = None) -> nn.Mo
     """A norm of this kind; epsilon, if it is not PyTorch's, guards against division by zero."""
     if kind == "batch":
         return BatchNorm(width)
-    known = {} if epsilon is None else {"eps": epsilon}
-    return nn.LayerNorm(width, **known) if kind == "layer" else nn.RMSNorm(width, **known)
+    if kind == "rms":
+        return nn.RMSNorm(width, eps=epsilon)
+    return nn.LayerNorm(width) if epsilon is None else nn.LayerNorm(width, eps=epsilon)

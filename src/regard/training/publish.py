@@ -53,7 +53,8 @@ class Publisher:
         if self._valid is None and self._config.average_best > 1:
             raise ConfigError(
                 "training.average_best needs validation text, which says what is best. Prepare the "
-                "data with --valid-source and --valid-target (or --valid-text), or set training.average_last instead."
+                "data with --valid-source and --valid-target, or --valid-text; or set "
+                "training.average_last instead."
             )
 
     def consider(self, model: Model, step: int) -> Verdict | None:

@@ -1,0 +1,141 @@
+"""How well a language model foretells a text.
+
+A model sees so many tokens at once. A window of that many slides over each document; by `stride`
+tokens each time, and only those that are new in it count: a smaller stride gives each token more to
+go by, and takes longer. A masked model is asked for each token in turn, the others being seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.data.doctor import Report, examined_text
+from regard.data.ragged import Batch, Ragged
+from regard.decoding.score import token_gains
+from regard.errors import ConfigError, DataError, one_message
+from regard.models.base import Model
+from regard.models.causal import Causal
+from regard.text.special import SPECIAL
+from regard.text.tokenizer import Tokenizer
+
+_BATCH_TOKENS = 8192
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """What a text costs a model; line breaks and the ends of documents are tokens, too."""
+
+    nll: float  # negative log-likelihood of the whole text, in nats
+    tokens: int
+    words: int
+    bytes: int
+    window: int
+    stride: int
+
+    @property
+    def per_token(self) -> float:
+        """The perplexity of a token."""
+        return math.exp(self.nll / self.tokens)
+
+    @property
+    def per_word(self) -> float:
+        """The perplexity of a word: comparable between tokenizers."""
+        return math.exp(self.nll / self.words)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """How far the model could compress the text."""
+        return self.nll / math.log(2) / self.bytes
+
+
+def documents_of(path: Path) -> list[str]:
+    """The documents of a text file, which blank lines end."""
+    report = Report()
+    documents: list[list[str]] = [[]]
+    for _, line in examined_text(path, report):
+        if line:
+            documents[-1].append(line)
+        elif documents[-1]:
+            documents.append([])
+    if report.errors:
+        raise DataError(one_message(report.errors, f"{path} cannot be used"))
+    found = ["\n".join(lines) for lines in documents if lines]
+    if not found:
+        raise DataError(f"{path} has no text. Check the path.")
+    return found
+
+
+def perplexity(
+    model: Model, tokenizer: Tokenizer, documents: Sequence[str], stride: int | None = None
+) -> Perplexity:
+    """Of documents, by windows that overlap; no stride: half a window."""
+    window = _window(model)
+    stride = max(window // 2, 1) if stride is None else stride
+    if not 1 <= stride <= window:
+        raise ConfigError(f"The stride is {stride}, and must be 1 to {window}, the window's size.")
+    texts = [[*tokenizer.encode_lines(text), SPECIAL.end] for text in documents]
+    nll = 0.0
+    for batch in _batches(_causal_windows(model, texts, window, stride)):
+        with torch.inference_mode():
+            gains = token_gains(model, batch.to(model.device))
+        real = batch.target.tokens != SPECIAL.pad
+        nll -= float(gains.cpu()[real].double().sum())
+    return Perplexity(
+        nll,
+        tokens=sum(map(len, texts)),
+        words=sum(len(text.split()) for text in documents),
+        bytes=sum(len(text.encode()) + 1 for text in documents),
+        window=window,
+        stride=stride,
+    )
+
+
+def _window(model: Model) -> int:
+    task = model.config.task
+    if task is None:
+        raise ConfigError(
+            f"A {model.config.kind} model translates, and has no perplexity of a text alone. "
+            "Use `regard score`."
+        )
+    return task.context
+
+
+Window = tuple[list[int], list[int]]  # what is read, and what should be written: pad does not count
+
+
+def _causal_windows(
+    model: Model, texts: Sequence[list[int]], window: int, stride: int
+) -> Iterator[Window]:
+    assert isinstance(model, Causal)
+    for ids in texts:
+        read = [model.start_mark, *ids[:-1]]
+        done = 0  # tokens that were counted
+        while done < len(ids):
+            end = min(len(ids), done + stride if done else window)
+            begin = max(0, end - window)
+            targets = [SPECIAL.pad] * (done - begin) + ids[done:end]
+            yield read[begin:end], targets
+            done = end
+
+
+def _batches(windows: Iterator[Window]) -> Iterator[Batch]:
+    """Windows, many at a time."""
+    waiting: list[Window] = []
+    for window in windows:
+        waiting.append(window)
+        if sum(len(read) for read, _ in waiting) >= _BATCH_TOKENS:
+            yield _batch(waiting)
+            waiting = []
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(windows: Sequence[Window]) -> Batch:
+    source, target = (Ragged.of([window[side] for window in windows]) for side in (0, 1))
+    filler = int((target.tokens == SPECIAL.pad).sum())
+    return Batch(source, Ragged(target.tokens, source.lengths), filler)
