@@ -51,6 +51,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "max_fertility": 4,
     },
     "causal": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
+    "masked": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
 }
 # So much that words differ in their scores, so little that these are no huge numbers.
 NOISE = {
@@ -59,6 +60,7 @@ NOISE = {
     "convolutional": 0.01,
     "nonautoregressive": 0.1,
     "causal": 0.1,
+    "masked": 0.1,
 }
 # Sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
@@ -79,6 +81,7 @@ TINY: dict[str, dict[str, Any]] = {
         "feedforward_width": 24,
     },
     "causal": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
+    "masked": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {
@@ -364,9 +367,13 @@ def wayward_bleu(model: Model) -> float:
 def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
     """A model folder with random weights that end a sentence now and then."""
     torch.manual_seed(3)
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2}
-    shape, _ = ARCHITECTURES[changes.get("kind", "transformer")]
-    config = build(shape, {**sizes, "feedforward_width": 48, **changes})
+    kind = changes.get("kind", "transformer")
+    shape, _ = ARCHITECTURES[kind]
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    if shape.__name__ in ("CausalConfig", "MaskedConfig"):
+        layers = {"layers": 1}
+    sizes = {**layers, "width": 32, "heads": 2, "feedforward_width": 48}
+    config = build(shape, {**sizes, **changes})
     description = ModelFolder.for_store(config, store)
     write_tensors(folder / WEIGHTS, weights_of(description.model()), {})
     description.write(folder)

@@ -15,7 +15,8 @@ from regard.data.pieces import cut
 from regard.data.prepare_text import prepare_text
 from regard.data.sampling import Position, Share
 from regard.data.store import Rows, Store
-from regard.data.text_loader import TextLoader, TextTask, text_in_order
+from regard.data.text_loader import TextLoader, text_in_order
+from regard.data.text_rows import TextTask
 from regard.errors import ConfigError, DataError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
@@ -130,6 +131,6 @@ def test_shares_make_up_a_batch(store: Store) -> None:
 
 def test_validation_reads_everything(store: Store) -> None:
     text = store.text("valid")
-    batches = list(text_in_order(text, DataConfig(batch_tokens=30), CAUSAL))
+    batches = list(text_in_order(store, DataConfig(batch_tokens=30), CAUSAL))
     found = sorted(token for batch in batches for token in batch.target.tokens.tolist())
     assert found == sorted(text.documents.flat().tolist())

@@ -10,7 +10,11 @@ import pytest
 from regard.models.folder import WEIGHTS
 from toys import altered, run, some_run, write_text_store
 
-KINDS: dict[str, dict[str, Any]] = {"causal": {"kind": "causal", "max_positions": 8}}
+KINDS: dict[str, dict[str, Any]] = {
+    "causal": {"kind": "causal", "max_positions": 8},
+    "masked": {"kind": "masked", "max_positions": 8},
+    "next sentence": {"kind": "masked", "max_positions": 9, "segments": 2, "next_sentence": True},
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,6 +20,7 @@ from regard.cli import (
     distill,
     evaluate,
     export,
+    fill,
     generate,
     prepare,
     score,
@@ -45,6 +46,7 @@ app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
+app.command("fill")(fill.fill)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("score")(score.score)

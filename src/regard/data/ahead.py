@@ -62,7 +62,7 @@ def _sent(placed: Placed) -> Sent:
         likely = [batch.likely.words.numpy(), batch.likely.probabilities.numpy()]
     doubles = None
     if batch.doubles is not None:
-        doubles = [batch.doubles.segments.numpy(), batch.doubles.follows.numpy()]
+        doubles = [batch.doubles.segments.numpy(), batch.doubles.strange.numpy()]
     return position, rows, batch.filler, counts, likely, doubles
 
 

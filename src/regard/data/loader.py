@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Annotated, Protocol
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.config import Doc, Ge, Le, Settings
 from regard.data.distributions import read_distributions
 from regard.data.fertilities import read_fertilities
+from regard.data.masking import MaskingConfig
 from regard.data.ragged import Batch, Distributions, Lengths, Ragged
 from regard.data.sampling import Position, Share, Turn, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
@@ -47,6 +48,7 @@ class DataConfig(Settings):
     sampling_temperature: Annotated[
         float, Doc("how evenly the ways to cut are drawn; small: mostly the best"), Ge(0.01)
     ] = 5.0
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
     workers: Annotated[
         int | None, Doc("processes that make batches ahead; unset: as many as pay"), Ge(0)
     ] = None

@@ -32,13 +32,20 @@ class Pieces:
         return self.ends - self.begins
 
 
-def cut(documents: Rows, longest: int, generator: np.random.Generator | None = None) -> Pieces:
-    """All pieces of a text, none with more than `longest` ids.
+def cut(
+    documents: Rows,
+    longest: int,
+    generator: np.random.Generator | None = None,
+    *,
+    ends: bool = True,
+) -> Pieces:
+    """All pieces of a text, none with more than `longest` ids; `ends`: with the ends of documents.
 
     Without a generator, all pieces of a document but its last are that long.
     """
     lengths = documents.lengths()
     begin = np.cumsum(lengths) - lengths
+    lengths = lengths if ends else lengths - 1
     missing = np.zeros_like(lengths)  # of the first piece
     if generator is not None:
         missing = generator.integers(longest, size=len(lengths)) * (lengths > longest)

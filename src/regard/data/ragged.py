@@ -255,15 +255,15 @@ class Doubles:
     """
 
     segments: Tensor  # (N,) 0 or 1
-    follows: Tensor  # (B,) 1 where the second piece follows the first in its text
+    strange: Tensor  # (B,) 1 where the second piece does not follow the first in its text
 
     def to(self, device: torch.device) -> Doubles:
         """The same on another device."""
-        return Doubles(self.segments.to(device), self.follows.to(device))
+        return Doubles(self.segments.to(device), self.strange.to(device))
 
     def twice(self) -> Doubles:
         """Of all rows, and then of all of them again."""
-        return Doubles(self.segments.repeat(2), self.follows.repeat(2))
+        return Doubles(self.segments.repeat(2), self.strange.repeat(2))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from regard.data.loader import Batches, DataConfig, Extras, Loader, in_order
 from regard.data.ragged import Batch
 from regard.data.sampling import Share
 from regard.data.store import Store
-from regard.data.text_loader import TextLoader, TextTask, text_in_order
+from regard.data.text_loader import TextLoader, text_in_order
+from regard.data.text_rows import TextTask
 
 
 def training_batches(
@@ -32,4 +33,4 @@ def validation_batches(
     """All of the validation part, once."""
     if task is None:
         return in_order(extras.part(store, "valid"), config.batch_tokens)
-    return text_in_order(store.text("valid"), config, task)
+    return text_in_order(store, config, task)

@@ -40,7 +40,7 @@ def _totals(models: Sequence[Model], batch: Batch) -> Tensor:
     if everyones[0].labels is not None:
         assert len(models) == 1, "there are no ensembles of such models"
         return _any_path(everyones[0])
-    gains = mean_probability([_gains(predictions) for predictions in everyones])
+    gains = mean_probability([gains_of(predictions) for predictions in everyones])
     lengths = batch.target.lengths
     totals = torch.zeros(len(lengths), device=gains.device, dtype=torch.float64)
     return totals.index_add_(0, lengths.sentence, gains.double())
@@ -48,7 +48,7 @@ def _totals(models: Sequence[Model], batch: Batch) -> Tensor:
 
 def token_gains(model: Model, batch: Batch) -> Tensor:
     """The log-probability of each target token, for a model that writes word by word. (N,)"""
-    return _gains(model(batch))
+    return gains_of(model(batch))
 
 
 @torch.inference_mode()
@@ -68,7 +68,7 @@ def likeliest(models: Sequence[Model], batch: Batch, count: int) -> tuple[Tensor
     return torch.cat(words), torch.cat(probabilities)
 
 
-def _gains(predictions: Predictions) -> Tensor:
+def gains_of(predictions: Predictions) -> Tensor:
     """The log-probability of each target token. (N,)"""
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
     return log_probs.gather(1, predictions.targets[:, None]).squeeze(1)

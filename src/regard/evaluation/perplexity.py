@@ -16,10 +16,11 @@ import torch
 
 from regard.data.doctor import Report, examined_text
 from regard.data.ragged import Batch, Ragged
-from regard.decoding.score import token_gains
+from regard.decoding.score import gains_of
 from regard.errors import ConfigError, DataError, one_message
 from regard.models.base import Model
 from regard.models.causal import Causal
+from regard.models.masked import Masked
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizer
 
@@ -78,16 +79,21 @@ def perplexity(
     stride = max(window // 2, 1) if stride is None else stride
     if not 1 <= stride <= window:
         raise ConfigError(f"The stride is {stride}, and must be 1 to {window}, the window's size.")
-    texts = [[*tokenizer.encode_lines(text), SPECIAL.end] for text in documents]
-    nll = 0.0
-    for batch in _batches(_causal_windows(model, texts, window, stride)):
+    texts = [tokenizer.encode_lines(text) for text in documents]
+    if isinstance(model, Masked):
+        windows = _masked_windows(model, texts, window - 2, stride)
+    else:
+        windows = _causal_windows(model, texts, window, stride)
+    nll, tokens = 0.0, 0
+    for batch in _batches(windows):
         with torch.inference_mode():
-            gains = token_gains(model, batch.to(model.device))
-        real = batch.target.tokens != SPECIAL.pad
-        nll -= float(gains.cpu()[real].double().sum())
+            predictions = model(batch.to(model.device))
+            gains = gains_of(predictions)[predictions.targets != SPECIAL.pad]
+        nll -= float(gains.double().sum())
+        tokens += batch.target_tokens
     return Perplexity(
         nll,
-        tokens=sum(map(len, texts)),
+        tokens=tokens,
         words=sum(len(text.split()) for text in documents),
         bytes=sum(len(text.encode()) + 1 for text in documents),
         window=window,
@@ -112,15 +118,34 @@ def _causal_windows(
     model: Model, texts: Sequence[list[int]], window: int, stride: int
 ) -> Iterator[Window]:
     assert isinstance(model, Causal)
+    for text in texts:
+        ids = [*text, SPECIAL.end]
+        read = [model.start_mark, *text]
+        for begin, first, end in _slid(len(ids), window, stride):
+            yield read[begin:end], [SPECIAL.pad] * (first - begin) + ids[first:end]
+
+
+def _masked_windows(
+    model: Masked, texts: Sequence[list[int]], window: int, stride: int
+) -> Iterator[Window]:
+    """Each token is hidden in a window of its own."""
+    start, mask = model.config.task.start, model.config.mask_id
     for ids in texts:
-        read = [model.start_mark, *ids[:-1]]
-        done = 0  # tokens that were counted
-        while done < len(ids):
-            end = min(len(ids), done + stride if done else window)
-            begin = max(0, end - window)
-            targets = [SPECIAL.pad] * (done - begin) + ids[done:end]
-            yield read[begin:end], targets
-            done = end
+        for begin, first, end in _slid(len(ids), window, min(stride, window)):
+            for place in range(first, end):
+                read = [start, *ids[begin:place], mask, *ids[place + 1 : end], SPECIAL.end]
+                targets = [SPECIAL.pad] * len(read)
+                targets[place - begin + 1] = ids[place]
+                yield read, targets
+
+
+def _slid(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """Where windows begin, where what is new in them does, and where they end."""
+    done = 0
+    while done < length:
+        end = min(length, done + stride if done else window)
+        yield max(0, end - window), done, end
+        done = end
 
 
 def _batches(windows: Iterator[Window]) -> Iterator[Batch]:

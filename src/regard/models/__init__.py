@@ -9,6 +9,7 @@ from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
 from regard.models.causal import Causal, CausalConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
+from regard.models.masked import Masked, MaskedConfig
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
@@ -20,6 +21,7 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "convolutional": (ConvolutionalConfig, Convolutional),
     "nonautoregressive": (NonAutoregressiveConfig, NonAutoregressive),
     "causal": (CausalConfig, Causal),
+    "masked": (MaskedConfig, Masked),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -37,6 +39,8 @@ __all__ = [
     "CausalConfig",
     "Convolutional",
     "ConvolutionalConfig",
+    "Masked",
+    "MaskedConfig",
     "Model",
     "ModelConfig",
     "NonAutoregressive",

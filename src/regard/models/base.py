@@ -16,7 +16,7 @@ from regard.attention.multihead import AttentionRecord
 from regard.config import Doc, Ge, Le, Settings
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Content
-from regard.data.text_loader import TextTask
+from regard.data.text_rows import TextTask
 from regard.errors import ConfigError
 from regard.layers.embedding import Embedding, Projection
 from regard.models.protocol import Predictions, Vocabulary

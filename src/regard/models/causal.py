@@ -18,7 +18,7 @@ from regard.attention.cache import Trail
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
-from regard.data.text_loader import TextTask
+from regard.data.text_rows import TextTask
 from regard.layers.init import initialize
 from regard.models.base import AutoregressiveModel
 from regard.models.language import LanguageConfig, LanguageModel

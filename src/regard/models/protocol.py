@@ -30,6 +30,14 @@ class Fertilities:
 
 
 @dataclass(frozen=True)
+class Classes:
+    """What a model says of whole rows, beside what is right."""
+
+    logits: Tensor  # (B, classes)
+    wanted: Tensor  # (B,)
+
+
+@dataclass(frozen=True)
 class Hints:
     """Words that a decoder which writes all at once reads at some places, instead of its own."""
 
@@ -56,6 +64,7 @@ class Predictions:
     choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
     labels: Lengths | None = None  # of the sentences among the targets, ends included
     fertilities: Fertilities | None = None  # where a model says how long its output gets
+    sentences: Classes | None = None  # where it says which pieces of text belong together
 
 
 class State(Protocol):

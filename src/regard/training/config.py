@@ -64,6 +64,9 @@ class TrainingConfig(Settings):
     fertility_weight: Annotated[
         float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0)
     ] = 1.0
+    next_sentence_weight: Annotated[
+        float, Doc("masked: weight of the next-sentence objective beside the words"), Ge(0)
+    ] = 1.0
     word_distillation: Annotated[
         float,
         Doc("share of the teacher's distributions (`regard distill --distributions`) in the loss"),

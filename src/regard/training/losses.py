@@ -34,6 +34,7 @@ def loss_of(
     smoothing: float = 0.0,
     r_drop_weight: float | None = None,
     fertility_weight: float = 1.0,
+    sentence_weight: float = 1.0,
     likely: Distributions | None = None,
     distillation: float = 0.0,
 ) -> Loss:
@@ -49,6 +50,8 @@ def loss_of(
         loss = with_distributions(loss, predictions, likely, distillation, passes)
     if predictions.fertilities is not None:
         loss = with_fertilities(loss, predictions.fertilities, fertility_weight, passes)
+    if predictions.sentences is not None:
+        loss = with_sentences(loss, predictions, sentence_weight, passes)
     return with_choices(loss, predictions)
 
 
@@ -110,6 +113,18 @@ def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) 
     """The loss, and how unlikely the right fertilities are: the mean over some passes."""
     term = F.cross_entropy(said.logits.float(), said.wanted, reduction="sum") / passes
     return Loss(loss.total + weight * term, loss.nll + term.detach())
+
+
+def with_sentences(loss: Loss, predictions: Predictions, weight: float, passes: int) -> Loss:
+    """The loss, and what is said of whole rows: both count in the mean, as BERT has it.
+
+    Perplexity remains that of words.
+    """
+    said = predictions.sentences
+    assert said is not None
+    tokens = (predictions.targets != SPECIAL.pad).sum() / passes
+    term = F.cross_entropy(said.logits.float(), said.wanted) * tokens
+    return Loss(loss.total + weight * term, loss.nll)
 
 
 @torch.no_grad()

@@ -142,6 +142,22 @@ PRESETS: dict[str, dict[str, Any]] = {
         "data": {"batch_tokens": 16384},
         "training": {**_TEXT, "learning_rate": 1e-3, "warmup_steps": 500, "max_steps": 10_000},
     },
+    # the same text, for words that are hidden
+    "bert-tiny": {
+        "model": {
+            "kind": "masked",
+            "layers": 4,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 512,
+            "dropout": 0.1,
+            "norm_order": "pre",
+            "activation": "gelu",
+            "max_positions": 128,
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_TEXT, "learning_rate": 2e-3, "warmup_steps": 300, "max_steps": 4000},
+    },
 }
 
 # What suits a model that knows something already.

@@ -126,6 +126,7 @@ class Updater:
             smoothing=config.label_smoothing,
             r_drop_weight=config.r_drop or None,
             fertility_weight=config.fertility_weight,
+            sentence_weight=config.next_sentence_weight,
             likely=batch.likely,
             distillation=config.word_distillation,
         )

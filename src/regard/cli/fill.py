@@ -1,0 +1,47 @@
+"""regard fill: a text with blanks in, the likeliest words for them out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import BatchSize, Device, Model
+from regard.errors import ConfigError
+
+
+def fill(
+    model: Model,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="With [MASK] where a word is missing; without one, the lines of standard input.",
+        ),
+    ] = None,
+    top_k: Annotated[int, typer.Option(help="Words for each blank.", min=1)] = 5,
+    format: Annotated[str, typer.Option(help="text or json (a line for each text).")] = "text",
+    batch_size: BatchSize = None,
+    device: Device = "auto",
+) -> None:
+    """Say which words a masked language model finds likeliest in the blanks of a text."""
+    from regard.cli.screen import show, table
+    from regard.cli.translate import portions
+    from regard.decoding.filler import Filler
+
+    if format not in ("text", "json"):
+        raise ConfigError(f"There is no format {format!r}. Use text or json.")
+    filler = Filler.load(model, device=device)
+    for lines in [texts] if texts else portions(2000):
+        for filled in filler.fill(lines, top_k=top_k, batch_size=batch_size):
+            if format == "json":
+                row = {**asdict(filled), "best": filled.best}
+                print(json.dumps(row, ensure_ascii=False))
+                continue
+            for number, guesses in enumerate(filled.blanks, 1):
+                several = f", blank {number}" if len(filled.blanks) > 1 else ""
+                rows = [[guess.word, f"{100 * guess.probability:.1f} %"] for guess in guesses]
+                print(f"{filled.text}{several}")
+                show(table("", ["word", "probability"], rows))

@@ -1,0 +1,123 @@
+"""A text with blanks in, the likeliest words for them out: a masked model and its tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from regard.data.ragged import Ragged
+from regard.decoding.engine import by_length
+from regard.devices import device_named
+from regard.errors import ConfigError, DataError
+from regard.models.folder import ModelFolder, load_model
+from regard.models.masked import Masked
+from regard.text.special import SPECIAL
+from regard.text.tokenizer import Tokenizer
+
+BLANK = "[MASK]"
+_PLACEHOLDER = "\ue000"  # a character that means nothing, so that no text has it
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A word for a blank, and how likely it is."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text, and the guesses for each of its blanks, best first."""
+
+    text: str
+    blanks: list[list[Guess]] = field(default_factory=list)
+
+    @property
+    def best(self) -> str:
+        """The text with the best guess in each blank."""
+        whole, *rest = self.text.split(BLANK)
+        for guesses, part in zip(self.blanks, rest, strict=True):
+            whole += guesses[0].word + part
+        return whole
+
+
+class Filler:
+    """A trained masked language model, ready for text."""
+
+    def __init__(self, folder: ModelFolder, model: Masked) -> None:
+        self.folder, self.model = folder, model
+
+    @staticmethod
+    def load(folder: str | Path, *, device: str = "auto") -> Filler:
+        """Read a model folder."""
+        path = Path(folder)
+        described = ModelFolder.read(path)
+        if described.config.kind != "masked":
+            raise ConfigError(
+                f"{path} is a {described.config.kind} model, and only model.kind=masked fills in "
+                "blanks. See `regard train --preset bert-tiny`."
+            )
+        _, model = load_model(path, device_named(device), described)
+        assert isinstance(model, Masked)
+        return Filler(described, model)
+
+    def fill(
+        self, texts: Sequence[str], *, top_k: int = 5, batch_size: int | None = None
+    ) -> list[Filled]:
+        """Guesses for each blank of each text; each is made as if it were the only blank."""
+        rows = [self._row(number, text) for number, text in enumerate(texts, 1)]
+        found = by_length(rows, len, batch_size, lambda chunk: self._guesses(chunk, top_k))
+        return [Filled(text, blanks) for text, blanks in zip(texts, found, strict=True)]
+
+    def _row(self, number: int, text: str) -> list[int]:
+        ids = ids_with_blanks(self.folder.tokenizers.target, text, self.model.config.mask_id)
+        if self.model.config.mask_id not in ids:
+            raise DataError(f"Text {number} has no blank. Write {BLANK} where a word is missing.")
+        task, most = self.model.config.task, self.model.config.max_positions - 2
+        if len(ids) > most:
+            raise DataError(
+                f"Text {number} has {len(ids)} subwords, and this model sees {most} at once. "
+                "Give less of it."
+            )
+        return [task.start, *ids, SPECIAL.end]
+
+    @torch.inference_mode()
+    def _guesses(self, rows: list[list[int]], top_k: int) -> list[list[list[Guess]]]:
+        """Of each row and blank."""
+        text = Ragged.of(rows).to(self.model.device)
+        places = (text.tokens == self.model.config.mask_id).nonzero().squeeze(1)
+        logits = self.model.projection(self.model.head(self.model.read(text)[places])).float()
+        logits[:, : SPECIAL.end + 1] = -torch.inf  # marks are no words
+        probabilities = logits.softmax(-1)
+        best = probabilities.topk(min(top_k, logits.shape[1]), dim=1)
+        tokenizer = self.folder.tokenizers.target
+        guesses = [
+            [Guess(shown(tokenizer, word), value) for word, value in zip(*pair, strict=True)]
+            for pair in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+        found: list[list[list[Guess]]] = [[] for _ in rows]
+        for row, one in zip(text.lengths.sentence[places].tolist(), guesses, strict=True):
+            found[row].append(one)
+        return found
+
+
+def ids_with_blanks(tokenizer: Tokenizer, text: str, mask: int) -> list[int]:
+    """The ids of a text, a blank being one id, with the space before it."""
+    alone = tokenizer.encode_lines(_PLACEHOLDER)
+    space, unknown = alone[:-3], alone[-3:]  # which is spelled in its three bytes
+    found: list[int] = []
+    for i in tokenizer.encode_lines(text.replace(BLANK, _PLACEHOLDER)):
+        found.append(i)
+        if found[-3:] == unknown:
+            size = len(alone) if found[-len(alone) :] == [*space, *unknown] else 3
+            found[-size:] = [mask]
+    return found
+
+
+def shown(tokenizer: Tokenizer, word: int) -> str:
+    """A subword as people read it."""
+    return tokenizer.pieces([word])[0].replace("▁", " ").strip() or "▁"
