@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.evaluation.reach import reach
-from regard.models.base import Model
+from regard.models.base import Model, PairModel
 from toys import EVERY_FORM, sentences, some_model
 
 KINDS = ["the paper's", "LSTM, additive", "GRU without attention", "convolutional", "LSTM, hard"]
@@ -23,6 +23,7 @@ def _by_definition(model: Model, source: list[int], target: list[int], place: in
     def move(module: object, inputs: object, output: Tensor) -> Tensor:
         return torch.cat([output[:1] + moved, output[1:]])
 
+    assert isinstance(model, PairModel)
     hook = model.source_embedding.register_forward_hook(move)
     said = model(Batch(with_ends([source]), with_ends([target])))
     hook.remove()

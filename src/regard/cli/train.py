@@ -21,8 +21,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big, recurrent, convolutional, ctc; of running text: gpt-tiny, "
-            "gpt-small or bert-tiny."
+            help="tiny, small, base, big, recurrent, convolutional, ctc; of running text: "
+            "gpt-tiny, gpt-small, bert-tiny."
         ),
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,

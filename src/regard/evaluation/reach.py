@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.ragged import Batch
-from regard.models.base import Model
+from regard.models.base import Model, PairModel
 from regard.models.protocol import Predictions
 
 
@@ -50,6 +50,7 @@ def _at_hidden(said: Predictions) -> Tensor:
 @contextmanager
 def _embedded(model: Model) -> Iterator[list[Tensor]]:
     """The embeddings of the source words of the next forward pass: one (N, D)."""
+    assert isinstance(model, PairModel)
     seen: list[Tensor] = []
     hook = model.source_embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
     try:
