@@ -22,6 +22,7 @@ from regard.data.store import Store
 from regard.models import ARCHITECTURES, new_model
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
+from regard.models.language import LanguageConfig
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
@@ -52,6 +53,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "causal": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
     "masked": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
+    "unilm": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
 }
 # So much that words differ in their scores, so little that these are no huge numbers.
 NOISE = {
@@ -61,6 +63,7 @@ NOISE = {
     "nonautoregressive": 0.1,
     "causal": 0.1,
     "masked": 0.1,
+    "unilm": 0.1,
 }
 # Sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
@@ -82,6 +85,7 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "causal": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
     "masked": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
+    "unilm": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {
@@ -144,11 +148,18 @@ CONVOLUTIONAL: dict[str, dict[str, Any]] = {
     "convolutional, hard": {"attention": {"select": "hard"}},
     "convolutional, REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
 }
+UNILM: dict[str, dict[str, Any]] = {
+    "UniLM": {},
+    "UniLM, learned, pre-norm": {"positions": "learned", "norm_order": "pre"},
+    "UniLM, rotary, gated": {"positions": "rotary", "feedforward": "gated"},
+    "UniLM, additive": {"attention": {"score": "additive"}, "tied_embeddings": "none"},
+}
 # Every form of every kind that writes word by word.
 EVERY_FORM: dict[str, dict[str, Any]] = {
     **FORMS,
     **{name: {"kind": "recurrent", **form} for name, form in RECURRENT.items()},
     **{name: {"kind": "convolutional", **form} for name, form in CONVOLUTIONAL.items()},
+    **{name: {"kind": "unilm", **form} for name, form in UNILM.items()},
 }
 # Those that write all words at once.
 PARALLEL: dict[str, dict[str, Any]] = {
@@ -370,7 +381,7 @@ def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
     kind = changes.get("kind", "transformer")
     shape, _ = ARCHITECTURES[kind]
     layers = {"encoder_layers": 1, "decoder_layers": 1}
-    if shape.__name__ in ("CausalConfig", "MaskedConfig"):
+    if issubclass(shape, LanguageConfig):
         layers = {"layers": 1}
     sizes = {**layers, "width": 32, "heads": 2, "feedforward_width": 48}
     config = build(shape, {**sizes, **changes})

@@ -45,6 +45,14 @@ BEFORE: dict[str, Tree] = {
     "LSTM without attention": {**RECURRENT, "memory": "none"},
     "convolutional": {"kind": "convolutional", "encoder_layers": 3, "decoder_layers": 2},
 }
+UNILM: Tree = {
+    "kind": "unilm",
+    "layers": 3,
+    "heads": 4,
+    "feedforward_width": 128,
+    "norm_order": "pre",
+    "positions": "rotary",
+}
 
 
 def lines(draw: random.Random, count: int, longest: int) -> list[list[int]]:
@@ -76,6 +84,13 @@ def test_learns(task: str) -> None:
     seed = random.SystemRandom().randrange(2**31)
     right = learned(TASKS[task], TRANSFORMER, seed, steps=700, rate=3e-3, longest=8)
     assert right >= 0.98, f"seed {seed}"
+
+
+@pytest.mark.parametrize("task", ["reverse"])
+def test_one_stack_learns_too(task: str) -> None:
+    seed = random.SystemRandom().randrange(2**31)
+    right = learned(TASKS[task], UNILM, seed, steps=400, rate=3e-3, longest=8)
+    assert right >= 0.95, f"seed {seed}"
 
 
 @pytest.mark.parametrize("task", ["copy", "reverse"])

@@ -123,6 +123,7 @@ def attend_ragged(
     keys: Lengths,
     *,
     causal: bool = False,
+    prefix: Tensor | None = None,
     score: Score = scaled_dot,
     select: Select = soft,
     dropout: float = 0.0,
@@ -130,10 +131,11 @@ def attend_ragged(
     """`attend` within each sentence of a flat batch.
 
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
+    Where it is causal, all may still see so many first tokens as `prefix` says, (B,).
     A GPU in half precision has faster ways than `_padded`; each computes the same.
     """
     half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
-    if half and score is scaled_dot and select is soft:
+    if half and prefix is None and score is scaled_dot and select is soft:
         if has_triton():
             from regard.attention import kernels
 
@@ -147,18 +149,22 @@ def attend_ragged(
         # PyTorch's kernel for a CPU is ten times as slow backwards in half precision.
         parts = query.float(), key.float(), value.float()
         with torch.autocast("cpu", enabled=False):
-            found = _padded(*parts, queries, keys, causal, score, select, dropout)
+            found = _padded(*parts, queries, keys, causal, prefix, score, select, dropout)
         return found.to(query.dtype)
-    return _padded(query, key, value, queries, keys, causal, score, select, dropout)
+    return _padded(query, key, value, queries, keys, causal, prefix, score, select, dropout)
 
 
-def ragged_mask(queries: Lengths, keys: Lengths, *, causal: bool) -> Tensor | None:
+def ragged_mask(
+    queries: Lengths, keys: Lengths, *, causal: bool, prefix: Tensor | None = None
+) -> Tensor | None:
     """Who may look at whom once the sentences are padded; None where all may. (B, 1, T, S)"""
     mask = None
     if keys.total < len(keys) * keys.longest:
         mask = padding(keys.lengths, keys.longest)
     if causal:
         order = causal_mask(queries.longest, keys.longest, keys.lengths.device)
+        if prefix is not None:
+            order = order | padding(prefix, keys.longest)
         mask = order if mask is None else mask & order
     return mask
 
@@ -170,6 +176,7 @@ def _padded(
     queries: Lengths,
     keys: Lengths,
     causal: bool,
+    prefix: Tensor | None = None,
     score: Score = scaled_dot,
     select: Select = soft,
     dropout: float = 0.0,
@@ -179,7 +186,7 @@ def _padded(
         lengths.pad(row).transpose(1, 2)  # (B, H, T, d)
         for row, lengths in ((query, queries), (key, keys), (value, keys))
     ]
-    mask = ragged_mask(queries, keys, causal=causal)
+    mask = ragged_mask(queries, keys, causal=causal, prefix=prefix)
     if select is not soft:  # whoever notes what was selected must not note padding
         real = queries.mask[:, None, :, None]
         mask = real if mask is None else mask & real

@@ -54,14 +54,21 @@ class SelfAttention(nn.Module):
         self.score = shape.score_within()
 
     def forward(
-        self, x: Tensor, lengths: Lengths, *, causal: bool, record: AttentionRecord | None = None
+        self,
+        x: Tensor,
+        lengths: Lengths,
+        *,
+        causal: bool,
+        prefix: Tensor | None = None,
+        record: AttentionRecord | None = None,
     ) -> Tensor:
-        """X (N, D) -> (N, D)"""
+        """X (N, D) -> (N, D); of a causal one, `prefix` (B,) says how many tokens all see"""
         query, key, value = self._parts(x, lengths.positions)
         select = _selection(self, record)
         if record is not None and record.with_weights:
             seen = record.decoder if causal else record.encoder
-            seen.append(_weights(query, key, lengths, lengths, causal, self.score, select))
+            mask = ragged_mask(lengths, lengths, causal=causal, prefix=prefix)
+            seen.append(_weights(query, key, lengths, lengths, mask, self.score, select))
         y = attend_ragged(
             query,
             key,
@@ -69,6 +76,7 @@ class SelfAttention(nn.Module):
             lengths,
             lengths,
             causal=causal,
+            prefix=prefix,
             score=self.score,
             select=select,
             dropout=self.shape.dropout if self.training else 0.0,
@@ -101,6 +109,38 @@ class SelfAttention(nn.Module):
             y = attend(query, keys, values, bias=bias, score=self.score, select=select)
             y = y.transpose(1, 2)
         return self.combine(y.flatten(-2))
+
+    def remember(self, x: Tensor, lengths: Lengths) -> tuple[Tensor, KeyValues]:
+        """All see all; what each gathers (N, D), and keys and values for those who come after."""
+        query, key, value = self._parts(x, lengths.positions)
+        select = _selection(self)
+        y = attend_ragged(query, key, value, lengths, lengths, score=self.score, select=select)
+        padded = (lengths.pad(part).transpose(1, 2) for part in (key, value))
+        return self.combine(y.flatten(-2)), KeyValues(*padded)
+
+    def step_after(
+        self,
+        x: Tensor,
+        memory: KeyValues,
+        sources: Sources,
+        past: KeyValues,
+        sight: Sight,
+        places: Tensor,
+    ) -> Tensor:
+        """`step` of tokens at some places (B, W) that also see what was remembered."""
+        rows = self._parts(x.flatten(0, 1), places.flatten())
+        query, key, value = (part.unflatten(0, x.shape[:2]) for part in rows)  # (B, W, H, d)
+        past.write(sight.writes, key, value)
+        keys, values = past.first(sight.columns)
+        keys = torch.cat([memory.keys, keys], 2)
+        values = torch.cat([memory.values, values], 2)
+        own = sight.bias(x.dtype)
+        if own is None:
+            own = x.new_zeros(len(x), 1, x.shape[1], sight.columns)
+        bias = torch.cat([sources.bias.expand(-1, 1, x.shape[1], -1), own], -1)
+        select = _selection(self)
+        y = attend(query.transpose(1, 2), keys, values, bias=bias, score=self.score, select=select)
+        return self.combine(y.transpose(1, 2).flatten(-2))
 
     def _along(self, query: Tensor, keys: Tensor, values: Tensor, came: Tensor) -> Tensor:
         """For a score that counts distances: each beam has its own past, place by place."""
@@ -176,7 +216,8 @@ class MemoryAttention(nn.Module):
         query, (key, value) = self._queries(x), self._keys_values(memory)
         select = _selection(self, record)
         if record is not None and record.with_weights:
-            seen = _weights(query, key, lengths, memory_lengths, False, self.score, select)
+            mask = ragged_mask(lengths, memory_lengths, causal=False)
+            seen = _weights(query, key, lengths, memory_lengths, mask, self.score, select)
             record.cross.append(seen)
         y = attend_ragged(
             query,
@@ -290,11 +331,10 @@ def _weights(
     key: Tensor,
     queries: Lengths,
     keys: Lengths,
-    causal: bool,
+    mask: Tensor | None,
     score: Score,
     select: Select,
 ) -> Tensor:
     """The weights of a flat batch for somebody to look at. (B, H, T, S)"""
     padded_query, padded_key = queries.pad(query).transpose(1, 2), keys.pad(key).transpose(1, 2)
-    mask = ragged_mask(queries, keys, causal=causal)
     return attention_weights(padded_query, padded_key, mask=mask, score=score, select=select)

@@ -19,7 +19,7 @@ Placed = tuple[Position, Batch]
 Row = NDArray[np.int64]
 Extra = NDArray[Any]
 Extras = list[Extra] | None
-Sent = tuple[Position, list[tuple[Row, Row]], int, Extras, Extras, Extras]
+Sent = tuple[Position, list[tuple[Row, Row]], int, Extras, Extras, Extras, Extras]
 _BATCHES = 8  # that a process is ahead
 
 
@@ -63,18 +63,20 @@ def _sent(placed: Placed) -> Sent:
     doubles = None
     if batch.doubles is not None:
         doubles = [batch.doubles.segments.numpy(), batch.doubles.strange.numpy()]
-    return position, rows, batch.filler, counts, likely, doubles
+    prefixes = None if batch.prefixes is None else [batch.prefixes.numpy()]
+    return position, rows, batch.filler, counts, likely, doubles, prefixes
 
 
 def _received(sent: Sent) -> Placed:
-    position, rows, filler, counts, likely, two = sent
+    position, rows, filler, counts, likely, two, seen = sent
     source, target = (
         Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
     )
     fertilities = None if counts is None else torch.from_numpy(counts[0])
     words = None if likely is None else Distributions(*map(torch.from_numpy, likely))
     doubles = None if two is None else Doubles(*map(torch.from_numpy, two))
-    return position, Batch(source, target, filler, fertilities, words, doubles)
+    prefixes = None if seen is None else torch.from_numpy(seen[0])
+    return position, Batch(source, target, filler, fertilities, words, doubles, prefixes)
 
 
 def _unchanged(sent: Any) -> Any:

@@ -15,7 +15,8 @@ from torch import Tensor
 from regard.config import Doc, Ge, Le, Settings
 from regard.data.distributions import read_distributions
 from regard.data.fertilities import read_fertilities
-from regard.data.masking import MaskingConfig
+from regard.data.masking import Masker, MaskingConfig
+from regard.data.one_row import TurnsConfig, as_rows, from_left_to_right, with_hidden_words
 from regard.data.ragged import Batch, Distributions, Lengths, Ragged
 from regard.data.sampling import Position, Share, Turn, Weights, batches_from, fill
 from regard.data.store import Corpus, Part, Store
@@ -55,11 +56,20 @@ class DataConfig(Settings):
 
 
 @dataclass(frozen=True)
+class Turns:
+    """How pairs become rows, and what these are asked."""
+
+    config: TurnsConfig
+    start: int
+
+
+@dataclass(frozen=True)
 class Extras:
     """What a batch brings beside its pairs."""
 
     fertilities: bool = False
     distributions: bool = False
+    rows: Turns | None = None  # whether each pair is one row
 
     def part(self, store: Store, name: str) -> Part:
         """The pairs of a part, with what belongs to them."""
@@ -124,6 +134,8 @@ class Loader:
         self._config = config
         self._seed = seed
         self._share = share or Share()
+        self._turns = extras.rows
+        self._masker = Masker(store.tokenizers.target, config.masking, SPECIAL.unknown)
         self._recutters = [
             Recutter(
                 tokenizer,
@@ -159,6 +171,16 @@ class Loader:
     def _batch(self, indices: Sequence[int], epoch: int) -> Batch:
         if not indices:
             return nothing()
+        batch = self._pairs(indices, epoch)
+        if self._turns is None:
+            return batch
+        key, start = f"{self._seed} {epoch} {indices[0]} {len(indices)}", self._turns.start
+        ask = self._turns.config.drawn(key)
+        if ask == "bidirectional":
+            return with_hidden_words(batch, start, self._masker, key)
+        return as_rows(batch, start) if ask == "prefix" else from_left_to_right(batch, start)
+
+    def _pairs(self, indices: Sequence[int], epoch: int) -> Batch:
         if not self._recutters:
             return collate(self._part, indices)
         draws = [Random(f"{self._seed} {epoch} {index}") for index in indices]

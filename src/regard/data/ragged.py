@@ -59,6 +59,12 @@ class Lengths:
         longest, total = self.longest * factor, self.total * factor
         return Lengths(self.lengths * factor, longest=longest, total=total, host=host)
 
+    def plus(self, others: Lengths) -> Lengths:
+        """Each sentence with another one after it."""
+        host = self.host + others.host
+        longest, total = int(host.max()), self.total + others.total
+        return Lengths(self.lengths + others.lengths, longest=longest, total=total, host=host)
+
     def without_ends(self) -> Lengths:
         """Each sentence a token shorter."""
         host = None if self._host is None else self._host - 1
@@ -280,6 +286,7 @@ class Batch:
     fertilities: Tensor | None = None  # (source tokens,) how many target tokens each stands for
     likely: Distributions | None = None  # what a teacher would have written
     doubles: Doubles | None = None  # if rows have two pieces of running text
+    prefixes: Tensor | None = None  # (B,) if a row is a pair: how much of it all others see
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -296,8 +303,9 @@ class Batch:
         fertilities = None if self.fertilities is None else self.fertilities.repeat(2)
         likely = None if self.likely is None else self.likely.twice()
         doubles = None if self.doubles is None else self.doubles.twice()
+        prefixes = None if self.prefixes is None else self.prefixes.repeat(2)
         sides = self.source.repeated(2), self.target.repeated(2)
-        return Batch(*sides, 2 * self.filler, fertilities, likely, doubles)
+        return Batch(*sides, 2 * self.filler, fertilities, likely, doubles, prefixes)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
@@ -307,5 +315,6 @@ class Batch:
         if likely is not None:
             likely = likely.to(device)
         doubles = None if self.doubles is None else self.doubles.to(device)
+        prefixes = None if self.prefixes is None else self.prefixes.to(device)
         sides = self.source.to(device), self.target.to(device)
-        return Batch(*sides, self.filler, fertilities, likely, doubles)
+        return Batch(*sides, self.filler, fertilities, likely, doubles, prefixes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.attention.cache import Sight
+from regard.attention.cache import KeyValues, Sight, Sources
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockCache, BlockShape
@@ -25,10 +25,16 @@ class EncoderBlock(nn.Module):
         self.feedforward_residual = shape.residual()
         self.causal = causal
 
-    def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        lengths: Lengths,
+        record: AttentionRecord | None = None,
+        prefix: Tensor | None = None,
+    ) -> Tensor:
         """X (N, D) -> (N, D)"""
         y = self.attention_residual.before(x)
-        y = self.attention(y, lengths, causal=self.causal, record=record)
+        y = self.attention(y, lengths, causal=self.causal, prefix=prefix, record=record)
         x = self.attention_residual.after(x, y)
         y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y)
@@ -46,6 +52,29 @@ class EncoderBlock(nn.Module):
         y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
         return self.feedforward_residual.after(x, y)
 
+    def remember(self, x: Tensor, lengths: Lengths) -> tuple[Tensor, KeyValues]:
+        """`forward` where all see all, and what those who come after can look back at."""
+        y, memory = self.attention.remember(self.attention_residual.before(x), lengths)
+        x = self.attention_residual.after(x, y)
+        y = self.feedforward(self.feedforward_residual.before(x), lengths)
+        return self.feedforward_residual.after(x, y), memory
+
+    def step_after(
+        self,
+        x: Tensor,
+        memory: KeyValues,
+        sources: Sources,
+        cache: BlockCache,
+        sight: Sight,
+        places: Tensor,
+    ) -> Tensor:
+        """`step` of tokens at some places (B, W) that also see what was remembered."""
+        y = self.attention_residual.before(x)
+        y = self.attention.step_after(y, memory, sources, cache.past, sight, places)
+        x = self.attention_residual.after(x, y)
+        y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
+        return self.feedforward_residual.after(x, y)
+
 
 class Encoder(nn.Module):
     """A stack of blocks."""
@@ -55,10 +84,38 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(EncoderBlock(shape, causal=causal) for _ in range(layers))
         self.norm = shape.last_norm()
 
-    def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
-        """X (N, D) -> (N, D)"""
+    def forward(
+        self,
+        x: Tensor,
+        lengths: Lengths,
+        record: AttentionRecord | None = None,
+        prefix: Tensor | None = None,
+    ) -> Tensor:
+        """X (N, D) -> (N, D); of a causal stack, all see so many first tokens: prefix (B,)"""
         for block in self.blocks:
-            x = block(x, lengths, record)
+            x = block(x, lengths, record, prefix)
+        return self.norm(x)
+
+    def remember(self, x: Tensor, lengths: Lengths) -> list[KeyValues]:
+        """What later tokens see of tokens that all see each other, in each block."""
+        memories = []
+        for block in self._blocks():
+            x, memory = block.remember(x, lengths)
+            memories.append(memory)
+        return memories
+
+    def step_after(
+        self,
+        x: Tensor,
+        memories: list[KeyValues],
+        sources: Sources,
+        caches: list[BlockCache],
+        sight: Sight,
+        places: Tensor,
+    ) -> Tensor:
+        """`step` of tokens at some places (B, W) that also see what was remembered."""
+        for block, memory, cache in zip(self._blocks(), memories, caches, strict=True):
+            x = block.step_after(x, memory, sources, cache, sight, places)
         return self.norm(x)
 
     def prepare(self, sentences: int, beams: int, room: int) -> list[BlockCache]:

@@ -14,6 +14,7 @@ from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressive
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.unilm import Unilm, UnilmConfig
 
 ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Model]]] = {
     "transformer": (TransformerConfig, Transformer),
@@ -22,6 +23,7 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "nonautoregressive": (NonAutoregressiveConfig, NonAutoregressive),
     "causal": (CausalConfig, Causal),
     "masked": (MaskedConfig, Masked),
+    "unilm": (UnilmConfig, Unilm),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -49,5 +51,7 @@ __all__ = [
     "RecurrentConfig",
     "Transformer",
     "TransformerConfig",
+    "Unilm",
+    "UnilmConfig",
     "new_model",
 ]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regard.attention.config import AttentionConfig
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc, Ge, Le, Settings
+from regard.data.loader import Turns
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Content
 from regard.data.text_rows import TextTask
@@ -56,6 +57,11 @@ class ModelConfig(Settings):
     def content(self) -> Content:
         """What it is trained on."""
         return "pairs" if self.task is None else "text"
+
+    @property
+    def turns(self) -> Turns | None:
+        """How it reads a pair as one row, and under which masks; None: it does not."""
+        return None
 
     @property
     def needs_fertilities(self) -> bool:

@@ -178,6 +178,7 @@ class RunConfig(Settings):
         return Extras(
             fertilities=self.model.needs_fertilities,
             distributions=self.training.word_distillation > 0,
+            rows=self.model.turns,
         )
 
 

@@ -1,0 +1,90 @@
+"""Pairs of sentences, each pair as one row: `source end start target`, as UniLM reads them.
+
+What a row is asked, and who may look at whom in it, changes from batch to batch: to write the
+target from the source (the prefix is seen in full), to go on from left to right (no prefix), or to
+find hidden words (all is prefix).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.config import Doc, Ge, Settings
+from regard.data.masking import Masker
+from regard.data.ragged import Batch, Ragged
+from regard.text.special import SPECIAL
+
+Ask = Literal["prefix", "left_to_right", "bidirectional"]
+
+
+@dataclass(frozen=True)
+class TurnsConfig(Settings):
+    """How often each mask has its turn in training."""
+
+    prefix: Annotated[float, Doc("unilm: batches that translate, beside the others"), Ge(0)] = 1.0
+    left_to_right: Annotated[float, Doc("batches that are read from left to right"), Ge(0)] = 0.0
+    bidirectional: Annotated[float, Doc("batches of which words are hidden"), Ge(0)] = 0.0
+
+    def drawn(self, key: str) -> Ask:
+        """Whose turn it is; the same for the same key."""
+        asks: list[Ask] = ["prefix", "left_to_right", "bidirectional"]
+        weights = [self.prefix, self.left_to_right, self.bidirectional]
+        return random.Random(key).choices(asks, weights)[0]
+
+
+def as_rows(batch: Batch, start: int) -> Batch:
+    """Each pair as a row that is asked for its target, the source being seen in full."""
+    read, sources = _read(batch, start)
+    wanted = torch.full_like(read.tokens, SPECIAL.pad)
+    wanted[_places(batch, read)] = batch.target.tokens
+    filler = read.lengths.total - batch.target_tokens
+    return Batch(read, Ragged(wanted, read.lengths), filler, prefixes=sources)
+
+
+def from_left_to_right(batch: Batch, start: int) -> Batch:
+    """Each pair as a row that is asked for the next word all along."""
+    asked = as_rows(batch, start)
+    wanted = asked.target.tokens.clone()
+    following = asked.source.tokens.roll(-1)
+    row, sources = asked.source.lengths, batch.source.lengths.lengths
+    in_source = row.positions < sources[row.sentence] - 1
+    wanted[in_source] = following[in_source]
+    filler = int((wanted == SPECIAL.pad).sum())
+    none = torch.zeros_like(sources)
+    return Batch(asked.source, Ragged(wanted, row), filler, prefixes=none)
+
+
+def with_hidden_words(batch: Batch, start: int, masker: Masker, key: str) -> Batch:
+    """Each pair as a row in which hidden words have to be found, all others being seen."""
+    read, _ = _read(batch, start)
+    generator = np.random.default_rng(random.Random(key).getrandbits(64))
+    found = masker.hide(read.tokens.numpy(), generator)
+    tokens, wanted = (torch.from_numpy(np.asarray(part, dtype=np.int64)) for part in found)
+    filler = int((wanted == SPECIAL.pad).sum())
+    rows = Ragged(tokens, read.lengths), Ragged(wanted, read.lengths)
+    return Batch(*rows, filler, prefixes=read.lengths.lengths)
+
+
+def _read(batch: Batch, start: int) -> tuple[Ragged, Tensor]:
+    """What is read of each pair, and how much of that is its source."""
+    source, inputs = batch.source, batch.target.shifted_right(start)
+    lengths = source.lengths.plus(inputs.lengths)
+    tokens = source.tokens.new_empty(lengths.total)
+    row = Ragged(tokens, lengths)
+    own = source.lengths
+    tokens[lengths.offsets[own.sentence].long() + own.positions] = source.tokens
+    tokens[_places(batch, row)] = inputs.tokens
+    return row, own.lengths
+
+
+def _places(batch: Batch, row: Ragged) -> Tensor:
+    """Where the target's tokens stand in the row. (target tokens,)"""
+    target = batch.target.lengths
+    begins = row.lengths.offsets[:-1].long() + batch.source.lengths.lengths
+    return begins[target.sentence] + target.positions

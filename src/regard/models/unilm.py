@@ -1,0 +1,148 @@
+"""UniLM (Dong et al., 2019, arXiv:1905.03197): one stack that is trained under several masks.
+
+    row    = source end start y_1 .. y_n-1
+    hidden = Stack(E[row] + P + S)        under the prefix mask: the source is seen in full by all,
+    p(y_t | y_<t, x) = softmax(hidden_t E_o^T)          and a target word sees what came before it
+
+With the prefix mask it translates by the same searches as an encoder and a decoder would: what the
+source becomes does not depend on the target, so it is computed once, and steps look back at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, Self
+
+from torch import Tensor
+
+from regard.attention.cache import KeyValues, Some, Sources, Trail
+from regard.attention.multihead import AttentionRecord
+from regard.config import Doc
+from regard.data.loader import Turns
+from regard.data.one_row import TurnsConfig, as_rows
+from regard.data.ragged import Batch, Ragged
+from regard.errors import ConfigError
+from regard.layers.init import initialize
+from regard.models.base import AutoregressiveModel
+from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.protocol import Predictions, Vocabulary
+from regard.models.stacks import StackState
+from regard.text.special import SPECIAL
+
+
+@dataclass(frozen=True)
+class UnilmConfig(LanguageConfig):
+    """The shape of a UniLM."""
+
+    kind: Annotated[Literal["unilm"], Doc("which model")] = "unilm"
+    masks: TurnsConfig = field(default_factory=TurnsConfig)
+
+    def problems(self) -> Iterator[str]:
+        """What a row of two sentences cannot have."""
+        yield from super().problems()
+        if self.positions == "relative":
+            yield "positions is relative, which steps after a source do not know; take rotary"
+        if self.feedforward == "convolution":
+            yield "feedforward is convolution, which would look ahead in a target; take linear"
+        if self.attention.estimator == "reinforce":
+            yield "attention.estimator is reinforce, which is not for rows of two sentences"
+        if not self.masks.prefix:
+            yield "masks.prefix is 0, and only with that mask it learns to translate"
+
+    @property
+    def turns(self) -> Turns:
+        """Each mask in its turn."""
+        return Turns(self.masks, int(getattr(SPECIAL, self.start_token)))
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """Each process would draw turns of its own."""
+        return super().obstacle_to_sharing or (
+            "model.kind=unilm was never trained by several processes. Train it with one."
+        )
+
+
+@dataclass
+class UnilmState(StackState):
+    """Caches of the target, and keys and values of the source."""
+
+    memories: list[KeyValues]
+    sources: Sources
+
+    def select(self, sentences: Some) -> Self:
+        """Some sentences alone."""
+        memories = [memory.select(sentences) for memory in self.memories]
+        sources = self.sources.select(sentences)
+        return replace(super().select(sentences), memories=memories, sources=sources)
+
+
+class Unilm(LanguageModel, AutoregressiveModel):
+    """A stack under a mask that is said with each batch."""
+
+    config: UnilmConfig
+
+    def __init__(self, config: UnilmConfig, vocabulary: Vocabulary) -> None:
+        if not vocabulary.joint or vocabulary.source != vocabulary.target:
+            raise ConfigError(
+                "model.kind=unilm reads source and target with one table, but they have separate "
+                "vocabularies. Prepare the data with --joint."
+            )
+        super().__init__(config, vocabulary, causal=True, segments=2)
+        self.projection = self.new_projection(self.embedding.table)
+        initialize(self, config.init)
+
+    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
+        """Hidden states wherever something should be written."""
+        if batch.prefixes is None:
+            batch = as_rows(batch, self.start_mark)
+        assert batch.prefixes is not None
+        row = batch.source.lengths
+        # Segments also say which mask it is: all before, all behind, or both.
+        segments = (row.positions >= batch.prefixes[row.sentence]).long()
+        x = self.embedding(batch.source.tokens, row.positions, row.longest, segments)
+        hidden = self.encoder(x, row, record, prefix=batch.prefixes)
+        places = (batch.target.tokens != SPECIAL.pad).nonzero().squeeze(1)
+        return Predictions(hidden[places], batch.target.tokens[places], self.projection)
+
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> UnilmState:
+        """The source, read once, and room for so many beams and tokens."""
+        lengths = source.lengths
+        x = self.embedding(source.tokens, lengths.positions, lengths.longest)
+        memories = self.encoder.remember(x, lengths)
+        caches = self.encoder.prepare(len(lengths), beams, room)
+        sources = Sources.of(lengths.mask, lengths.lengths, x.dtype)
+        trail = Trail.of(len(lengths), beams, room, source.tokens.device)
+        return UnilmState(caches, trail, memories, sources)
+
+    def step(self, tokens: Tensor, state: UnilmState) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+        trail = state.trail
+        sight = trail.begin()
+        places = (state.sources.lengths + trail.place)[:, None].expand(tokens.shape)  # (B, W)
+        longest = state.memories[0].keys.shape[2] + trail.reach
+        longest = min(longest, self._places or longest)
+        x = self.embedding(tokens, places, longest, tokens.new_ones(tokens.shape))
+        x = self.encoder.step_after(x, state.memories, state.sources, state.caches, sight, places)
+        trail.end()
+        return self.projection(x)
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sentence that the positions allow: source and target share a row."""
+        return None if self._places is None else self._places // 2
+
+    @property
+    def _places(self) -> int | None:
+        """How many tokens a row can have; None: any number."""
+        return super().max_length
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether they could be was never tried."""
+        return False
+
+    @property
+    def start_can_be_recorded(self) -> bool:
+        """Likewise."""
+        return False
