@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from contest import Round, Tree, UnableError
 from peers.process import Worker, run
-from regard.text.tokenizer import Tokenizer
+from regard.text.base import Tokenizer
 
 
 class Judge(Protocol):

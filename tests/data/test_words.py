@@ -7,8 +7,9 @@ import pytest
 from data.corpora import some_pairs
 from regard.config import build
 from regard.data.words import Pairs, by_subwords, by_words
+from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizer, train_tokenizers
+from regard.text.tokenizer import train_tokenizers
 
 LINES = ["A dog sees the house.", "", "  the  (dog) ...  ä", "Straße, Hund!"]
 

@@ -23,7 +23,7 @@ from regard.exchange.sentence_graph import sentence_graph
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.text.tokenizer import SentencePieceTokenizer, Tokenizers
 
 
 def described(store: Store, **changes: Any) -> ModelFolder:
@@ -81,7 +81,7 @@ def test_sentencepiece_alone_cuts_as_we_do(
     nfkc: bool, lowercase: bool, reversal_store: Store
 ) -> None:
     model = reversal_store.tokenizers.source.model
-    tokenizer = Tokenizer(model, TokenizerConfig(nfkc=nfkc, lowercase=lowercase))
+    tokenizer = SentencePieceTokenizer(model, TokenizerConfig(nfkc=nfkc, lowercase=lowercase))
     alone = sentencepiece.SentencePieceProcessor()
     alone.LoadFromSerializedProto(self_normalizing(tokenizer))
     draw = random.Random(1)

@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from regard.config import build
+from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizer, Tokenizers, train_tokenizers
+from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 KINDS = ("unigram", "bpe", "char", "word")
 ENGLISH = ["the", "dog", "sleeps", "and", "runs", "to", "its", "house"]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.sentences import pieces_within, sentences
-from regard.text.tokenizer import Tokenizer, train_tokenizers
+from regard.text.tokenizer import train_tokenizers
 
 # Text that is full of what sentence ends are made of.
 stops = st.text("aB .!?…。！\"')”(«¿m\t\u3000", max_size=60)

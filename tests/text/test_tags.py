@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from regard.config import build
 from regard.errors import ConfigError
+from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.recut import Recutter
 from regard.text.tags import tag_problems, tagged
-from regard.text.tokenizer import Tokenizer, train_tokenizers
+from regard.text.tokenizer import train_tokenizers
 
 KINDS = ("unigram", "bpe", "char", "word")
 LINES = ["the dog sleeps", "a dog sees the house", "the house <b> there", "a bt t > b <"] * 10

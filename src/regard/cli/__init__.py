@@ -22,6 +22,7 @@ from regard.cli import (
     export,
     fill,
     generate,
+    import_,
     prepare,
     score,
     shortlist,
@@ -54,6 +55,7 @@ app.command("align")(align.align)
 app.command("average")(average.average)
 app.command("distill")(distill.distill)
 app.command("shortlist")(shortlist.shortlist)
+app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.add_typer(show.app, name="show")
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option(help="ctranslate2, argos or onnx.", show_default=False)],
+    to: Annotated[
+        str, typer.Option(help="ctranslate2, argos, onnx or huggingface.", show_default=False)
+    ],
     out: Annotated[
         Path, typer.Option(help="Where it goes: a folder, or an .argosmodel.", show_default=False)
     ],
@@ -33,7 +35,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a model for another engine: CTranslate2, Argos Translate and LibreTranslate, or ONNX.
+    """Write a model for another engine: CTranslate2, Argos, ONNX, or HuggingFace's transformers.
 
     What `regard shortlist` made goes along to CTranslate2.
     """
@@ -112,8 +114,16 @@ def _onnx(trained: Trained, out: Path, precision: Any) -> str:
     return f"Written: {out}. Try: regard translate {out} < your.txt"
 
 
+def _huggingface(trained: Trained, out: Path, precision: Any) -> str:
+    from regard.exchange.huggingface import export_folder
+
+    kind = export_folder(trained.folder, trained.model, out)
+    return f"Written: {out}. In Python: transformers.{kind}.from_pretrained({str(out)!r})"
+
+
 TARGETS = {
     "ctranslate2": Target(("float32", "int8", "int16", "float16", "bfloat16"), _ctranslate2),
     "argos": Target(("int8", "float32", "int16", "float16", "bfloat16"), _argos),
     "onnx": Target(("float32",), _onnx),
+    "huggingface": Target(("float32",), _huggingface),
 }

@@ -12,12 +12,13 @@ from regard.data.store import PartWriter, describe, dtype_for
 from regard.errors import ConfigError, DataError, StorageError, one_message
 from regard.files import whole_folder, write_json
 from regard.text.config import TokenizerConfig
+from regard.text.foreign import FOREIGN_FILES
 from regard.text.sentences import sentences
 from regard.text.tags import tag_problems, tagged
 from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 Progress = Callable[[str, int], None]
-_OURS = ("store.json", ".ids", ".offsets", ".model")
+_OURS = ("store.json", ".ids", ".offsets", ".model", *FOREIGN_FILES)
 
 
 @dataclass(frozen=True)

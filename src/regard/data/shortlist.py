@@ -20,8 +20,9 @@ from regard.data.lexicon import Ids
 from regard.data.store import Part
 from regard.errors import ModelError
 from regard.files import write_text
+from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.text.tokenizer import Tokenizers
 
 SHORTLIST = "shortlist.json"
 FORMAT = 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.data.links import Links
 from regard.data.store import Rows
-from regard.text.tokenizer import Tokenizer
+from regard.text.base import Tokenizer
 
 _NOBODY = -1
 _AROUND = re.compile(r"^\W+|\W+$")

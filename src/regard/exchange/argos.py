@@ -79,6 +79,8 @@ _NAMES = {
 
 def obstacles(folder: ModelFolder) -> Iterator[str]:
     """Every reason why Argos Translate cannot use a model."""
+    if folder.tokenizers.config.is_foreign:
+        yield f"its tokenizer is {folder.tokenizers.config.kind}; it knows SentencePiece alone"
     if not folder.tokenizers.config.joint:
         yield "each side has a vocabulary of its own; it knows one for both"
     for side, code in folder.languages.items():

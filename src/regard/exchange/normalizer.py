@@ -17,8 +17,9 @@ from pathlib import Path
 
 import sentencepiece
 
+from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizer, normalized
+from regard.text.tokenizer import normalized
 
 
 def self_normalizing(tokenizer: Tokenizer) -> bytes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from regard.config import Doc, Ge, Settings
+
+ForeignKind = Literal["marian", "wordpiece", "byte_bpe"]
+TokenizerKind = Literal["unigram", "bpe", "char", "word", "marian", "wordpiece", "byte_bpe"]
 
 
 @dataclass(frozen=True)
@@ -13,9 +16,15 @@ class TokenizerConfig(Settings):
     """How text is cut into subwords."""
 
     kind: Annotated[
-        Literal["unigram", "bpe", "char", "word"], Doc("SentencePiece's way to find subwords")
+        TokenizerKind,
+        Doc("SentencePiece's way to find subwords; the last three come with imported models"),
     ] = "unigram"
     vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1)] = 8000
     joint: Annotated[bool, Doc("one vocabulary for both languages")] = True
     nfkc: Annotated[bool, Doc("fold compatible Unicode characters into one (NFKC)")] = False
     lowercase: Annotated[bool, Doc("lower-case all text")] = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it was made by another program: it is read as it is, and never learned."""
+        return self.kind in get_args(ForeignKind)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from random import Random
 
-from regard.text.tokenizer import Tokenizer
+from regard.text.base import Tokenizer
 
 _KEPT = 2**18  # words, and sentences, whose cuts are remembered
 _Ids = tuple[int, ...]

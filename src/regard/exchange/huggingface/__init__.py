@@ -1,0 +1,110 @@
+"""To and from folders of HuggingFace's `transformers`, whose weights are safetensors.
+
+Each kind of model is a file that says what stands in the way, reads, and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ModelError, one_message
+from regard.exchange.huggingface import marian
+from regard.exchange.huggingface.folder import ForeignFolder, Noted
+from regard.exchange.huggingface.weights import Weights
+from regard.files import whole_folder, write_json
+from regard.models.base import Model
+from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
+
+Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model that both sides know."""
+
+    obstacles_to_import: Callable[[ForeignFolder], Iterator[str]]
+    read: Callable[[ForeignFolder, Noted], tuple[ModelFolder, Weights]]
+    unread: tuple[str, ...]  # the ends of names of weights that need not be read
+    obstacles_to_export: Callable[[ModelFolder], Iterator[str]]
+    written: Callable[[ModelFolder, Model], Written]
+
+
+KINDS = {  # by their model_type
+    "marian": Kind(
+        marian.obstacles_to_import,
+        marian.read,
+        marian.UNREAD,
+        marian.obstacles_to_export,
+        marian.written,
+    ),
+}
+OF_OURS = {"transformer": "marian"}  # by our model.kind
+
+
+def import_folder(path: Path, out: Path) -> ModelFolder:
+    """Write a model folder from one of HuggingFace's, or say all that stands in the way."""
+    folder = ForeignFolder(path)
+    name = folder.config.get("model_type")
+    if name not in KINDS:
+        raise ModelError(
+            f"{path} is a model of type {name}, which regard cannot read. "
+            f"It reads {', '.join(KINDS)}."
+        )
+    kind = KINDS[name]
+    found = list(kind.obstacles_to_import(folder))
+    if found:
+        raise ModelError(one_message(found, f"{path} cannot be imported"))
+    tensors = Noted(folder.tensors())
+    try:
+        description, weights = kind.read(folder, tensors)
+    except KeyError as error:
+        raise ModelError(
+            f"The weights of {path} lack {error}, so they do not belong to its config.json. "
+            "Copy the whole folder again."
+        ) from None
+    unread = [one for one in tensors.unread if not one.endswith(kind.unread)]
+    if unread:
+        raise ModelError(
+            f"{path} has weights that a model of its config.json would not have "
+            f"({', '.join(unread[:3])}; {len(unread)} in all). Copy the whole folder again."
+        )
+    model = description.model()
+    put_weights(model, weights, path)
+    with whole_folder(out) as temporary:
+        write_tensors(temporary / WEIGHTS, weights_of(model), {})
+        description.write(temporary)
+    return description
+
+
+def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
+    """Write a folder for HuggingFace's `from_pretrained`; the name of the class to load it with."""
+    name = OF_OURS.get(folder.config.kind)
+    if name is None:
+        raise ModelError(
+            f"HuggingFace has no counterpart to a model of kind {folder.config.kind}. "
+            f"What can be exported: {', '.join(OF_OURS)}."
+        )
+    kind = KINDS[name]
+    found = list(kind.obstacles_to_export(folder))
+    if found:
+        raise ModelError(one_message(found, f"HuggingFace's {name} cannot express this model"))
+    settings, weights, files = kind.written(folder, model)
+    with whole_folder(out) as temporary:
+        for file, content in files.items():
+            (temporary / file).write_bytes(content)
+        for file, table in settings.items():
+            write_json(temporary / file, table)
+        _write_weights(temporary / WEIGHTS, weights)
+    architecture: str = settings["config.json"]["architectures"][0]
+    return architecture
+
+
+def _write_weights(path: Path, weights: Weights) -> None:
+    """With the note that their loader asks for."""
+    from safetensors.torch import save_file
+
+    plain = {name: weight.contiguous() for name, weight in weights.items()}
+    save_file(plain, path, metadata={"format": "pt"})

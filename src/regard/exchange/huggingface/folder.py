@@ -1,0 +1,103 @@
+"""A folder of HuggingFace's: config.json, model.safetensors and the files of a tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import ModelError
+from regard.models.folder import read_tensors
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
+_PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+
+@dataclass(frozen=True)
+class ForeignFolder:
+    """What lies in a folder, read when it is asked for."""
+
+    path: Path
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """What the model is."""
+        if not (self.path / CONFIG).is_file():
+            raise ModelError(
+                f"{self.path} is no folder of HuggingFace's: it has no {CONFIG}. Give the folder "
+                "that `save_pretrained` wrote, or a snapshot of their hub."
+            )
+        return self.json(CONFIG)
+
+    def json(self, name: str) -> dict[str, Any]:
+        """A file with a JSON object; an empty one if there is no such file."""
+        if not (self.path / name).is_file():
+            return {}
+        try:
+            found = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise ModelError(f"{self.path / name} is damaged. Copy the whole folder again.")
+        return found
+
+    def files(self, *names: str) -> dict[str, bytes]:
+        """The contents of those of the files that there are."""
+        paths = [self.path / name for name in names]
+        return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights, of one file or of several."""
+        if (self.path / INDEX).is_file():
+            names = sorted(set(self.json(INDEX).get("weight_map", {}).values()))
+        else:
+            self._refuse_pickles()
+            names = [WEIGHTS]
+        found: dict[str, Tensor] = {}
+        for name in names:
+            found.update(read_tensors(self.path / name)[0])
+        return found
+
+    def _refuse_pickles(self) -> None:
+        pickled = [name for name in _PICKLED if (self.path / name).is_file()]
+        if not pickled or (self.path / WEIGHTS).is_file():
+            return
+        kind = (self.config.get("architectures") or ["AutoModel"])[0]
+        raise ModelError(
+            f"The weights of {self.path} are pickled ({pickled[0]}), and a pickle can run any "
+            f"program, so regard opens none. If you trust it, write {WEIGHTS} beside it with "
+            f"HuggingFace's own package:\n  python -c \"from transformers import {kind}; "
+            f"{kind}.from_pretrained('{self.path}').save_pretrained('{self.path}')\""
+        )
+
+
+class Noted(dict[str, Tensor]):
+    """Weights by name, which know what of them was read."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__(tensors)
+        self.seen: set[str] = set()
+
+    def __getitem__(self, name: str) -> Tensor:
+        self.seen.add(name)
+        return super().__getitem__(name)
+
+    def first(self, *names: str) -> Tensor:
+        """The first of these that there is: tables that are tied are stored once."""
+        return self[next((name for name in names if name in self), names[0])]
+
+    @property
+    def unread(self) -> list[str]:
+        """What nobody asked for."""
+        return sorted(self.keys() - self.seen)
+
+
+def one_id(value: Any) -> Any:
+    """An id, also where it is the only one of a list."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value

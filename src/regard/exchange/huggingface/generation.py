@@ -1,0 +1,40 @@
+"""How their `generate` searches, as options of `regard translate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.exchange.huggingface.folder import GENERATION, ForeignFolder
+
+# What says nothing about how words are chosen, or says what every search of ours does.
+_SILENT = {
+    *("bad_words_ids", "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id"),
+    *("forced_eos_token_id", "transformers_version", "use_cache", "_from_model_config"),
+    *("output_attentions", "output_hidden_states", "output_scores", "return_dict_in_generate"),
+    *("max_length", "num_beams", "length_penalty", "max_new_tokens", "do_sample", "cache_config"),
+    *("temperature", "top_k", "top_p", "renormalize_logits"),
+}
+
+
+def options(folder: ForeignFolder) -> list[str]:
+    """The options that search as theirs does unless told otherwise."""
+    said = folder.json(GENERATION) or folder.config
+    found = [f"--beam-size {said.get('num_beams') or 1}"]
+    if said.get("length_penalty", 1.0) != 1.0:
+        found.append(f"--length-penalty {said['length_penalty']:g}")
+    longest = said.get("max_new_tokens") or (said.get("max_length") or 0) - 1
+    if longest > 0:  # theirs count the start mark, ours do not
+        found.append(f"--max-ratio 0 --max-extra {longest}")
+    return found
+
+
+def left_out(folder: ForeignFolder) -> list[str]:
+    """What their search would do and ours does not."""
+    said = folder.json(GENERATION)
+    found = {name: value for name, value in said.items() if name not in _SILENT and value}
+    return [f"{name}={_short(value)}" for name, value in found.items()]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 30 else text[:27] + "..."

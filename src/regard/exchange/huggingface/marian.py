@@ -1,0 +1,295 @@
+"""Marian, the encoder and decoder of "Attention Is All You Need" as HuggingFace has it, both ways.
+
+It is our Transformer with norms after each sub-layer, sinusoids with all sines first, and a bias
+for each word of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+
+from regard.exchange.huggingface.activations import OURS, THEIRS
+from regard.exchange.huggingface.folder import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    ForeignFolder,
+    Noted,
+    one_id,
+)
+from regard.exchange.huggingface.marian_text import (
+    Marks,
+    obstacles_in_text,
+    read_text,
+    text_files,
+    their_numbering,
+    unwritable_text,
+)
+from regard.exchange.huggingface.weights import (
+    Table,
+    Weights,
+    for_each_block,
+    our_bias,
+    our_rows,
+    sines_first,
+    their_rows,
+    under_our_names,
+    under_their_names,
+)
+from regard.models.base import Model
+from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.protocol import Vocabulary
+from regard.models.transformer import TransformerConfig
+
+NAME = "MarianMTModel"
+_LONGEST = 1024  # places of their table; sinusoids themselves have no end
+
+_ENCODER_BLOCK = {
+    "attention.project": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    "attention.combine": ["self_attn.out_proj"],
+    "attention_residual.norm": ["self_attn_layer_norm"],
+    "feedforward.expand": ["fc1"],
+    "feedforward.contract": ["fc2"],
+    "feedforward_residual.norm": ["final_layer_norm"],
+}
+_DECODER_BLOCK = {
+    **_ENCODER_BLOCK,
+    "cross.query": ["encoder_attn.q_proj"],
+    "cross.memory": ["encoder_attn.k_proj", "encoder_attn.v_proj"],
+    "cross.combine": ["encoder_attn.out_proj"],
+    "cross_residual.norm": ["encoder_attn_layer_norm"],
+}
+_SHARED, _SOURCE, _TARGET, _OUTPUT, _BIAS = (
+    "model.shared.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+    "final_logits_bias",
+)
+UNREAD = (_SHARED, _SOURCE, _TARGET, _OUTPUT, "embed_positions.weight")  # copies and sinusoids
+_DEFAULTS = {  # of their settings, where a file does not say
+    "vocab_size": 58101,
+    "decoder_vocab_size": None,
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "encoder_ffn_dim": 4096,
+    "decoder_ffn_dim": 4096,
+    "activation_function": "gelu",
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "scale_embedding": False,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 1024,
+    "pad_token_id": 58100,
+    "eos_token_id": 0,
+    "decoder_start_token_id": 58100,
+}
+
+
+def _table(encoder_layers: int, decoder_layers: int) -> Table:
+    return {
+        **for_each_block("encoder.blocks", "model.encoder.layers", encoder_layers, _ENCODER_BLOCK),
+        **for_each_block("decoder.blocks", "model.decoder.layers", decoder_layers, _DECODER_BLOCK),
+    }
+
+
+def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
+    """Every reason why a folder of theirs cannot be a model of ours."""
+    config = _DEFAULTS | folder.config
+    if folder.config.get("architectures") not in (None, [NAME]):
+        yield f"architectures is {config['architectures']}; {NAME} can be read"
+    for name in ("attention_heads", "ffn_dim"):
+        if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
+            yield f"encoder_{name} and decoder_{name} differ; here they are one setting"
+    if config["activation_function"] not in OURS:
+        yield f"activation_function is {config['activation_function']}; known: {', '.join(OURS)}"
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        if config.get(name):
+            yield f"{name} is true, which their own code leaves out"
+    for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+        if not isinstance(one_id(config[name]), int):
+            yield f"{name} is {config[name]}; one id is needed"
+            return
+    yield from obstacles_in_text(folder, _marks(config))
+
+
+def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+    """The description of a model of ours, and its weights, from a folder without obstacles."""
+    settings = _DEFAULTS | folder.config
+    tokenizers = read_text(folder, _marks(settings))
+    source, target = (their_numbering(one) for one in (tokenizers.source, tokenizers.target))
+    joint = tokenizers.config.joint and source == target
+    config = _our_config(settings, joint=joint)
+    weights = under_our_names(tensors, _table(config.encoder_layers, config.decoder_layers))
+    table = tensors.first(_SOURCE, _SHARED)
+    weights["source_embedding.table.weight"] = our_rows(table, source)
+    if config.tied_embeddings != "all":
+        weights["target_embedding.table.weight"] = our_rows(tensors.first(_TARGET, _SHARED), target)
+    if config.tied_embeddings == "none":
+        weights["projection.weight"] = our_rows(tensors[_OUTPUT], target)
+    bias = tensors[_BIAS].flatten() if _BIAS in tensors else torch.zeros(target.size)
+    weights["projection.bias"] = our_bias(bias, target)
+    text = folder.json(TOKENIZER)
+    description = ModelFolder(
+        config,
+        Vocabulary(tokenizers.source.vocab_size, tokenizers.target.vocab_size, joint),
+        tokenizers,
+        {"source": text.get("source_lang"), "target": text.get("target_lang")},
+        # Whatever is one text there is one text here.
+        Training(settings["max_position_embeddings"] - 1, several_sentences=1.0),
+    )
+    return description, weights
+
+
+def _marks(config: dict[str, Any]) -> Marks:
+    pad, end = one_id(config["pad_token_id"]), one_id(config["eos_token_id"])
+    first = config["decoder_start_token_id"]
+    shared = config["share_encoder_decoder_embeddings"]
+    sizes = config["vocab_size"], config["decoder_vocab_size"] or config["vocab_size"]
+    return Marks(
+        sizes[0],
+        sizes[0] if shared else sizes[1],
+        pad=None if pad == end else pad,
+        start=None if first in (pad, end) else first,
+        end=end,
+    )
+
+
+def _our_config(config: dict[str, Any], *, joint: bool) -> TransformerConfig:
+    marks = _marks(config)
+    first = config["decoder_start_token_id"]
+    start: Literal["start", "end", "pad"] = "end" if first == marks.end else "pad"
+    shared, tied = config["share_encoder_decoder_embeddings"], config["tie_word_embeddings"]
+    ties: Literal["all", "decoder", "none"] = "all" if shared and joint else "decoder"
+    return TransformerConfig(
+        encoder_layers=config["encoder_layers"],
+        decoder_layers=config["decoder_layers"],
+        width=config["d_model"],
+        heads=config["encoder_attention_heads"],
+        feedforward_width=config["encoder_ffn_dim"],
+        activation=OURS[config["activation_function"]],
+        dropout=config["dropout"],
+        attention_dropout=config["attention_dropout"],
+        activation_dropout=config["activation_dropout"],
+        norm_order="post",
+        tied_embeddings=ties if tied else "none",
+        sinusoid_layout="halves",
+        scale_embedding=config["scale_embedding"],
+        output_bias=True,
+        start_token="start" if first == marks.start else start,
+    )
+
+
+def obstacles_to_export(folder: ModelFolder) -> Iterator[str]:
+    """Every reason why a model of ours cannot be a Marian."""
+    config = folder.config
+    if not isinstance(config, TransformerConfig):
+        yield f"model.kind is {config.kind}; it knows transformer"
+        return
+    wanted = {
+        "positions": "sinusoidal",
+        "norm": "layer",
+        "norm_order": "post",
+        "feedforward": "linear",
+    }
+    for name, only in wanted.items():
+        if getattr(config, name) != only:
+            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    if config.final_norm:
+        yield "model.final_norm is true; it has no norm after the last block"
+    if config.attention.score != "scaled_dot":
+        yield f"model.attention.score is {config.attention.score}; it knows scaled_dot"
+    if config.attention.select != "soft":
+        yield f"model.attention.select is {config.attention.select}; it knows soft"
+    if config.key_width not in (None, config.width // config.heads):
+        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
+    if config.activation not in THEIRS:
+        yield f"model.activation is {config.activation}; it knows {', '.join(THEIRS)}"
+    yield from unwritable_text(folder.tokenizers)
+
+
+def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+    """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
+    config = folder.config
+    assert isinstance(config, TransformerConfig)
+    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
+    if config.sinusoid_layout == "interleaved":
+        ours = sines_first(ours)
+    numbers = [their_numbering(one) for one in (folder.tokenizers.source, folder.tokenizers.target)]
+    weights = under_their_names(ours, _table(config.encoder_layers, config.decoder_layers))
+    source = their_rows(ours["source_embedding.table.weight"], numbers[0])
+    if config.tied_embeddings == "all":
+        weights[_SHARED] = source
+    else:
+        target = ours["target_embedding.table.weight"]
+        weights |= {_SOURCE: source, _TARGET: their_rows(target, numbers[1])}
+    if config.tied_embeddings == "none":
+        weights[_OUTPUT] = their_rows(ours["projection.weight"], numbers[1])
+    bias = ours.get("projection.bias", torch.zeros(folder.vocabulary.target))
+    weights[_BIAS] = their_rows(bias, numbers[1])[None]
+    return _their_files(folder, config), weights, text_files(folder.tokenizers)
+
+
+def _their_files(folder: ModelFolder, config: TransformerConfig) -> dict[str, Any]:
+    numbering = their_numbering(folder.tokenizers.target)
+    ids = dict(zip(("pad", "unknown", "start", "end"), numbering.theirs, strict=False))
+    pad = ids["end"] if ids["pad"] < 0 else ids["pad"]  # theirs has one mark for both
+    marks = {
+        "pad_token_id": pad,
+        "eos_token_id": ids["end"],
+        "decoder_start_token_id": pad if config.start_token == "pad" else ids[config.start_token],
+        "forced_eos_token_id": ids["end"],
+    }
+    silent = sorted({ids[name] for name in ("pad", "unknown", "start")} - {-1, ids["end"]})
+    search = {"bad_words_ids": [[number] for number in silent], "num_beams": 5, "max_length": 512}
+    return {
+        CONFIG: _their_config(folder, config) | marks,
+        GENERATION: marks | search | {"length_penalty": 1.0, "early_stopping": False},
+        TOKENIZER: {
+            "tokenizer_class": "MarianTokenizer",
+            "separate_vocabs": not folder.tokenizers.config.joint,
+            "source_lang": folder.languages["source"],
+            "target_lang": folder.languages["target"],
+            "model_max_length": _LONGEST,
+        },
+    }
+
+
+def _their_config(folder: ModelFolder, config: TransformerConfig) -> dict[str, Any]:
+    source, target = (
+        their_numbering(one).size for one in (folder.tokenizers.source, folder.tokenizers.target)
+    )
+    sizes = {
+        f"{stack}_{name}": value
+        for stack in ("encoder", "decoder")
+        for name, value in (
+            ("layers", getattr(config, f"{stack}_layers")),
+            ("attention_heads", config.heads),
+            ("ffn_dim", config.feedforward_width),
+        )
+    }
+    return {
+        "architectures": [NAME],
+        "model_type": "marian",
+        "dtype": "float32",
+        **sizes,
+        "vocab_size": source,
+        "decoder_vocab_size": target,
+        "d_model": config.width,
+        "activation_function": THEIRS[config.activation],
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "scale_embedding": config.scale_embedding,
+        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
+        "tie_word_embeddings": config.tied_embeddings != "none",
+        "max_position_embeddings": max(_LONGEST, folder.seen.longest_source + 1),
+    }

@@ -1,0 +1,94 @@
+"""Weights under other names, with other numbers for words, and with features in another order.
+
+A table names a layer of ours, and the layers of theirs that it is made of, one below the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from regard.text.numbering import ALONE, Numbering
+
+Table = Mapping[str, Sequence[str]]
+Weights = dict[str, Tensor]
+
+_UNWRITABLE = -1000.0  # the bias of a word that nobody writes; an infinite one spoils losses
+_READS = ("project", "query", "memory", "expand", "gate", "table", "projection")
+_WRITES = ("combine", "contract")
+
+
+def for_each_block(ours: str, theirs: str, layers: int, block: Table) -> dict[str, list[str]]:
+    """The table of one block, written out for all blocks of a stack."""
+    return {
+        f"{ours}.{number}.{our_layer}": [f"{theirs}.{number}.{layer}" for layer in their_layers]
+        for number in range(layers)
+        for our_layer, their_layers in block.items()
+    }
+
+
+def under_our_names(theirs: Mapping[str, Tensor], table: Table) -> Weights:
+    """Their layers as ours, in float32; a layer that they lack is a KeyError."""
+    return {
+        f"{our_layer}.{kind}": torch.cat([theirs[f"{layer}.{kind}"].float() for layer in layers])
+        for our_layer, layers in table.items()
+        for kind in ("weight", "bias")
+    }
+
+
+def under_their_names(ours: Mapping[str, Tensor], table: Table) -> Weights:
+    """Our layers as theirs."""
+    found: Weights = {}
+    for our_layer, layers in table.items():
+        for kind in ("weight", "bias"):
+            parts = ours[f"{our_layer}.{kind}"].chunk(len(layers))
+            for layer, part in zip(layers, parts, strict=True):
+                found[f"{layer}.{kind}"] = part.clone()
+    return found
+
+
+def our_rows(theirs: Tensor, numbering: Numbering) -> Tensor:
+    """A row for each of our ids; what is ours alone has zeros. (V', ...) -> (V, ...)"""
+    rows = torch.tensor(numbering.theirs)
+    found = theirs.float()[rows.clamp(min=0)]
+    found[rows == ALONE] = 0.0
+    return found
+
+
+def our_bias(theirs: Tensor, numbering: Numbering) -> Tensor:
+    """A bias for each of our ids; what is ours alone cannot be written. (V') -> (V)"""
+    return our_rows(theirs, numbering).masked_fill(
+        torch.tensor(numbering.theirs) == ALONE, _UNWRITABLE
+    )
+
+
+def their_rows(ours: Tensor, numbering: Numbering) -> Tensor:
+    """A row for each of their ids, without what is ours alone. (V, ...) -> (V', ...)"""
+    rows = torch.tensor(numbering.theirs)
+    found = ours.new_empty(numbering.size, *ours.shape[1:])
+    found[rows[rows != ALONE]] = ours[rows != ALONE]
+    return found
+
+
+def sines_first(ours: Mapping[str, Tensor]) -> Weights:
+    """The same model with its features in another order, so that all sines come before all cosines.
+
+    Whatever goes from layer to layer may be reordered, if all that read and write it are: norms do
+    not care, and positions are the only numbers there that are not weights.
+    """
+
+    def reordered(name: str, weight: Tensor) -> Tensor:
+        layer, kind = name.rsplit(".", 2)[-2:]
+        if layer in _READS:
+            return _halved(weight, 1) if kind == "weight" else weight
+        return _halved(weight, 0) if layer in _WRITES or layer == "norm" else weight
+
+    return {name: reordered(name, weight) for name, weight in ours.items()}
+
+
+def _halved(weight: Tensor, axis: int) -> Tensor:
+    """What stands at even places, then what stands at odd ones."""
+    places = torch.arange(weight.shape[axis])
+    return weight.index_select(axis, torch.cat([places[0::2], places[1::2]]))

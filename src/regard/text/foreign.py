@@ -1,0 +1,215 @@
+"""Tokenizers of imported models, as their files describe them.
+
+marian       source.spm, target.spm: SentencePiece, each side its own
+             vocab.json: what ids the pieces have; target_vocab.json, if the target has other ids
+wordpiece    tokenizer.json, which the package `tokenizers` reads
+byte_bpe     the same
+numbering.json, with all of them: which of their ids are our marks
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sentencepiece
+
+from regard.config import as_tree, build
+from regard.errors import ConfigError, ModelError
+from regard.text.base import Tokenizer
+from regard.text.config import TokenizerConfig
+from regard.text.numbering import ALONE, Numbering
+
+if TYPE_CHECKING:
+    import tokenizers
+
+NUMBERING, LIBRARY = "numbering.json", "tokenizer.json"
+PIECES, VOCABULARIES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
+FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES)
+_SPACE = "▁"
+_CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
+_UNKNOWN = "<unk>"
+
+
+class ForeignTokenizer(Tokenizer):
+    """What imported tokenizers have in common: files, and a numbering."""
+
+    def __init__(
+        self, files: dict[str, bytes], numbering: Numbering, config: TokenizerConfig
+    ) -> None:
+        self.files = files
+        self.numbering = numbering
+        self.config = config
+        self.model = b"".join([*files.values(), str(numbering).encode()])
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are, marks included."""
+        return len(self.numbering.theirs)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id looks like; what is ours alone, or has no name, is told by its number."""
+        theirs = (self.numbering.theirs[int(number)] for number in ids)
+        names = [None if number == ALONE else self._piece(number) for number in theirs]
+        return [
+            f"<{number}>" if name is None else name for number, name in zip(ids, names, strict=True)
+        ]
+
+    def word_begins(self) -> list[bool]:
+        """For each id, whether its piece begins a word."""
+        return [self._begins(piece) for piece in self.pieces(range(self.vocab_size))]
+
+    def _piece(self, theirs: int) -> str | None:
+        """The name of an id of theirs."""
+        raise NotImplementedError
+
+    def _begins(self, piece: str) -> bool:
+        raise NotImplementedError
+
+
+class MarianTokenizer(ForeignTokenizer):
+    """SentencePiece, whose pieces have the ids of a table."""
+
+    def __init__(
+        self,
+        side: tuple[str, str],
+        files: dict[str, bytes],
+        numbering: Numbering,
+        config: TokenizerConfig,
+    ) -> None:
+        super().__init__({name: files[name] for name in side}, numbering, config)
+        pieces, table = self.files.values()
+        self._processor = sentencepiece.SentencePieceProcessor()
+        self._processor.LoadFromSerializedProto(pieces)
+        self.table: dict[str, int] = json.loads(table)
+        self._names = {number: piece for piece, number in self.table.items()}
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of many texts; a code of a language before a text is one piece."""
+        codes = [_code(text) for text in texts]
+        plain = [text[len(code) :] for text, code in zip(texts, codes, strict=True)]
+        cut = self._processor.encode(plain, out_type=str, num_threads=1)
+        return [
+            self._ids([code, *pieces] if code else pieces)
+            for code, pieces in zip(codes, cut, strict=True)
+        ]
+
+    def _ids(self, pieces: Sequence[str]) -> list[int]:
+        unknown = self.table[_UNKNOWN]
+        return self.numbering.ours(self.table.get(piece, unknown) for piece in pieces)
+
+    def decode_all(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of many ids; marks give no text."""
+        return [self._text(ids) for ids in sentences]
+
+    def _text(self, ids: Sequence[int]) -> str:
+        silent = {self.numbering.pad, self.numbering.end, self.table[_UNKNOWN]}
+        theirs = (number for number in self.numbering.written(ids) if number not in silent)
+        pieces = [self._names.get(number, "") for number in theirs]
+        text: str = self._processor.decode_pieces(pieces)
+        return text.replace(_SPACE, " ").strip()
+
+    def _piece(self, theirs: int) -> str | None:
+        return self._names.get(theirs)
+
+    def _begins(self, piece: str) -> bool:
+        return piece.startswith(_SPACE)
+
+
+class LibraryTokenizer(ForeignTokenizer):
+    """WordPiece or byte-level BPE, by the package `tokenizers`."""
+
+    def __init__(
+        self, files: dict[str, bytes], numbering: Numbering, config: TokenizerConfig
+    ) -> None:
+        super().__init__({LIBRARY: files[LIBRARY]}, numbering, config)
+        self.library = library_tokenizer(files[LIBRARY])
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of many texts, without start or end."""
+        found = self.library.encode_batch(list(texts), add_special_tokens=False)
+        return [self.numbering.ours(one.ids) for one in found]
+
+    def decode_all(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of many ids; marks give no text."""
+        return self.library.decode_batch([self.numbering.written(ids) for ids in sentences])
+
+    def _piece(self, theirs: int) -> str | None:
+        return self.library.id_to_token(theirs)
+
+    def _begins(self, piece: str) -> bool:
+        if self.config.kind == "byte_bpe":
+            return piece.startswith("Ġ")
+        return not piece.startswith("##")
+
+
+def library_tokenizer(content: bytes) -> tokenizers.Tokenizer:
+    """A tokenizer.json, ready to cut texts of any length."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise ConfigError(
+            "This model's tokenizer needs the package tokenizers, which is not installed. "
+            "Install what belongs to it: pip install 'regard[huggingface]'"
+        ) from None
+    found = tokenizers.Tokenizer.from_str(content.decode())
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+def foreign_files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
+    """What to store of two imported tokenizers, by file name."""
+    sides = {"source": source, "target": target}
+    files: dict[str, bytes] = {}
+    numbers: dict[str, Any] = {}
+    for side, tokenizer in sides.items():
+        assert isinstance(tokenizer, ForeignTokenizer)
+        files.update(tokenizer.files)
+        numbers[side] = as_tree(tokenizer.numbering)
+    return {**files, NUMBERING: (json.dumps(numbers, indent=2) + "\n").encode()}
+
+
+def foreign_tokenizers(folder: Path, config: TokenizerConfig) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of both sides, from a folder with the files of `foreign_files`."""
+    names = [NUMBERING, LIBRARY]
+    if config.kind == "marian":
+        names = [NUMBERING, *PIECES, *VOCABULARIES[: 1 if config.joint else 2]]
+    try:
+        files = {name: (folder / name).read_bytes() for name in names}
+        numbers = json.loads(files[NUMBERING])
+        source, target = (build(Numbering, numbers[side]) for side in ("source", "target"))
+        return made_of(files, source, target, config)
+    except FileNotFoundError as error:
+        missing = Path(error.filename).name
+        raise ModelError(
+            f"{folder} is incomplete: {missing} is missing. Copy the whole folder again."
+        ) from None
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"The tokenizer in {folder} is damaged ({error}). Copy the whole folder again."
+        ) from None
+
+
+def made_of(
+    files: dict[str, bytes], source: Numbering, target: Numbering, config: TokenizerConfig
+) -> tuple[Tokenizer, Tokenizer]:
+    """Tokenizers of both sides from the contents of their files."""
+    if config.kind == "marian":
+        first, last = VOCABULARIES[0], VOCABULARIES[0 if config.joint else 1]
+        return (
+            MarianTokenizer((PIECES[0], first), files, source, config),
+            MarianTokenizer((PIECES[1], last), files, target, config),
+        )
+    both = LibraryTokenizer(files, source, config)
+    return both, both
+
+
+def _code(text: str) -> str:
+    """The code of a language at the beginning of a text, or nothing."""
+    begin, end = _CODE
+    if not text.startswith(begin) or end not in text:
+        return ""
+    return text[: text.index(end) + len(end)]
