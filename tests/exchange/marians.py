@@ -17,8 +17,8 @@ from parity.weights import shake
 
 transformers = pytest.importorskip("transformers")
 
-ENGLISH = "the dog cat house sleeps runs sees and to its small old green never always".split()
-GERMAN = "der Hund die Katze Haus schläft läuft sieht und zu sein klein alt grün nie immer".split()
+ENGLISH = "the dog cat house sleeps runs sees and to its small old green never always"
+GERMAN = "der Hund die Katze Haus schläft läuft sieht und zu sein klein alt grün nie"
 SENTENCES = [
     "the dog sleeps",
     "the small cat sees its old house and runs",
@@ -32,7 +32,7 @@ SENTENCES = [
 def learned(seed: int) -> bytes:
     """A SentencePiece model as Marian's are: marks in front, no bytes."""
     draw = random.Random(seed)
-    words = (ENGLISH, GERMAN)[seed % 2]
+    words = (ENGLISH, GERMAN)[seed % 2].split()
     lines = [" ".join(draw.choices(words, k=draw.randint(2, 7))) for _ in range(200)]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(

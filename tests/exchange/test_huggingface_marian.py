@@ -1,4 +1,4 @@
-"""Marian from HuggingFace and back: the same logits, the same text, and reasons where it cannot be."""
+"""Marian from HuggingFace and back: equal logits, equal text, and all reasons where it fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from exchange.marians import SENTENCES, let_it_talk, write_marian
+from exchange.marians import SENTENCES, write_marian
 from parity.weights import padded
 from regard.cli import app
 from regard.data.loader import with_ends
@@ -81,10 +81,10 @@ def both_logits(folder: Path, theirs: Any, their_folder: Path) -> tuple[Tensor, 
     return logits, their_logits(theirs, sources, targets.input_ids)
 
 
-def they_write(theirs: Any, tokenizer: Any, **settings: Any) -> list[str]:
+def they_write(theirs: Any, tokenizer: Any, texts: list[str], **settings: Any) -> list[str]:
     """One by one, so that padding cannot matter."""
     found = []
-    for text in SENTENCES:
+    for text in texts:
         ids = theirs.generate(**tokenizer(text, return_tensors="pt"), **settings)
         found += tokenizer.batch_decode(ids, skip_special_tokens=True)
     return found
@@ -101,7 +101,7 @@ def test_logits_are_equal_there_and_back(form: dict[str, Any], tmp_path: Path) -
     assert_close(*both_logits(tmp_path / "ours", again, tmp_path / "again"), atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 6, 7])
+@pytest.mark.parametrize("seed", [0, 6])
 @pytest.mark.parametrize("beams", [1, 4])
 def test_translate_writes_what_generate_writes(beams: int, seed: int, tmp_path: Path) -> None:
     theirs = write_marian(
@@ -113,10 +113,116 @@ def test_translate_writes_what_generate_writes(beams: int, seed: int, tmp_path: 
     )
     import_folder(tmp_path / "theirs", tmp_path / "ours")
     tokenizer = their_tokenizer(tmp_path / "theirs")
-    expected = they_write(theirs, tokenizer, num_beams=beams, length_penalty=0.6)
+    expected = they_write(theirs, tokenizer, SENTENCES, num_beams=beams, length_penalty=0.6)
     assert len(set(expected)) > 1
     command = ["translate", str(tmp_path / "ours"), "--engine", "torch", "--max-ratio", "0"]
-    options = ["--max-extra", "29", "--beam-size", str(beams), "--length-penalty", "0.6"]
+    options = [
+        "--max-extra",
+        "29",
+        "--free-end",
+        "--beam-size",
+        str(beams),
+        "--length-penalty",
+        "0.6",
+    ]
     done = CliRunner().invoke(app, [*command, *options], input="".join(t + "\n" for t in SENTENCES))
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("ties", "layout"), [("all", "interleaved"), ("decoder", "halves"), ("none", "interleaved")]
+)
+def test_models_of_ours_are_marians_there(
+    ties: str, layout: str, reversal_store: Store, tmp_path: Path
+) -> None:
+    form = {"tied_embeddings": ties, "sinusoid_layout": layout, "activation": "gelu"}
+    ours = write_model_folder(tmp_path / "ours", reversal_store, **form)
+    command = ["export", str(ours), "--to", "huggingface", "--out", str(tmp_path / "theirs")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "theirs").eval()
+    assert_close(*both_logits(ours, theirs, tmp_path / "theirs"), atol=2e-5, rtol=0)
+    import_folder(tmp_path / "theirs", tmp_path / "again")
+    assert_close(*both_logits(tmp_path / "again", theirs, tmp_path / "theirs"), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_generate_writes_what_we_write(beams: int, reversal_store: Store, tmp_path: Path) -> None:
+    ours = write_model_folder(tmp_path / "ours", reversal_store, scale_embedding=False)
+    export_folder(*load_model(ours, CPU), tmp_path / "theirs")
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "theirs").eval()
+    texts = ["a b c", "j", "d a d e f g"]
+    tokenizer = their_tokenizer(tmp_path / "theirs")
+    written = they_write(theirs, tokenizer, texts, num_beams=beams, max_length=21)
+    found = Translator.load(ours, engine="torch").translate(
+        texts, beam_size=beams, max_ratio=0.0, max_extra=20, free_end=True
+    )
+    assert [translation.text.strip() for translation in found] == written
+
+
+def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:
+    write_marian(tmp_path / "theirs", decoder_ffn_dim=40, activation_function="tanh")
+    (tmp_path / "theirs" / "target.spm").unlink()
+    with pytest.raises(ModelError, match="3 problems") as error:
+        import_folder(tmp_path / "theirs", tmp_path / "ours")
+    for what in ("decoder_ffn_dim differ", "is tanh", "target.spm cannot be found"):
+        assert what in str(error.value)
+    assert not (tmp_path / "ours").exists()
+
+
+def test_every_obstacle_to_export_is_named_at_once(reversal_store: Store, tmp_path: Path) -> None:
+    form: dict[str, Any] = {"norm_order": "pre", "positions": "rotary", "feedforward": "gated"}
+    ours = write_model_folder(tmp_path / "ours", reversal_store, **form)
+    with pytest.raises(ModelError, match="3 problems") as error:
+        export_folder(*load_model(ours, CPU), tmp_path / "theirs")
+    for name, value in form.items():
+        assert f"model.{name} is {value}" in str(error.value)
+
+
+def test_pickles_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    write_marian(tmp_path / "theirs")
+    (tmp_path / "theirs" / "model.safetensors").rename(tmp_path / "theirs" / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"MarianMTModel.from_pretrained") as error:
+        import_folder(tmp_path / "theirs", tmp_path / "ours")
+    assert "save_pretrained" in str(error.value)
+
+
+def test_weights_that_do_not_belong_are_refused(tmp_path: Path) -> None:
+    theirs = write_marian(tmp_path / "theirs")
+    weights = {name: one.clone() for name, one in theirs.state_dict().items()}
+    path = tmp_path / "theirs" / "model.safetensors"
+    save_file({**weights, "model.encoder.layer_norm.weight": torch.ones(32)}, path)
+    with pytest.raises(ModelError, match=r"would not have \(model.encoder.layer_norm"):
+        import_folder(tmp_path / "theirs", tmp_path / "ours")
+    del weights["model.encoder.layers.0.fc1.weight"]
+    save_file(weights, path)
+    with pytest.raises(ModelError, match=r"lack 'model.encoder.layers.0.fc1.weight'"):
+        import_folder(tmp_path / "theirs", tmp_path / "ours")
+
+
+def test_the_command_says_how_to_search_as_they_do(tmp_path: Path) -> None:
+    write_marian(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "no_repeat_ngram_size": 3}))
+    command = ["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stderr.split())
+    assert "--beam-size 4 --max-ratio 0 --max-extra 29 --free-end" in said
+    assert "no_repeat_ngram_size=3" in said
+
+
+def test_texts_are_cut_and_joined_as_theirs(tmp_path: Path) -> None:
+    write_marian(tmp_path / "theirs")
+    description = import_folder(tmp_path / "theirs", tmp_path / "ours")
+    theirs = their_tokenizer(tmp_path / "theirs")
+    texts = [*SENTENCES, ">>deu<< the dog", "", "Ünïcode 我 ▁ x", "two  spaces "]
+    source = description.tokenizers.source
+    assert isinstance(source, ForeignTokenizer)
+    for text in texts:
+        ids = theirs(text).input_ids
+        ours = source.encode(text)
+        assert source.numbering.written(ours) == ids[:-1]
+        assert source.decode(ours) == theirs.decode(ids, skip_special_tokens=True)
+        assert SPECIAL.unknown not in ours

@@ -30,6 +30,9 @@ def translate(
     max_ratio: Annotated[float, setting(SearchConfig, "max_ratio")] = SearchConfig.max_ratio,
     max_extra: Annotated[int, setting(SearchConfig, "max_extra")] = SearchConfig.max_extra,
     min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
+    free_end: Annotated[
+        bool, setting(SearchConfig, "free_end", "--free-end")
+    ] = SearchConfig.free_end,
     sample: Annotated[bool, setting(SearchConfig, "sample", "--sample")] = SearchConfig.sample,
     temperature: Annotated[float, setting(SearchConfig, "temperature")] = SearchConfig.temperature,
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
@@ -57,8 +60,8 @@ def translate(
 
     if format not in ("text", "jsonl"):
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
-    if sample and engine == "auto":
-        engine = "torch"  # which draws
+    if (sample or free_end) and engine == "auto":
+        engine = "torch"  # which draws, and counts otherwise
     keywords: Any = {
         "beam_size": beam_size,
         "top_beams": top_beams,
@@ -67,6 +70,7 @@ def translate(
         "max_ratio": max_ratio,
         "max_extra": max_extra,
         "min_length": min_length,
+        "free_end": free_end,
         "sample": sample,
         "temperature": temperature,
         "top_k": top_k,

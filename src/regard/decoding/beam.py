@@ -116,7 +116,7 @@ class BeamSearch(Generic[S]):
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "beam", self.length_penalty, self.rules.minimum
+        return "beam", self.length_penalty, self.rules.minimum, self.rules.free_end
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
@@ -174,6 +174,7 @@ class BeamSearch(Generic[S]):
         sentences, width = self.last.shape
         wanted = self.rules.forced(self.place)[:, None].expand(-1, width)
         gains = words.of(wanted.clamp(min=0).reshape(-1, 1)).view(sentences, width)
+        gains = self.rules.paid(gains, self.place)
         nothing = torch.full_like(gains, -torch.inf)
         beams = torch.arange(width, device=gains.device).repeat(2)
         return Candidates(

@@ -94,7 +94,7 @@ class GreedySearch(Generic[S]):
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "greedy", self.choose, self.scored, self.rules.minimum
+        return "greedy", self.choose, self.scored, self.rules.minimum, self.rules.free_end
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
@@ -104,7 +104,7 @@ class GreedySearch(Generic[S]):
         needed = words.of(forced.clamp(min=0)) if forced is not None else None
         gains, tokens = self.choose(words, self.sentences)
         if forced is not None and needed is not None:  # it may be forbidden otherwise
-            gains = torch.where(forced == FREE, gains, needed)
+            gains = torch.where(forced == FREE, gains, self.rules.paid(needed, self.place))
             tokens = torch.where(forced == FREE, tokens, forced)
         self._write(tokens, gains.squeeze(1))
 

@@ -23,6 +23,7 @@ class Rules:
     limits: Tensor  # (B,) tokens, the end mark included
     prefixes: Tensor  # (B, P), filled up with -1
     minimum: int = 0  # tokens before the end mark
+    free_end: bool = False  # whether an end at the limit adds nothing to the score
     least_limit: int = 1
     greatest_limit: int = 1
 
@@ -32,6 +33,8 @@ class Rules:
         prefixes: Sequence[Sequence[int]] | None,
         device: torch.device,
         minimum: int = 0,
+        *,
+        free_end: bool = False,
     ) -> Rules:
         """From plain lists."""
         prefixes = prefixes or [[] for _ in limits]
@@ -40,7 +43,8 @@ class Rules:
         table = torch.tensor(filled, device=device, dtype=torch.long).view(len(limits), longest)
         # A forced beginning is always allowed to be written out and ended.
         room = [max(limit, len(prefix) + 1) for limit, prefix in zip(limits, prefixes, strict=True)]
-        return Rules(torch.tensor(room, device=device), table, minimum, min(room), max(room))
+        bounds = torch.tensor(room, device=device)
+        return Rules(bounds, table, minimum, free_end, min(room), max(room))
 
     def select(self, sentences: Tensor) -> Rules:
         """The rules of these sentences."""
@@ -65,6 +69,12 @@ class Rules:
             return tokens
         prescribed = self.prefixes.index_select(1, place.clamp(max=length - 1)).squeeze(1)
         return torch.where((place < length) & (prescribed != FREE), prescribed, tokens)
+
+    def paid(self, gains: Tensor, place: Tensor) -> Tensor:
+        """What forced tokens at a place (1,) add: what the model says, or nothing. (B, W)"""
+        if not self.free_end:
+            return gains
+        return gains.masked_fill((place + 1 >= self.limits)[:, None], 0.0)
 
     def forbid(self, logits: Tensor, place: Tensor) -> None:
         """Nobody writes padding, a start mark or an unknown word, nor an end too early."""

@@ -38,7 +38,9 @@ def search(
     """`top_beams` hypotheses for each source sentence, best first."""
     lengths = source.lengths.lengths.tolist()
     limits = [config.limit(length, max_length) for length in lengths]
-    rules = Rules.of(limits, prefixes, source.tokens.device, config.min_length)
+    rules = Rules.of(
+        limits, prefixes, source.tokens.device, config.min_length, free_end=config.free_end
+    )
     if config.sample:
         return _samples(model, source, rules, config)
     penalty = config.length_penalty

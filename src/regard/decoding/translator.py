@@ -111,7 +111,8 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
         viewed = self._viewed() if attention else None
-        engine = self._models.torch_engine if config.sample else self.engine
+        by_ours = config.sample or config.free_end
+        engine = self._models.torch_engine if by_ours else self.engine
         limit = self._limit(engine)
         portion = Portion(texts, self.folder, limit, prefixes)
         portion.take(engine.search(portion.jobs(), config, batch_size))

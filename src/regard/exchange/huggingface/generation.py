@@ -25,6 +25,8 @@ def options(folder: ForeignFolder) -> list[str]:
     longest = said.get("max_new_tokens") or (said.get("max_length") or 0) - 1
     if longest > 0:  # theirs count the start mark, ours do not
         found.append(f"--max-ratio 0 --max-extra {longest}")
+    if said.get("forced_eos_token_id") is not None:
+        found.append("--free-end")
     return found
 
 
