@@ -101,7 +101,7 @@ def test_logits_are_equal_there_and_back(form: dict[str, Any], tmp_path: Path) -
     assert_close(*both_logits(tmp_path / "ours", again, tmp_path / "again"), atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize("seed", [0, 6])
+@pytest.mark.parametrize("seed", [6, 7])
 @pytest.mark.parametrize("beams", [1, 4])
 def test_translate_writes_what_generate_writes(beams: int, seed: int, tmp_path: Path) -> None:
     theirs = write_marian(
