@@ -43,6 +43,11 @@ class Tokenizer(ABC):
     def word_begins(self) -> list[bool]:
         """For each id, whether its piece begins a word."""
 
+    @property
+    @abstractmethod
+    def line_break(self) -> int:
+        """The id between two lines of a running text."""
+
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without start or end."""
         return self.encode_all([text])[0]
@@ -50,6 +55,21 @@ class Tokenizer(ABC):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; marks give no text."""
         return self.decode_all([ids])[0]
+
+    def encode_lines(self, text: str) -> list[int]:
+        """Ids of a running text, which may have several lines; each is cut as if it were alone."""
+        first, *others = self.encode_all(text.split("\n"))
+        return first + [i for line in others for i in (self.line_break, *line)]
+
+    def decode_lines(self, ids: Sequence[int]) -> str:
+        """The running text of ids."""
+        lines: list[list[int]] = [[]]
+        for i in map(int, ids):
+            if i == self.line_break:
+                lines.append([])
+            else:
+                lines[-1].append(i)
+        return "\n".join(self.decode_all(lines))
 
     def knows(self, tag: str) -> bool:
         """Whether a tag is one subword."""

@@ -21,6 +21,7 @@ from regard.errors import ConfigError, ModelError
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.numbering import ALONE, Numbering
+from regard.text.special import SPECIAL
 
 if TYPE_CHECKING:
     import tokenizers
@@ -31,6 +32,7 @@ FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES)
 _SPACE = "▁"
 _CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
 _UNKNOWN = "<unk>"
+_LINE_FEED, _WORD = "Ċ", "Ġ"  # what byte-level BPE writes for a line feed, and for a space
 
 
 class ForeignTokenizer(Tokenizer):
@@ -60,6 +62,11 @@ class ForeignTokenizer(Tokenizer):
     def word_begins(self) -> list[bool]:
         """For each id, whether its piece begins a word."""
         return [self._begins(piece) for piece in self.pieces(range(self.vocab_size))]
+
+    @property
+    def line_break(self) -> int:
+        """The id between two lines of a running text: where there is no other, the end mark."""
+        return SPECIAL.end
 
     def _piece(self, theirs: int) -> str | None:
         """The name of an id of theirs."""
@@ -136,12 +143,26 @@ class LibraryTokenizer(ForeignTokenizer):
         """The texts of many ids; marks give no text."""
         return self.library.decode_batch([self.numbering.written(ids) for ids in sentences])
 
+    @property
+    def line_break(self) -> int:
+        """The id of a line feed, which byte-level BPE has."""
+        found = self.library.token_to_id(_LINE_FEED) if self.config.kind == "byte_bpe" else None
+        return super().line_break if found is None else self.numbering.ours([found])[0]
+
+    def encode_lines(self, text: str) -> list[int]:
+        """Ids of a running text; line breaks are text to byte-level BPE."""
+        return self.encode(text) if self.config.kind == "byte_bpe" else super().encode_lines(text)
+
+    def decode_lines(self, ids: Sequence[int]) -> str:
+        """The running text of ids."""
+        return self.decode(ids) if self.config.kind == "byte_bpe" else super().decode_lines(ids)
+
     def _piece(self, theirs: int) -> str | None:
         return self.library.id_to_token(theirs)
 
     def _begins(self, piece: str) -> bool:
         if self.config.kind == "byte_bpe":
-            return piece.startswith("Ġ")
+            return piece.startswith(_WORD)
         return not piece.startswith("##")
 
 

@@ -82,21 +82,6 @@ class SentencePieceTokenizer(Tokenizer):
         """The id between two lines of a running text: the byte of a line feed."""
         return int(self._processor.piece_to_id("<0x0A>"))
 
-    def encode_lines(self, text: str) -> list[int]:
-        """Ids of a running text, which may have several lines; each is cut as if it were alone."""
-        first, *others = self.encode_all(text.split("\n"))
-        return first + [i for line in others for i in (self.line_break, *line)]
-
-    def decode_lines(self, ids: Sequence[int]) -> str:
-        """The running text of ids."""
-        lines: list[list[int]] = [[]]
-        for i in map(int, ids):
-            if i == self.line_break:
-                lines.append([])
-            else:
-                lines[-1].append(i)
-        return "\n".join(self.decode_all(lines))
-
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each id looks like, for pictures."""
         return [self._processor.id_to_piece(int(i)) for i in ids]

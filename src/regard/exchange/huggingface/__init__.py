@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ModelError, one_message
-from regard.exchange.huggingface import marian
+from regard.exchange.huggingface import gpt2, marian
 from regard.exchange.huggingface.folder import ForeignFolder, Noted
 from regard.exchange.huggingface.weights import Weights
 from regard.files import whole_folder, write_json
@@ -28,7 +28,7 @@ class Kind:
     obstacles_to_import: Callable[[ForeignFolder], Iterator[str]]
     read: Callable[[ForeignFolder, Noted], tuple[ModelFolder, Weights]]
     unread: tuple[str, ...]  # the ends of names of weights that need not be read
-    obstacles_to_export: Callable[[ModelFolder], Iterator[str]]
+    obstacles_to_export: Callable[[ModelFolder, Model], Iterator[str]]
     written: Callable[[ModelFolder, Model], Written]
 
 
@@ -40,8 +40,11 @@ KINDS = {  # by their model_type
         marian.obstacles_to_export,
         marian.written,
     ),
+    "gpt2": Kind(
+        gpt2.obstacles_to_import, gpt2.read, gpt2.UNREAD, gpt2.obstacles_to_export, gpt2.written
+    ),
 }
-OF_OURS = {"transformer": "marian"}  # by our model.kind
+OF_OURS = {"transformer": "marian", "causal": "gpt2"}  # by our model.kind
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
@@ -88,7 +91,7 @@ def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
             f"What can be exported: {', '.join(OF_OURS)}."
         )
     kind = KINDS[name]
-    found = list(kind.obstacles_to_export(folder))
+    found = list(kind.obstacles_to_export(folder, model))
     if found:
         raise ModelError(one_message(found, f"HuggingFace's {name} cannot express this model"))
     settings, weights, files = kind.written(folder, model)

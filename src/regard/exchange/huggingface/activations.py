@@ -8,7 +8,16 @@ OURS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "silu": "silu",
     "swish": "silu",
 }
-THEIRS: dict[Activation, str] = {"relu": "relu", "gelu": "gelu", "silu": "silu"}
+THEIRS: dict[Activation, str] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_new",
+    "silu": "silu",
+}

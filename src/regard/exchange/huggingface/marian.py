@@ -188,7 +188,7 @@ def _our_config(config: dict[str, Any], *, joint: bool) -> TransformerConfig:
     )
 
 
-def obstacles_to_export(folder: ModelFolder) -> Iterator[str]:
+def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
     """Every reason why a model of ours cannot be a Marian."""
     config = folder.config
     if not isinstance(config, TransformerConfig):

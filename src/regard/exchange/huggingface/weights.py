@@ -29,23 +29,30 @@ def for_each_block(ours: str, theirs: str, layers: int, block: Table) -> dict[st
     }
 
 
-def under_our_names(theirs: Mapping[str, Tensor], table: Table) -> Weights:
-    """Their layers as ours, in float32; a layer that they lack is a KeyError."""
+def under_our_names(theirs: Mapping[str, Tensor], table: Table, *, turned: bool = False) -> Weights:
+    """Their layers as ours, in float32; a layer that they lack is a KeyError.
+
+    turned: theirs have a row for each input
+    """
+
+    def weight(name: str) -> Tensor:
+        return theirs[name].float().t() if turned else theirs[name].float()
+
     return {
-        f"{our_layer}.{kind}": torch.cat([theirs[f"{layer}.{kind}"].float() for layer in layers])
+        f"{our_layer}.{kind}": torch.cat([weight(f"{layer}.{kind}") for layer in layers])
         for our_layer, layers in table.items()
         for kind in ("weight", "bias")
     }
 
 
-def under_their_names(ours: Mapping[str, Tensor], table: Table) -> Weights:
-    """Our layers as theirs."""
+def under_their_names(ours: Mapping[str, Tensor], table: Table, *, turned: bool = False) -> Weights:
+    """Our layers as theirs; turned: theirs have a row for each input."""
     found: Weights = {}
     for our_layer, layers in table.items():
         for kind in ("weight", "bias"):
             parts = ours[f"{our_layer}.{kind}"].chunk(len(layers))
             for layer, part in zip(layers, parts, strict=True):
-                found[f"{layer}.{kind}"] = part.clone()
+                found[f"{layer}.{kind}"] = part.t().clone() if turned else part.clone()
     return found
 
 

@@ -1,0 +1,236 @@
+"""GPT-2, both ways: our causal language model with norms before each sub-layer.
+
+Its linear layers have a row for each input. It has one mark, the end of a text, which also begins
+texts; what else we need is ours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from regard.config import build
+from regard.exchange.huggingface.activations import OURS, THEIRS
+from regard.exchange.huggingface.folder import CONFIG, GENERATION, TOKENIZER, ForeignFolder, Noted
+from regard.exchange.huggingface.library_text import obstacles_in_text, read_text
+from regard.exchange.huggingface.weights import (
+    Table,
+    Weights,
+    for_each_block,
+    our_bias,
+    our_rows,
+    their_rows,
+    under_our_names,
+    under_their_names,
+)
+from regard.models.base import Model
+from regard.models.causal import CausalConfig
+from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.protocol import Vocabulary
+from regard.text.foreign import LibraryTokenizer
+from regard.text.numbering import ALONE, Numbering
+
+NAME = "GPT2LMHeadModel"
+_OUTPUT = "lm_head.weight"
+UNREAD = (_OUTPUT, ".attn.bias", ".attn.masked_bias")  # a copy, and masks
+_DEFAULTS = {
+    "vocab_size": 50257,
+    "n_positions": 1024,
+    "n_embd": 768,
+    "n_layer": 12,
+    "n_head": 12,
+    "n_inner": None,
+    "activation_function": "gelu_new",
+    "resid_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+    "layer_norm_epsilon": 1e-5,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "tie_word_embeddings": True,
+    "bos_token_id": 50256,
+    "eos_token_id": 50256,
+}
+_BLOCK = {
+    "attention_residual.norm": ["ln_1"],
+    "attention.project": ["attn.c_attn"],
+    "attention.combine": ["attn.c_proj"],
+    "feedforward_residual.norm": ["ln_2"],
+    "feedforward.expand": ["mlp.c_fc"],
+    "feedforward.contract": ["mlp.c_proj"],
+}
+
+
+def _table(layers: int, prefix: str = "transformer.") -> Table:
+    return {
+        **for_each_block("encoder.blocks", f"{prefix}h", layers, _BLOCK),
+        "encoder.norm": [f"{prefix}ln_f"],
+    }
+
+
+def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
+    """Every reason why a folder of theirs cannot be a model of ours."""
+    config = _DEFAULTS | folder.config
+    known = (None, [NAME]) + ((["GPT2Model"],) if config["tie_word_embeddings"] else ())
+    if config.get("architectures") not in known:
+        yield f"architectures is {config['architectures']}; {NAME} can be read"
+    if config.get("add_cross_attention"):
+        yield "add_cross_attention is true; a causal model of ours reads one text"
+    if config["activation_function"] not in OURS:
+        yield f"activation_function is {config['activation_function']}; known: {', '.join(OURS)}"
+    if config["n_embd"] % config["n_head"]:
+        yield f"n_head is {config['n_head']}, which does not divide n_embd {config['n_embd']}"
+    yield from obstacles_in_text(folder, "byte_bpe", config["vocab_size"])
+
+
+def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+    """The description of a model of ours, and its weights, from a folder without obstacles."""
+    settings = _DEFAULTS | folder.config
+    size = settings["vocab_size"]
+    end, start = _mark(settings["eos_token_id"], size), _mark(settings["bos_token_id"], size)
+    numbering = Numbering(size, start=None if start == end else start, end=end)
+    config = _our_config(settings, numbering)
+    prefix = "transformer." if "transformer.wte.weight" in tensors else ""
+    weights = under_our_names(tensors, _table(config.layers, prefix), turned=True)
+    if settings["scale_attn_by_inverse_layer_idx"]:
+        _divide_queries(weights, config)
+    weights["embedding.table.weight"] = our_rows(tensors[f"{prefix}wte.weight"], numbering)
+    weights["embedding.positions.table.weight"] = tensors[f"{prefix}wpe.weight"].float()
+    weights["projection.bias"] = our_bias(torch.zeros(size), numbering)
+    if config.tied_embeddings == "none":
+        weights["projection.weight"] = our_rows(tensors[_OUTPUT], numbering)
+    tokenizers = read_text(folder, "byte_bpe", numbering)
+    ids = len(numbering.theirs)
+    description = ModelFolder(
+        config,
+        Vocabulary(ids, ids),
+        tokenizers,
+        {"source": None, "target": None},
+        Training(config.max_positions, several_sentences=1.0),
+    )
+    return description, weights
+
+
+def _mark(number: Any, size: int) -> int | None:
+    """A mark that a model has: some settings name ids that it lacks."""
+    return number if isinstance(number, int) and number < size else None
+
+
+def _divide_queries(weights: Weights, config: CausalConfig) -> None:
+    """Scores that are smaller from layer to layer are those of smaller queries."""
+    for layer in range(config.layers):
+        for kind in ("weight", "bias"):
+            weights[f"encoder.blocks.{layer}.attention.project.{kind}"][: config.width] /= layer + 1
+
+
+def _our_config(config: dict[str, Any], numbering: Numbering) -> CausalConfig:
+    return build(
+        CausalConfig,
+        {
+            "layers": config["n_layer"],
+            "width": config["n_embd"],
+            "heads": config["n_head"],
+            "feedforward_width": config["n_inner"] or 4 * config["n_embd"],
+            "activation": OURS[config["activation_function"]],
+            "dropout": config["resid_pdrop"],
+            "embedding_dropout": config["embd_pdrop"],
+            "attention_dropout": config["attn_pdrop"],
+            "norm_order": "pre",
+            "norm_epsilon": config["layer_norm_epsilon"],
+            "positions": "learned",
+            "max_positions": config["n_positions"],
+            "scale_embedding": False,
+            "tied_embeddings": "all" if config["tie_word_embeddings"] else "none",
+            "output_bias": True,
+            "start_token": "end" if numbering.start is None else "start",
+            "attention": {"score": "scaled_dot" if config["scale_attn_weights"] else "dot"},
+        },
+    )
+
+
+def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
+    """Every reason why a model of ours cannot be a GPT-2."""
+    config = folder.config
+    assert isinstance(config, CausalConfig)
+    wanted = {
+        "positions": "learned",
+        "norm": "layer",
+        "norm_order": "pre",
+        "feedforward": "linear",
+        "embedding_norm": False,
+    }
+    for name, only in wanted.items():
+        if getattr(config, name) != only:
+            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    if config.final_norm is False:
+        yield "model.final_norm is false; it has a norm after the last block"
+    if config.attention.score not in ("scaled_dot", "dot"):
+        yield f"model.attention.score is {config.attention.score}; it knows scaled_dot and dot"
+    if config.attention.select != "soft":
+        yield f"model.attention.select is {config.attention.select}; it knows soft"
+    if config.key_width not in (None, config.width // config.heads):
+        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
+    tokenizer = folder.tokenizers.target
+    if folder.tokenizers.config.kind != "byte_bpe":
+        yield f"its tokenizer is {folder.tokenizers.config.kind}; it knows byte-level BPE"
+    elif (bias := model.projection.bias) is not None:
+        assert isinstance(tokenizer, LibraryTokenizer)
+        if their_rows(bias.detach().cpu(), tokenizer.numbering).any():
+            yield "its output has biases other than zero; it has none"
+
+
+def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+    """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
+    config, tokenizer = folder.config, folder.tokenizers.target
+    assert isinstance(config, CausalConfig)
+    assert isinstance(tokenizer, LibraryTokenizer)
+    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
+    if config.scale_embedding:
+        _scale_into_table(ours, config)
+    weights = under_their_names(ours, _table(config.layers), turned=True)
+    numbering = tokenizer.numbering
+    weights["transformer.wte.weight"] = their_rows(ours["embedding.table.weight"], numbering)
+    weights["transformer.wpe.weight"] = ours["embedding.positions.table.weight"]
+    if "projection.weight" in ours:
+        weights[_OUTPUT] = their_rows(ours["projection.weight"], numbering)
+    return _their_files(config, numbering), weights, dict(tokenizer.files)
+
+
+def _scale_into_table(ours: Weights, config: CausalConfig) -> None:
+    """Embeddings that are multiplied are larger embeddings, of which the output keeps the old."""
+    table = ours["embedding.table.weight"]
+    ours.setdefault("projection.weight", table)
+    ours["embedding.table.weight"] = table * config.width**0.5
+
+
+def _their_files(config: CausalConfig, numbering: Numbering) -> dict[str, Any]:
+    start, end = numbering.theirs[2:4]
+    last = None if end == ALONE else end
+    marks = {"bos_token_id": last if start == ALONE else start, "eos_token_id": last}
+    own_output = config.tied_embeddings == "none" or config.scale_embedding
+    dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+    settings = {
+        "architectures": [NAME],
+        "model_type": "gpt2",
+        "dtype": "float32",
+        "vocab_size": numbering.size,
+        "n_positions": config.max_positions,
+        "n_embd": config.width,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_inner": config.feedforward_width,
+        "activation_function": THEIRS[config.activation],
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": dropout,
+        "attn_pdrop": config.attention_dropout,
+        "layer_norm_epsilon": 1e-5 if config.norm_epsilon is None else config.norm_epsilon,
+        "scale_attn_weights": config.attention.score == "scaled_dot",
+        "tie_word_embeddings": not own_output,
+    }
+    return {
+        CONFIG: settings | marks,
+        GENERATION: marks,
+        TOKENIZER: {"tokenizer_class": "PreTrainedTokenizerFast"},
+    }

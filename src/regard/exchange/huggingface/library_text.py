@@ -1,0 +1,88 @@
+"""Tokenizers that the package `tokenizers` reads: BERT's WordPiece, byte-level BPE of GPT-2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
+from regard.exchange.packages import need
+from regard.text.config import ForeignKind, TokenizerConfig
+from regard.text.foreign import LIBRARY, LibraryTokenizer, library_tokenizer
+from regard.text.numbering import Numbering
+from regard.text.tokenizer import Tokenizers
+
+_MADE_OF = {"wordpiece": ("vocab.txt",), "byte_bpe": ("vocab.json", "merges.txt")}
+_LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE"}
+
+
+def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> Iterator[str]:
+    """What is wrong with the files of their tokenizer, for a model of so many words."""
+    need("tokenizers", extra="huggingface")
+    parts = _MADE_OF[kind]
+    if not folder.files(LIBRARY) and len(folder.files(*parts)) < len(parts):
+        yield f"its tokenizer cannot be found: neither {LIBRARY} nor {' and '.join(parts)}"
+        return
+    content = _content(folder, kind)
+    found = json.loads(content)["model"].get("type")
+    if found not in (None, _LIBRARY_NAME[kind]):
+        yield f"its tokenizer is {found}; {_LIBRARY_NAME[kind]} is needed"
+        return
+    largest = max(library_tokenizer(content).get_vocab().values(), default=0)
+    if largest >= words:
+        yield f"its tokenizer has ids up to {largest}, and the model {words} words"
+
+
+def read_text(folder: ForeignFolder, kind: ForeignKind, numbering: Numbering) -> Tokenizers:
+    """Their tokenizer, with our numbers."""
+    config = TokenizerConfig(kind=kind, vocab_size=numbering.size)
+    both = LibraryTokenizer({LIBRARY: _content(folder, kind)}, numbering, config)
+    return Tokenizers(both, both, config)
+
+
+def _content(folder: ForeignFolder, kind: ForeignKind) -> bytes:
+    """Their tokenizer.json; from the older files, if there is none."""
+    files = folder.files(LIBRARY, *_MADE_OF[kind])
+    if LIBRARY in files:
+        return files[LIBRARY]
+    settings = folder.json(TOKENIZER)
+    made = _wordpiece(files, settings) if kind == "wordpiece" else _byte_bpe(files, settings)
+    text: str = made.to_str()
+    return text.encode()
+
+
+def _wordpiece(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
+    import tokenizers
+
+    words = files["vocab.txt"].decode().splitlines()
+    vocabulary = {word: number for number, word in enumerate(words)}
+    unknown = settings.get("unk_token", "[UNK]")
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token=unknown))
+    made.normalizer = tokenizers.normalizers.BertNormalizer(
+        lowercase=settings.get("do_lower_case", True),
+        strip_accents=settings.get("strip_accents"),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+    )
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.decoder = tokenizers.decoders.WordPiece()
+    marks = [word for word in words if word.startswith("[") and word.endswith("]")]
+    made.add_special_tokens([mark for mark in marks if not mark.startswith("[unused")])
+    return made
+
+
+def _byte_bpe(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
+    import tokenizers
+
+    vocabulary = json.loads(files["vocab.json"])
+    rows = files["merges.txt"].decode().splitlines()
+    merges = [tuple(row.split(" ")) for row in rows if row and not row.startswith("#version")]
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=settings.get("add_prefix_space", False)
+    )
+    made.decoder = tokenizers.decoders.ByteLevel()
+    named = [settings.get(f"{mark}_token") for mark in ("bos", "eos", "unk", "pad", "cls", "sep")]
+    plain = [mark.get("content") if isinstance(mark, dict) else mark for mark in named]
+    made.add_special_tokens([mark for mark in dict.fromkeys(plain) if mark in vocabulary])
+    return made
