@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Unpack
+
+import torch
 
 from regard.config import build
 from regard.data.loader import with_ends
@@ -18,6 +21,7 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.engine import by_length
 from regard.decoding.greedy import Choose, greedy_search, likeliest
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.prompted import Prompted
 from regard.decoding.rules import Rules
 from regard.decoding.sample import keyed_generator, sampler
 from regard.decoding.search import search
@@ -26,7 +30,8 @@ from regard.devices import device_named
 from regard.errors import ConfigError
 from regard.models.causal import Causal
 from regard.models.folder import ModelFolder, load_model
-from regard.text.tokenizer import Tokenizer
+from regard.models.protocol import Autoregressive
+from regard.text.base import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,9 @@ class Generator:
         begun = [self._ids(prompt, max_tokens) for prompt in prompts]
 
         def of(chunk: list[list[int]]) -> list[list[Hypothesis]]:
+            if self._bare:
+                alike = groupby(chunk, len)
+                return [one for _, ids in alike for one in self._after(list(ids), config)]
             return search(
                 self.model,
                 self._source(chunk),
@@ -102,6 +110,16 @@ class Generator:
             for prompt, ids, hypotheses in zip(prompts, begun, found, strict=True)
         ]
 
+    @property
+    def _bare(self) -> bool:
+        return self.model.config.bare_prompts
+
+    def _after(self, prompts: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        """What follows prompts of equal length; `max_extra` tokens, or as many as there is room."""
+        source = self._source(prompts)
+        model = Prompted(self.model, torch.tensor(prompts, device=self.model.device))
+        return search(model, source, config, max_length=self.context - len(prompts[0]) + 1)
+
     def stream(
         self,
         prompt: str,
@@ -114,8 +132,14 @@ class Generator:
         config = self._config(max_tokens, dict(keywords))
         ids = self._ids(prompt, max_tokens)
         source = self._source([ids])
+        model: Autoregressive[Any] = self.model
         limit = config.limit(len(ids) + 1, self.context)
-        rules = Rules.of([limit], [ids], source.tokens.device, config.min_length)
+        forced = ids
+        if self._bare:
+            model = Prompted(self.model, torch.tensor([ids], device=self.model.device))
+            limit = config.limit(0, self.context - len(ids) + 1)
+            forced = []
+        rules = Rules.of([limit], [forced], source.tokens.device, config.min_length)
         choose: Choose = likeliest
         if config.sample:
             choose = sampler(
@@ -124,12 +148,15 @@ class Generator:
                 top_k=config.top_k,
                 top_p=config.top_p,
             )
-        pace = Telling(self.tokenizer, len(ids), tell)
-        greedy_search(self.model, source, rules, choose=choose, pace=pace)
+        pace = Telling(self.tokenizer, len(forced), tell)
+        greedy_search(model, source, rules, choose=choose, pace=pace)
         pace.tell_rest()
 
     def _config(self, max_tokens: int, keywords: dict[str, Any]) -> SearchConfig:
-        return build(SearchConfig, {**keywords, "max_ratio": 1.0, "max_extra": max_tokens})
+        limits: dict[str, Any] = {"max_ratio": 1.0, "max_extra": max_tokens}
+        if self._bare:  # a text that is cut has no end mark, and none is paid for
+            limits = {"max_ratio": 0.0, "max_extra": max_tokens + 1, "free_end": True}
+        return build(SearchConfig, keywords | limits)
 
     def _source(self, prompts: Sequence[Sequence[int]]) -> Ragged:
         return with_ends(prompts).to(self.model.device)
@@ -137,11 +164,14 @@ class Generator:
     def _ids(self, prompt: str, max_tokens: int) -> list[int]:
         """The prompt's tokens; of one that leaves no room for more, its end."""
         ids = self.tokenizer.encode_lines(prompt) if prompt else []
+        if self._bare and not ids:
+            return [self.model.start_mark]
         return ids[-max(self.context - max_tokens - 1, self.context // 2, 1) :]
 
     def _continuation(self, prompt: list[int], found: Hypothesis) -> Continuation:
         before = len(self.tokenizer.decode_lines(prompt))
-        return Continuation(self.tokenizer.decode_lines(found.tokens)[before:], found.score)
+        ids = prompt + found.tokens if self._bare else found.tokens
+        return Continuation(self.tokenizer.decode_lines(ids)[before:], found.score)
 
 
 class Telling(Plain):

@@ -21,8 +21,8 @@ from regard.errors import ConfigError, DataError, one_message
 from regard.models.base import Model
 from regard.models.causal import Causal
 from regard.models.masked import Masked
+from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
 

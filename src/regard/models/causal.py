@@ -32,6 +32,9 @@ class CausalConfig(LanguageConfig):
     """The shape of a causal language model."""
 
     kind: Annotated[Literal["causal"], Doc("which model")] = "causal"
+    bare_prompts: Annotated[
+        bool, Doc("whether prompts are read without a start mark, and not scored, as GPT-2's are")
+    ] = False
 
     @property
     def task(self) -> TextTask:

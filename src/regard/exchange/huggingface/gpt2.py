@@ -144,6 +144,7 @@ def _our_config(config: dict[str, Any], numbering: Numbering) -> CausalConfig:
             "scale_embedding": False,
             "tied_embeddings": "all" if config["tie_word_embeddings"] else "none",
             "output_bias": True,
+            "bare_prompts": True,
             "start_token": "end" if numbering.start is None else "start",
             "attention": {"score": "scaled_dot" if config["scale_attn_weights"] else "dot"},
         },

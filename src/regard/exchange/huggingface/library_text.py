@@ -76,7 +76,8 @@ def _byte_bpe(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
 
     vocabulary = json.loads(files["vocab.json"])
     rows = files["merges.txt"].decode().splitlines()
-    merges = [tuple(row.split(" ")) for row in rows if row and not row.startswith("#version")]
+    pairs = [row.partition(" ") for row in rows if row and not row.startswith("#version")]
+    merges = [(first, second) for first, _, second in pairs]
     made = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
         add_prefix_space=settings.get("add_prefix_space", False)

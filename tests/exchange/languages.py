@@ -1,0 +1,62 @@
+"""HuggingFace's GPT-2, BERT and RoBERTa with random weights, and tokenizers that were learned."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from exchange.marians import ENGLISH
+from parity.weights import shake
+
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+TEXTS = [
+    "the dog sleeps and the cat runs",
+    "never",
+    "Two lines\nof  text, 7 xylophones: Ünïcode 我!",
+    " a small old green house",
+]
+
+
+def lines() -> list[str]:
+    draw = random.Random(3)
+    return [" ".join(draw.choices(ENGLISH.split(), k=draw.randint(2, 7))) for _ in range(200)]
+
+
+@cache
+def byte_bpe(marks: tuple[str, ...] = ("<|endoftext|>",)) -> Any:
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=320, special_tokens=list(marks), initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(lines(), trainer)
+    return made
+
+
+def write_gpt2(folder: Path, *, seed: int = 3, **changes: Any) -> Any:
+    """The model, which also lies in the folder."""
+    made = byte_bpe()
+    torch.manual_seed(seed)
+    settings = {
+        "vocab_size": made.get_vocab_size(),
+        "n_positions": 128,
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**settings | changes)).eval()
+    shake(model, 0.1)
+    model.save_pretrained(folder)
+    made.save(str(folder / "tokenizer.json"))
+    return model
