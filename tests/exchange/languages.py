@@ -60,3 +60,41 @@ def write_gpt2(folder: Path, *, seed: int = 3, **changes: Any) -> Any:
     model.save_pretrained(folder)
     made.save(str(folder / "tokenizer.json"))
     return model
+
+
+@cache
+def wordpiece() -> Any:
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.decoder = tokenizers.decoders.WordPiece()
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = tokenizers.trainers.WordPieceTrainer(
+        vocab_size=90, special_tokens=["[unused0]", *marks], show_progress=False
+    )
+    made.train_from_iterator(lines(), trainer)
+    return made
+
+
+def write_bert(folder: Path, name: str = "BertForMaskedLM", **changes: Any) -> Any:
+    """A BERT or RoBERTa, which also lies in the folder."""
+    roberta = name.startswith("Roberta")
+    marks = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+    made = byte_bpe(marks) if roberta else wordpiece()
+    torch.manual_seed(3)
+    settings = {
+        "vocab_size": made.get_vocab_size(),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 70,
+        "pad_token_id": made.token_to_id("<pad>" if roberta else "[PAD]"),
+        "type_vocab_size": 1 if roberta else 2,
+    }
+    config = transformers.RobertaConfig if roberta else transformers.BertConfig
+    model = getattr(transformers, name)(config(**settings | changes)).eval()
+    shake(model, 0.1)
+    model.save_pretrained(folder)
+    made.save(str(folder / "tokenizer.json"))
+    return model

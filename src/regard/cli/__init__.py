@@ -18,6 +18,7 @@ from regard.cli import (
     compare,
     demo,
     distill,
+    embed,
     evaluate,
     export,
     fill,
@@ -48,6 +49,7 @@ app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
 app.command("fill")(fill.fill)
+app.command("embed")(embed.embed)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("score")(score.score)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from regard.errors import ModelError, one_message
-from regard.exchange.huggingface import gpt2, marian
+from regard.exchange.huggingface import bert, gpt2, marian
 from regard.exchange.huggingface.folder import ForeignFolder, Noted
 from regard.exchange.huggingface.weights import Weights
 from regard.files import whole_folder, write_json
@@ -44,7 +45,22 @@ KINDS = {  # by their model_type
         gpt2.obstacles_to_import, gpt2.read, gpt2.UNREAD, gpt2.obstacles_to_export, gpt2.written
     ),
 }
-OF_OURS = {"transformer": "marian", "causal": "gpt2"}  # by our model.kind
+for _family in (bert.BERT, bert.ROBERTA):
+    KINDS[_family.name] = Kind(
+        partial(bert.obstacles_to_import, _family),
+        partial(bert.read, _family),
+        bert.UNREAD,
+        partial(bert.obstacles_to_export, _family),
+        partial(bert.written, _family),
+    )
+
+
+def counterpart(folder: ModelFolder) -> str | None:
+    """Their kind of model that a model of ours would be; None: there is none."""
+    kind = folder.config.kind
+    if kind == "masked":
+        return "roberta" if folder.tokenizers.config.kind == "byte_bpe" else "bert"
+    return {"transformer": "marian", "causal": "gpt2"}.get(kind)
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
@@ -84,11 +100,11 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
 
 def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
     """Write a folder for HuggingFace's `from_pretrained`; the name of the class to load it with."""
-    name = OF_OURS.get(folder.config.kind)
+    name = counterpart(folder)
     if name is None:
         raise ModelError(
             f"HuggingFace has no counterpart to a model of kind {folder.config.kind}. "
-            f"What can be exported: {', '.join(OF_OURS)}."
+            "What can be exported: transformer, causal, masked."
         )
     kind = KINDS[name]
     found = list(kind.obstacles_to_export(folder, model))

@@ -61,7 +61,8 @@ class ForeignFolder:
             names = [WEIGHTS]
         found: dict[str, Tensor] = {}
         for name in names:
-            found.update(read_tensors(self.path / name)[0])
+            tensors, _ = read_tensors(self.path / name)
+            found.update({_today(name): tensor for name, tensor in tensors.items()})
         return found
 
     def _refuse_pickles(self) -> None:
@@ -96,6 +97,14 @@ class Noted(dict[str, Tensor]):
     def unread(self) -> list[str]:
         """What nobody asked for."""
         return sorted(self.keys() - self.seen)
+
+
+def _today(name: str) -> str:
+    """The name of a weight; norms that came from TensorFlow have others."""
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
 
 
 def one_id(value: Any) -> Any:

@@ -14,6 +14,10 @@ from regard.text.numbering import Numbering
 from regard.text.tokenizer import Tokenizers
 
 _MADE_OF = {"wordpiece": ("vocab.txt",), "byte_bpe": ("vocab.json", "merges.txt")}
+_MARKS = {
+    "wordpiece": {m: f"[{m.upper()}]" for m in ("pad", "unk", "cls", "sep", "mask")},
+    "byte_bpe": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+}
 _LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE"}
 
 
@@ -32,6 +36,17 @@ def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> I
     largest = max(library_tokenizer(content).get_vocab().values(), default=0)
     if largest >= words:
         yield f"its tokenizer has ids up to {largest}, and the model {words} words"
+
+
+def marks_of(folder: ForeignFolder, kind: ForeignKind) -> dict[str, int | None]:
+    """Their ids of what they call pad, unk, cls, sep and mask."""
+    library = library_tokenizer(_content(folder, kind))
+    named = folder.json("special_tokens_map.json") | folder.json(TOKENIZER)
+    found: dict[str, int | None] = {}
+    for mark, usual in _MARKS[kind].items():
+        name = named.get(f"{mark}_token") or usual
+        found[mark] = library.token_to_id(name["content"] if isinstance(name, dict) else name)
+    return found
 
 
 def read_text(folder: ForeignFolder, kind: ForeignKind, numbering: Numbering) -> Tokenizers:

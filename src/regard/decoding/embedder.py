@@ -1,0 +1,108 @@
+"""Text in, vectors out: what a model's stack makes of a text, as one vector for each.
+
+A text is read as its model reads texts: a masked language model between its start and end marks, a
+translator's encoder with its end mark, a causal language model after its start mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.ragged import Lengths, Ragged
+from regard.decoding.engine import by_length
+from regard.devices import device_named
+from regard.errors import ConfigError
+from regard.models.base import Model
+from regard.models.causal import Causal
+from regard.models.folder import ModelFolder, load_model
+from regard.models.masked import Masked
+from regard.models.transformer import Transformer
+from regard.text.special import SPECIAL
+
+Pool = Literal["mean", "first", "last"]
+Vectors = NDArray[np.float32]
+
+
+class Embedder:
+    """A trained model whose stack reads texts."""
+
+    def __init__(self, folder: ModelFolder, model: Model) -> None:
+        self.folder, self.model = folder, model
+        if not isinstance(model, Masked | Causal | Transformer):
+            raise ConfigError(
+                f"A {model.config.kind} model has no stack that reads a text by itself. "
+                "Use a masked, causal or transformer model."
+            )
+
+    @staticmethod
+    def load(folder: str | Path, *, device: str = "auto") -> Embedder:
+        """Read a model folder."""
+        return Embedder(*load_model(Path(folder), device_named(device)))
+
+    @property
+    def longest(self) -> int | None:
+        """The tokens of a text that are read at most, marks left out; None: all."""
+        limit = self.model.max_length
+        return None if limit is None else limit - len(self._marked([]))
+
+    @torch.inference_mode()
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        pool: Pool = "mean",
+        normalize: bool = True,
+        batch_size: int | None = None,
+    ) -> Vectors:
+        """A vector for each text, in their order: of all its tokens the mean, or one of them.
+
+        A text that is too long for the model is read as far as it can be. (texts, D)
+        """
+        ids = [one[: self.longest] for one in self.folder.tokenizers.source.encode_all(texts)]
+
+        def of(chunk: list[list[int]]) -> list[Vectors]:
+            text = Ragged.of([self._marked(one) for one in chunk]).to(self.model.device)
+            found = pooled(self._read(text), text.lengths, pool)
+            if normalize:
+                found = torch.nn.functional.normalize(found)
+            return list(found.float().cpu().numpy())
+
+        found = by_length(ids, len, batch_size, of)
+        return np.stack(found) if found else np.zeros((0, self.model.config.width), np.float32)
+
+    def _read(self, text: Ragged) -> Tensor:
+        model = self.model
+        if isinstance(model, Transformer):
+            return model.encode(text)
+        assert isinstance(model, Masked | Causal)
+        return model.read(text)
+
+    def _marked(self, ids: list[int]) -> list[int]:
+        """A text with the marks that it is read with."""
+        if isinstance(self.model, Transformer):
+            return [*ids, SPECIAL.end]
+        if isinstance(self.model, Causal) and self.model.config.bare_prompts and ids:
+            return ids
+        start = int(getattr(SPECIAL, self.model.config.start_token))
+        return [start, *ids, SPECIAL.end] if isinstance(self.model, Masked) else [start, *ids]
+
+
+def pooled(states: Tensor, lengths: Lengths, pool: Pool) -> Tensor:
+    """One vector for each text, from those of its tokens: (N, D) -> (B, D)"""
+    ends = lengths.offsets[1:].long()
+    if pool == "first":
+        return states[lengths.offsets[:-1].long()]
+    if pool == "last":
+        return states[ends - 1]
+    owner = torch.repeat_interleave(
+        torch.arange(len(lengths), device=states.device), lengths.lengths.long()
+    )
+    sums = states.new_zeros(len(lengths), states.shape[1]).index_add_(0, owner, states)
+    return sums / lengths.lengths[:, None]

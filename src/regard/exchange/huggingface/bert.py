@@ -1,0 +1,310 @@
+"""BERT and RoBERTa, both ways: our masked language model.
+
+They differ in names, in what stands before the scores of words, and in where places begin: the
+first of RoBERTa's is its number of padding, and one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.config import build
+from regard.exchange.huggingface.activations import OURS, THEIRS
+from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder, Noted
+from regard.exchange.huggingface.library_text import marks_of, obstacles_in_text, read_text
+from regard.exchange.huggingface.weights import (
+    Table,
+    Weights,
+    for_each_block,
+    our_bias,
+    our_rows,
+    their_rows,
+    under_our_names,
+    under_their_names,
+)
+from regard.models.base import Model
+from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.masked import MaskedConfig
+from regard.models.protocol import Vocabulary
+from regard.text.config import ForeignKind
+from regard.text.foreign import LibraryTokenizer
+from regard.text.numbering import ALONE, Numbering
+
+_DEFAULTS = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512,
+    "layer_norm_eps": 1e-12,
+    "tie_word_embeddings": True,
+}
+_BLOCK = {
+    "attention.project": ["attention.self.query", "attention.self.key", "attention.self.value"],
+    "attention.combine": ["attention.output.dense"],
+    "attention_residual.norm": ["attention.output.LayerNorm"],
+    "feedforward.expand": ["intermediate.dense"],
+    "feedforward.contract": ["output.dense"],
+    "feedforward_residual.norm": ["output.LayerNorm"],
+}
+_WORDS, _PLACES, _SEGMENTS = (
+    f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
+)
+# Copies, buffers, and what only a classifier would need.
+UNREAD = (
+    *("decoder.weight", "decoder.bias", "position_ids", "token_type_ids"),
+    *("pooler.dense.weight", "pooler.dense.bias"),
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What BERT and RoBERTa do not share."""
+
+    name: str  # their model_type
+    classes: tuple[str, str]  # with the scores of words, and without
+    text: ForeignKind
+    defaults: dict[str, Any]
+    head: dict[str, list[str]]
+    bias: str
+    output: str
+    with_next_sentence: str | None  # the class that also has that
+
+    @property
+    def known(self) -> list[str]:
+        """The classes that can be read."""
+        return [*self.classes, *([self.with_next_sentence] if self.with_next_sentence else [])]
+
+    def first_place(self, config: dict[str, Any]) -> int:
+        """The row of the first position."""
+        return int(config["pad_token_id"]) + 1 if self.name == "roberta" else 0
+
+    def table(self, layers: int, prefix: str, *, head: bool) -> Table:
+        """All layers that are theirs and ours."""
+        return {
+            "embedding.norm": [f"{prefix}embeddings.LayerNorm"],
+            **for_each_block("encoder.blocks", f"{prefix}encoder.layer", layers, _BLOCK),
+            **(self.head if head else {}),
+        }
+
+
+BERT = Family(
+    "bert",
+    ("BertForMaskedLM", "BertModel"),
+    "wordpiece",
+    {"vocab_size": 30522, "type_vocab_size": 2, "pad_token_id": 0},
+    {
+        "head.dense": ["cls.predictions.transform.dense"],
+        "head.norm": ["cls.predictions.transform.LayerNorm"],
+    },
+    "cls.predictions.bias",
+    "cls.predictions.decoder.weight",
+    "BertForPreTraining",
+)
+ROBERTA = Family(
+    "roberta",
+    ("RobertaForMaskedLM", "RobertaModel"),
+    "byte_bpe",
+    {"vocab_size": 50265, "type_vocab_size": 2, "pad_token_id": 1},
+    {"head.dense": ["lm_head.dense"], "head.norm": ["lm_head.layer_norm"]},
+    "lm_head.bias",
+    "lm_head.decoder.weight",
+    None,
+)
+_NEXT_SENTENCE = {
+    "next_sentence.pooler": ["bert.pooler.dense"],
+    "next_sentence.classify": ["cls.seq_relationship"],
+}
+
+
+def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
+    """Every reason why a folder of theirs cannot be a model of ours."""
+    config = _DEFAULTS | family.defaults | folder.config
+    if config.get("architectures") not in (None, *([name] for name in family.known)):
+        yield f"architectures is {config['architectures']}; known: {', '.join(family.known)}"
+    for name in ("is_decoder", "add_cross_attention"):
+        if config.get(name):
+            yield f"{name} is true; a masked model of ours sees all of one text"
+    places = config.get("position_embedding_type") or "absolute"
+    if places != "absolute":
+        yield f"position_embedding_type is {places}; absolute can be read"
+    if config["hidden_act"] not in OURS:
+        yield f"hidden_act is {config['hidden_act']}; known: {', '.join(OURS)}"
+    if config["hidden_size"] % config["num_attention_heads"]:
+        yield (
+            f"num_attention_heads is {config['num_attention_heads']}, which does not divide "
+            f"hidden_size {config['hidden_size']}"
+        )
+    yield from obstacles_in_text(folder, family.text, config["vocab_size"])
+
+
+def read(family: Family, folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+    """The description of a model of ours, and its weights, from a folder without obstacles."""
+    settings = _DEFAULTS | family.defaults | folder.config
+    marks = marks_of(folder, family.text)
+    numbering = Numbering(
+        settings["vocab_size"], marks["pad"], marks["unk"], marks["cls"], marks["sep"]
+    )
+    prefix = f"{family.name}." if f"{family.name}.{_WORDS}" in tensors else ""
+    mask = None if marks["mask"] is None else numbering.ours([marks["mask"]])[0]
+    config = _our_config(family, settings, tensors, mask)
+    table = family.table(config.layers, prefix, head=config.head)
+    weights = under_our_names(tensors, table)
+    if config.next_sentence:
+        weights |= under_our_names(tensors, _NEXT_SENTENCE)
+    weights["embedding.table.weight"] = our_rows(tensors[prefix + _WORDS], numbering)
+    places = tensors[prefix + _PLACES].float()[family.first_place(settings) :]
+    weights["embedding.positions.table.weight"] = places
+    weights["embedding.segments.weight"] = tensors[prefix + _SEGMENTS].float()
+    if config.output_bias:
+        bias = tensors.first(family.bias, family.output.replace(".weight", ".bias"))
+        weights["projection.bias"] = our_bias(bias, numbering)
+    if config.tied_embeddings == "none":
+        weights["projection.weight"] = our_rows(tensors[family.output], numbering)
+    ids = len(numbering.theirs)
+    description = ModelFolder(
+        config,
+        Vocabulary(ids, ids),
+        read_text(folder, family.text, numbering),
+        {"source": None, "target": None},
+        Training(config.max_positions, several_sentences=1.0),
+    )
+    return description, weights
+
+
+def _our_config(
+    family: Family, config: dict[str, Any], tensors: Noted, mask: int | None
+) -> MaskedConfig:
+    head = any(name.startswith(("cls.predictions.", "lm_head.")) for name in tensors)
+    activation = OURS[config["hidden_act"]]
+    return build(
+        MaskedConfig,
+        {
+            "layers": config["num_hidden_layers"],
+            "width": config["hidden_size"],
+            "heads": config["num_attention_heads"],
+            "feedforward_width": config["intermediate_size"],
+            "activation": activation,
+            "dropout": config["hidden_dropout_prob"],
+            "attention_dropout": config["attention_probs_dropout_prob"],
+            "norm_epsilon": config["layer_norm_eps"],
+            "positions": "learned",
+            "max_positions": config["max_position_embeddings"] - family.first_place(config),
+            "scale_embedding": False,
+            "segments": config["type_vocab_size"],
+            "tied_embeddings": "all" if config["tie_word_embeddings"] or not head else "none",
+            "head": head,
+            "output_bias": head,
+            "head_activation": activation if family is BERT else "gelu",
+            "next_sentence": "cls.seq_relationship.weight" in tensors,
+            **({} if mask is None else {"mask_id": mask}),
+        },
+    )
+
+
+def obstacles_to_export(family: Family, folder: ModelFolder, model: Model) -> Iterator[str]:
+    """Every reason why a model of ours cannot be one of theirs."""
+    config = folder.config
+    assert isinstance(config, MaskedConfig)
+    wanted = {
+        "positions": "learned",
+        "norm": "layer",
+        "norm_order": "post",
+        "feedforward": "linear",
+        "embedding_norm": True,
+    }
+    for name, only in wanted.items():
+        if getattr(config, name) != only:
+            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    if config.final_norm:
+        yield "model.final_norm is true; it has no norm after the last block"
+    if config.attention.score != "scaled_dot":
+        yield f"model.attention.score is {config.attention.score}; it knows scaled_dot"
+    if config.attention.select != "soft":
+        yield f"model.attention.select is {config.attention.select}; it knows soft"
+    if config.key_width not in (None, config.width // config.heads):
+        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
+    fixed = config.activation if family is BERT else "gelu"
+    if config.head and config.head_activation != fixed:
+        yield f"model.head_activation is {config.head_activation}; it knows {fixed} there"
+    if config.next_sentence and not (family.with_next_sentence and config.head):
+        yield f"model.next_sentence is true; {family.name} knows it not, or not without a head"
+    if folder.tokenizers.config.kind != family.text:
+        yield f"its tokenizer is {folder.tokenizers.config.kind}; it knows {family.text}"
+
+
+def written(
+    family: Family, folder: ModelFolder, model: Model
+) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+    """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
+    config, tokenizer = folder.config, folder.tokenizers.target
+    assert isinstance(config, MaskedConfig)
+    assert isinstance(tokenizer, LibraryTokenizer)
+    numbering = tokenizer.numbering
+    prefix = f"{family.name}." if config.head else ""
+    settings = _their_settings(family, config, numbering)
+    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
+    weights = under_their_names(ours, family.table(config.layers, prefix, head=config.head))
+    if config.next_sentence:
+        weights |= under_their_names(ours, _NEXT_SENTENCE)
+    words = ours["embedding.table.weight"]
+    output = ours.get("projection.weight", words)
+    scale = config.width**0.5 if config.scale_embedding else 1.0
+    weights[prefix + _WORDS] = their_rows(words * scale, numbering)
+    places = ours["embedding.positions.table.weight"]
+    unused = places.new_zeros(family.first_place(settings), config.width)
+    weights[prefix + _PLACES] = torch.cat([unused, places])
+    none = words.new_zeros(1, config.width)
+    weights[prefix + _SEGMENTS] = ours.get("embedding.segments.weight", none)
+    if config.head:
+        bias = ours.get("projection.bias", words.new_zeros(len(words)))
+        weights[family.bias] = their_rows(bias, numbering)
+        if not settings["tie_word_embeddings"]:
+            weights[family.output] = their_rows(output, numbering)
+            weights[family.output.replace(".weight", ".bias")] = weights[family.bias].clone()
+    files = {CONFIG: settings, TOKENIZER: _their_text(tokenizer, config)}
+    return files, weights, dict(tokenizer.files)
+
+
+def _their_settings(family: Family, config: MaskedConfig, numbering: Numbering) -> dict[str, Any]:
+    name = family.classes[0 if config.head else 1]
+    if config.next_sentence:
+        name = family.with_next_sentence or name
+    settings = {
+        "architectures": [name],
+        "model_type": family.name,
+        "dtype": "float32",
+        "vocab_size": numbering.size,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.feedforward_width,
+        "hidden_act": THEIRS[config.activation],
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "layer_norm_eps": 1e-5 if config.norm_epsilon is None else config.norm_epsilon,
+        "type_vocab_size": max(config.segments, 1),
+        "tie_word_embeddings": config.tied_embeddings != "none" and not config.scale_embedding,
+        "pad_token_id": 0 if numbering.pad is None else numbering.pad,
+    }
+    longest = config.max_positions + family.first_place(settings)
+    return settings | {"max_position_embeddings": longest}
+
+
+def _their_text(tokenizer: LibraryTokenizer, config: MaskedConfig) -> dict[str, Any]:
+    """What their tokenizers call the marks."""
+    ids = [*range(4), config.mask_id]
+    pairs = zip(("pad", "unk", "cls", "sep", "mask"), ids, strict=True)
+    names = {
+        f"{mark}_token": tokenizer.pieces([number])[0]
+        for mark, number in pairs
+        if tokenizer.numbering.theirs[number] != ALONE
+    }
+    return {"tokenizer_class": "PreTrainedTokenizerFast", **names}
