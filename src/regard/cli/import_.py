@@ -18,20 +18,19 @@ def import_(
     ],
     out: Annotated[Path, typer.Option(help="Where the model folder goes.", show_default=False)],
 ) -> None:
-    """Read a model of HuggingFace's transformers: Marian.
+    """Read a model of HuggingFace's transformers: Marian, GPT-2, BERT or RoBERTa.
 
     Its weights give the same figures here, and its tokenizer cuts in the same way.
     """
     from regard.cli.screen import say
     from regard.exchange.huggingface import import_folder
     from regard.exchange.huggingface.folder import ForeignFolder
-    from regard.exchange.huggingface.generation import left_out, options
+    from regard.exchange.huggingface.generation import command, left_out
     from regard.files import require_free
 
     require_free(out)
-    import_folder(folder, out)
+    kind = import_folder(folder, out).config.kind
     theirs = ForeignFolder(folder)
-    say(f"Imported: {out}. To search as its generation_config.json says:")
-    say(f"  regard translate {out} --engine torch {' '.join(options(theirs))} < your.txt")
+    say(f"Imported: {out}. As theirs does it: {command(theirs, kind, out)}")
     if missing := left_out(theirs):
         say(f"What it says and regard has no option for: {', '.join(missing)}.")

@@ -34,7 +34,7 @@ from regard.text.config import ForeignKind
 from regard.text.foreign import LibraryTokenizer
 from regard.text.numbering import ALONE, Numbering
 
-_DEFAULTS = {
+_DEFAULTS: dict[str, Any] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -59,7 +59,8 @@ _WORDS, _PLACES, _SEGMENTS = (
 )
 # Copies, buffers, and what only a classifier would need.
 UNREAD = (
-    *("decoder.weight", "decoder.bias", "position_ids", "token_type_ids"),
+    *("decoder.weight", "decoder.bias", "cls.predictions.bias", "lm_head.bias"),
+    *("position_ids", "token_type_ids"),
     *("pooler.dense.weight", "pooler.dense.bias"),
 )
 
@@ -76,6 +77,11 @@ class Family:
     bias: str
     output: str
     with_next_sentence: str | None  # the class that also has that
+
+    @property
+    def own_bias(self) -> str:
+        """The bias of the layer that scores words."""
+        return self.output.replace(".weight", ".bias")
 
     @property
     def known(self) -> list[str]:
@@ -164,7 +170,8 @@ def read(family: Family, folder: ForeignFolder, tensors: Noted) -> tuple[ModelFo
     weights["embedding.positions.table.weight"] = places
     weights["embedding.segments.weight"] = tensors[prefix + _SEGMENTS].float()
     if config.output_bias:
-        bias = tensors.first(family.bias, family.output.replace(".weight", ".bias"))
+        names = [family.bias, family.own_bias]  # of a layer that is not tied, the second counts
+        bias = tensors.first(*(names if config.tied_embeddings == "all" else names[::-1]))
         weights["projection.bias"] = our_bias(bias, numbering)
     if config.tied_embeddings == "none":
         weights["projection.weight"] = our_rows(tensors[family.output], numbering)
@@ -268,7 +275,7 @@ def written(
         weights[family.bias] = their_rows(bias, numbering)
         if not settings["tie_word_embeddings"]:
             weights[family.output] = their_rows(output, numbering)
-            weights[family.output.replace(".weight", ".bias")] = weights[family.bias].clone()
+            weights[family.own_bias] = weights[family.bias].clone()
     files = {CONFIG: settings, TOKENIZER: _their_text(tokenizer, config)}
     return files, weights, dict(tokenizer.files)
 

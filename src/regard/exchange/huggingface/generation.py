@@ -1,7 +1,8 @@
-"""How their `generate` searches, as options of `regard translate`."""
+"""What to do with an imported model: how their `generate` searches, as options of our commands."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from regard.exchange.huggingface.folder import GENERATION, ForeignFolder
@@ -14,6 +15,16 @@ _SILENT = {
     *("max_length", "num_beams", "length_penalty", "max_new_tokens", "do_sample", "cache_config"),
     *("temperature", "top_k", "top_p", "renormalize_logits"),
 }
+
+
+def command(folder: ForeignFolder, kind: str, out: Path) -> str:
+    """The command that does with a model of ours what theirs does."""
+    if kind == "transformer":
+        return f"regard translate {out} --engine torch {' '.join(options(folder))} < your.txt"
+    if kind == "causal":
+        said = folder.json(GENERATION) or folder.config
+        return f"regard generate {out} --beam-size {said.get('num_beams') or 1} 'How it begins'"
+    return f"regard embed {out} < your.txt"
 
 
 def options(folder: ForeignFolder) -> list[str]:

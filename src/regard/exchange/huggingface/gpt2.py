@@ -35,7 +35,7 @@ from regard.text.numbering import ALONE, Numbering
 NAME = "GPT2LMHeadModel"
 _OUTPUT = "lm_head.weight"
 UNREAD = (_OUTPUT, ".attn.bias", ".attn.masked_bias")  # a copy, and masks
-_DEFAULTS = {
+_DEFAULTS: dict[str, Any] = {
     "vocab_size": 50257,
     "n_positions": 1024,
     "n_embd": 768,

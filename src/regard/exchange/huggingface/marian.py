@@ -70,7 +70,7 @@ _SHARED, _SOURCE, _TARGET, _OUTPUT, _BIAS = (
     "final_logits_bias",
 )
 UNREAD = (_SHARED, _SOURCE, _TARGET, _OUTPUT, "embed_positions.weight")  # copies and sinusoids
-_DEFAULTS = {  # of their settings, where a file does not say
+_DEFAULTS: dict[str, Any] = {  # of their settings, where a file does not say
     "vocab_size": 58101,
     "decoder_vocab_size": None,
     "d_model": 1024,
