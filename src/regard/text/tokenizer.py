@@ -86,6 +86,11 @@ class SentencePieceTokenizer(Tokenizer):
         """What each id looks like, for pictures."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
+    def scores(self) -> list[float]:
+        """The log-probability of each piece, by which cuts are compared."""
+        found: list[float] = self._processor.get_score(list(range(self.vocab_size)))
+        return found
+
     def word_begins(self) -> list[bool]:
         """For each id, whether its piece begins with a space, and so a word."""
         return [self._processor.id_to_piece(i).startswith(_SPACE) for i in range(self.vocab_size)]

@@ -15,13 +15,20 @@ import torch
 from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder, Noted
-from regard.exchange.huggingface.library_text import marks_of, obstacles_in_text, read_text
+from regard.exchange.huggingface.library_text import (
+    marks_of,
+    obstacles_in_text,
+    read_text,
+    text_files,
+    unwritable_text,
+)
 from regard.exchange.huggingface.weights import (
     Table,
     Weights,
     for_each_block,
     our_bias,
     our_rows,
+    their_numbering,
     their_rows,
     under_our_names,
     under_their_names,
@@ -30,8 +37,8 @@ from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training, weights_of
 from regard.models.masked import MaskedConfig
 from regard.models.protocol import Vocabulary
+from regard.text.base import Tokenizer
 from regard.text.config import ForeignKind
-from regard.text.foreign import LibraryTokenizer
 from regard.text.numbering import ALONE, Numbering
 
 _DEFAULTS: dict[str, Any] = {
@@ -243,8 +250,7 @@ def obstacles_to_export(family: Family, folder: ModelFolder, model: Model) -> It
         yield f"model.head_activation is {config.head_activation}; it knows {fixed} there"
     if config.next_sentence and not (family.with_next_sentence and config.head):
         yield f"model.next_sentence is true; {family.name} knows it not, or not without a head"
-    if folder.tokenizers.config.kind != family.text:
-        yield f"its tokenizer is {folder.tokenizers.config.kind}; it knows {family.text}"
+    yield from unwritable_text(folder.tokenizers)
 
 
 def written(
@@ -253,8 +259,7 @@ def written(
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, MaskedConfig)
-    assert isinstance(tokenizer, LibraryTokenizer)
-    numbering = tokenizer.numbering
+    numbering = their_numbering(tokenizer)
     prefix = f"{family.name}." if config.head else ""
     settings = _their_settings(family, config, numbering)
     ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
@@ -276,8 +281,8 @@ def written(
         if not settings["tie_word_embeddings"]:
             weights[family.output] = their_rows(output, numbering)
             weights[family.own_bias] = weights[family.bias].clone()
-    files = {CONFIG: settings, TOKENIZER: _their_text(tokenizer, config)}
-    return files, weights, dict(tokenizer.files)
+    files = {CONFIG: settings, TOKENIZER: _their_text(tokenizer, numbering, config)}
+    return files, weights, text_files(folder.tokenizers, "<s> $A </s>")
 
 
 def _their_settings(family: Family, config: MaskedConfig, numbering: Numbering) -> dict[str, Any]:
@@ -305,13 +310,13 @@ def _their_settings(family: Family, config: MaskedConfig, numbering: Numbering) 
     return settings | {"max_position_embeddings": longest}
 
 
-def _their_text(tokenizer: LibraryTokenizer, config: MaskedConfig) -> dict[str, Any]:
+def _their_text(tokenizer: Tokenizer, numbering: Numbering, config: MaskedConfig) -> dict[str, Any]:
     """What their tokenizers call the marks."""
     ids = [*range(4), config.mask_id]
     pairs = zip(("pad", "unk", "cls", "sep", "mask"), ids, strict=True)
     names = {
         f"{mark}_token": tokenizer.pieces([number])[0]
         for mark, number in pairs
-        if tokenizer.numbering.theirs[number] != ALONE
+        if numbering.theirs[number] != ALONE
     }
     return {"tokenizer_class": "PreTrainedTokenizerFast", **names}

@@ -14,13 +14,19 @@ import torch
 from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import CONFIG, GENERATION, TOKENIZER, ForeignFolder, Noted
-from regard.exchange.huggingface.library_text import obstacles_in_text, read_text
+from regard.exchange.huggingface.library_text import (
+    obstacles_in_text,
+    read_text,
+    text_files,
+    unwritable_text,
+)
 from regard.exchange.huggingface.weights import (
     Table,
     Weights,
     for_each_block,
     our_bias,
     our_rows,
+    their_numbering,
     their_rows,
     under_our_names,
     under_their_names,
@@ -29,7 +35,6 @@ from regard.models.base import Model
 from regard.models.causal import CausalConfig
 from regard.models.folder import ModelFolder, Training, weights_of
 from regard.models.protocol import Vocabulary
-from regard.text.foreign import LibraryTokenizer
 from regard.text.numbering import ALONE, Numbering
 
 NAME = "GPT2LMHeadModel"
@@ -173,30 +178,28 @@ def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
         yield f"model.attention.select is {config.attention.select}; it knows soft"
     if config.key_width not in (None, config.width // config.heads):
         yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
-    tokenizer = folder.tokenizers.target
-    if folder.tokenizers.config.kind != "byte_bpe":
-        yield f"its tokenizer is {folder.tokenizers.config.kind}; it knows byte-level BPE"
-    elif (bias := model.projection.bias) is not None:
-        assert isinstance(tokenizer, LibraryTokenizer)
-        if their_rows(bias.detach().cpu(), tokenizer.numbering).any():
-            yield "its output has biases other than zero; it has none"
+    bias = model.projection.bias
+    numbering = their_numbering(folder.tokenizers.target)
+    if bias is not None and their_rows(bias.detach().cpu(), numbering).any():
+        yield "its output has biases other than zero; it has none"
+    yield from unwritable_text(folder.tokenizers)
 
 
 def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, CausalConfig)
-    assert isinstance(tokenizer, LibraryTokenizer)
     ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
     if config.scale_embedding:
         _scale_into_table(ours, config)
     weights = under_their_names(ours, _table(config.layers), turned=True)
-    numbering = tokenizer.numbering
+    numbering = their_numbering(tokenizer)
     weights["transformer.wte.weight"] = their_rows(ours["embedding.table.weight"], numbering)
     weights["transformer.wpe.weight"] = ours["embedding.positions.table.weight"]
     if "projection.weight" in ours:
         weights[_OUTPUT] = their_rows(ours["projection.weight"], numbering)
-    return _their_files(config, numbering), weights, dict(tokenizer.files)
+    files = text_files(folder.tokenizers, "$A" if config.start_token == "end" else "<s> $A")
+    return _their_files(config, numbering), weights, files
 
 
 def _scale_into_table(ours: Weights, config: CausalConfig) -> None:

@@ -11,13 +11,16 @@ from regard.exchange.packages import need
 from regard.text.config import ForeignKind, TokenizerConfig
 from regard.text.foreign import LIBRARY, LibraryTokenizer, library_tokenizer
 from regard.text.numbering import Numbering
-from regard.text.tokenizer import Tokenizers
+from regard.text.special import SPECIAL
+from regard.text.tokenizer import SentencePieceTokenizer, Tokenizers
 
 _MADE_OF = {"wordpiece": ("vocab.txt",), "byte_bpe": ("vocab.json", "merges.txt")}
 _MARKS = {
     "wordpiece": {m: f"[{m.upper()}]" for m in ("pad", "unk", "cls", "sep", "mask")},
     "byte_bpe": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
 }
+_MARKS_OF_OURS = 4
+_SPACE = "▁"
 _LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE"}
 
 
@@ -54,6 +57,60 @@ def read_text(folder: ForeignFolder, kind: ForeignKind, numbering: Numbering) ->
     config = TokenizerConfig(kind=kind, vocab_size=numbering.size)
     both = LibraryTokenizer({LIBRARY: _content(folder, kind)}, numbering, config)
     return Tokenizers(both, both, config)
+
+
+def unwritable_text(tokenizers: Tokenizers) -> Iterator[str]:
+    """Why a tokenizer cannot be written as a tokenizer.json."""
+    need("tokenizers", extra="huggingface")
+    tokenizer = tokenizers.target
+    if isinstance(tokenizer, LibraryTokenizer):
+        return
+    if tokenizers.config.kind != "unigram":
+        yield (
+            f"its tokenizer is {tokenizers.config.kind}; of ours, tokenizer.json can be a unigram"
+        )
+    elif not tokenizer.pieces([_MARKS_OF_OURS])[0].startswith("<0x"):
+        yield "its tokenizer has tags, which no unigram of theirs would leave whole"
+
+
+def text_files(tokenizers: Tokenizers, template: str) -> dict[str, bytes]:
+    """The tokenizer.json of a tokenizer; of one of ours, a text stands as in the template."""
+    tokenizer = tokenizers.target
+    if isinstance(tokenizer, LibraryTokenizer):
+        return dict(tokenizer.files)
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    text: str = _unigram(tokenizer, template).to_str()
+    return {LIBRARY: text.encode()}
+
+
+def _unigram(tokenizer: SentencePieceTokenizer, template: str) -> Any:
+    """Our SentencePiece model: a space before each line, and bytes for what no piece covers."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, processors
+
+    size = tokenizer.vocab_size
+    pieces = list(zip(tokenizer.pieces(range(size)), tokenizer.scores(), strict=True))
+    made = Tokenizer(models.Unigram(pieces, unk_id=SPECIAL.unknown, byte_fallback=True))
+    config = tokenizer.config
+    first: list[Any] = [normalizers.NFKC()] if config.nfkc else []
+    first += [normalizers.Lowercase()] if config.lowercase else []
+    spaces = [(Regex(r"\n(?!\n|\z)"), "\n "), (" ", _SPACE)]  # no piece is in an empty line
+    made.normalizer = normalizers.Sequence(
+        [*first, normalizers.Prepend(" "), *(normalizers.Replace(*pair) for pair in spaces)]
+    )
+    joined = [("\n" + _SPACE, "\n"), (_SPACE, " ")]
+    made.decoder = decoders.Sequence(
+        [
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            *(decoders.Replace(*pair) for pair in joined),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    marks = dict(zip(("<pad>", "<unk>", "<s>", "</s>"), range(_MARKS_OF_OURS), strict=True))
+    made.add_special_tokens(list(marks))
+    special = [(mark, number) for mark, number in marks.items() if mark in template.split()]
+    made.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
+    return made
 
 
 def _content(folder: ForeignFolder, kind: ForeignKind) -> bytes:

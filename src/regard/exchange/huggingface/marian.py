@@ -25,7 +25,6 @@ from regard.exchange.huggingface.marian_text import (
     obstacles_in_text,
     read_text,
     text_files,
-    their_numbering,
     unwritable_text,
 )
 from regard.exchange.huggingface.weights import (
@@ -35,6 +34,7 @@ from regard.exchange.huggingface.weights import (
     our_bias,
     our_rows,
     sines_first,
+    their_numbering,
     their_rows,
     under_our_names,
     under_their_names,

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from regard.exchange.huggingface.folder import GENERATION, TOKENIZER, ForeignFolder
 from regard.exchange.normalizer import self_normalizing
-from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.foreign import PIECES, VOCABULARIES, ForeignTokenizer, made_of
 from regard.text.numbering import Numbering
-from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
 _UNKNOWN, _END, _PAD = "<unk>", "</s>", "<pad>"
@@ -84,13 +82,6 @@ def unwritable_text(tokenizers: Tokenizers) -> Iterator[str]:
     config = tokenizers.config
     if config.is_foreign and config.kind != "marian":
         yield f"its tokenizer is {config.kind}; it knows SentencePiece"
-
-
-def their_numbering(tokenizer: Tokenizer) -> Numbering:
-    """Which of their ids are our marks; the ids of our own tokenizers are taken as they are."""
-    if isinstance(tokenizer, ForeignTokenizer):
-        return tokenizer.numbering
-    return Numbering(tokenizer.vocab_size, SPECIAL.pad, SPECIAL.unknown, SPECIAL.start, SPECIAL.end)
 
 
 def text_files(tokenizers: Tokenizers) -> dict[str, bytes]:

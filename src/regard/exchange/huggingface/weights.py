@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from regard.text.base import Tokenizer
+from regard.text.foreign import ForeignTokenizer
 from regard.text.numbering import ALONE, Numbering
+from regard.text.special import SPECIAL
 
 Table = Mapping[str, Sequence[str]]
 Weights = dict[str, Tensor]
@@ -54,6 +57,13 @@ def under_their_names(ours: Mapping[str, Tensor], table: Table, *, turned: bool 
             for layer, part in zip(layers, parts, strict=True):
                 found[f"{layer}.{kind}"] = part.t().clone() if turned else part.clone()
     return found
+
+
+def their_numbering(tokenizer: Tokenizer) -> Numbering:
+    """Which of their ids are our marks; the ids of our own tokenizers are taken as they are."""
+    if isinstance(tokenizer, ForeignTokenizer):
+        return tokenizer.numbering
+    return Numbering(tokenizer.vocab_size, SPECIAL.pad, SPECIAL.unknown, SPECIAL.start, SPECIAL.end)
 
 
 def our_rows(theirs: Tensor, numbering: Numbering) -> Tensor:
