@@ -19,9 +19,9 @@ from regard.data.store import Store
 from regard.data.text_loader import TextLoader, text_in_order
 from regard.data.text_rows import TextTask
 from regard.errors import ConfigError
+from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer
 from toys import write_text_store
 
 MASK = SPECIAL.unknown

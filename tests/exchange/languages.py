@@ -12,16 +12,28 @@ import torch
 
 from exchange.marians import ENGLISH
 from parity.weights import shake
+from regard.models.base import ModelConfig
+from regard.models.folder import ModelFolder, Training
+from regard.models.protocol import Vocabulary
+from regard.text.tokenizer import Tokenizers
 
 transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
+library = pytest.importorskip("tokenizers")
 
+ROBERTA_MARKS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 TEXTS = [
     "the dog sleeps and the cat runs",
     "never",
     "Two lines\nof  text, 7 xylophones: Ünïcode 我!",
     " a small old green house",
 ]
+
+
+def own_folder(config: ModelConfig, tokenizers: Tokenizers) -> ModelFolder:
+    """The description of a language model of ours."""
+    size = tokenizers.source.vocab_size
+    languages: dict[str, str | None] = {"source": None, "target": None}
+    return ModelFolder(config, Vocabulary(size, size), tokenizers, languages, Training(64, 1.0))
 
 
 def lines() -> list[str]:
@@ -31,11 +43,11 @@ def lines() -> list[str]:
 
 @cache
 def byte_bpe(marks: tuple[str, ...] = ("<|endoftext|>",)) -> Any:
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(
+    made = library.Tokenizer(library.models.BPE())
+    made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = library.decoders.ByteLevel()
+    alphabet = library.pre_tokenizers.ByteLevel.alphabet()
+    trainer = library.trainers.BpeTrainer(
         vocab_size=320, special_tokens=list(marks), initial_alphabet=alphabet, show_progress=False
     )
     made.train_from_iterator(lines(), trainer)
@@ -64,12 +76,12 @@ def write_gpt2(folder: Path, *, seed: int = 3, **changes: Any) -> Any:
 
 @cache
 def wordpiece() -> Any:
-    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.decoder = tokenizers.decoders.WordPiece()
+    made = library.Tokenizer(library.models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = library.normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
+    made.decoder = library.decoders.WordPiece()
     marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = tokenizers.trainers.WordPieceTrainer(
+    trainer = library.trainers.WordPieceTrainer(
         vocab_size=90, special_tokens=["[unused0]", *marks], show_progress=False
     )
     made.train_from_iterator(lines(), trainer)
@@ -79,8 +91,7 @@ def wordpiece() -> Any:
 def write_bert(folder: Path, name: str = "BertForMaskedLM", **changes: Any) -> Any:
     """A BERT or RoBERTa, which also lies in the folder."""
     roberta = name.startswith("Roberta")
-    marks = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-    made = byte_bpe(marks) if roberta else wordpiece()
+    made = byte_bpe(ROBERTA_MARKS) if roberta else wordpiece()
     torch.manual_seed(3)
     settings = {
         "vocab_size": made.get_vocab_size(),

@@ -14,16 +14,28 @@ from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from exchange.languages import TEXTS, byte_bpe, wordpiece, write_bert
+from exchange.languages import (
+    ROBERTA_MARKS,
+    TEXTS,
+    byte_bpe,
+    own_folder,
+    wordpiece,
+    write_bert,
+)
+from parity.weights import shake
 from regard.cli import app
+from regard.config import build
 from regard.data.ragged import Ragged
 from regard.decoding.embedder import Embedder
+from regard.decoding.filler import BLANK, Filler
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.folder import load_model
-from regard.models.masked import Masked
+from regard.models.masked import Masked, MaskedConfig
 from regard.text.foreign import LibraryTokenizer
 from regard.text.special import SPECIAL
+from text.learned import LINES, learned
+from toys import TINY
 
 transformers = pytest.importorskip("transformers")
 CPU = torch.device("cpu")
@@ -92,8 +104,7 @@ def test_text_is_cut_as_theirs(name: str, tmp_path: Path) -> None:
     write_bert(tmp_path / "theirs", name)
     tokenizer = import_folder(tmp_path / "theirs", tmp_path / "ours").tokenizers.source
     assert isinstance(tokenizer, LibraryTokenizer)
-    marks = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-    theirs = wordpiece() if name == "BertModel" else byte_bpe(marks)
+    theirs = wordpiece() if name == "BertModel" else byte_bpe(ROBERTA_MARKS)
     for text in TEXTS:
         ids = theirs.encode(text, add_special_tokens=False).ids
         assert tokenizer.numbering.written(tokenizer.encode(text)) == ids
@@ -119,6 +130,44 @@ def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:
         import_folder(tmp_path / "theirs", tmp_path / "ours")
     for what in ("is_decoder", "is relative_key", "is tanh"):
         assert what in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "RobertaForMaskedLM"])
+def test_blanks_are_filled_as_theirs(name: str, tmp_path: Path) -> None:
+    theirs = write_bert(tmp_path / "theirs", name)
+    import_folder(tmp_path / "theirs", tmp_path / "ours")
+    library = wordpiece() if name == "BertForMaskedLM" else byte_bpe(ROBERTA_MARKS)
+    marks = ("[CLS]", "[SEP]", "[MASK]") if name == "BertForMaskedLM" else ("<s>", "</s>", "<mask>")
+    first, last, mask = (library.token_to_id(mark) for mark in marks)
+    text = f"the dog {BLANK} and runs"
+    ids = library.encode(text.replace(BLANK, marks[2]), add_special_tokens=False).ids
+    row = torch.tensor([[first, *ids, last]])
+    with torch.no_grad():
+        logits = theirs(row).logits[0, [first, *ids].index(mask)]
+    [[guesses]] = [one.blanks for one in Filler.load(tmp_path / "ours", device="cpu").fill([text])]
+    words = [library.token_to_id(mark) for mark in ("[PAD]", "[UNK]", *marks[:2])]
+    logits[[number for number in words if number is not None]] = -torch.inf
+    expected = [library.decode([number]).strip() for number in logits.topk(5).indices.tolist()]
+    assert [guess.word for guess in guesses] == expected
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_models_of_ours_are_berts_there(lowercase: bool, tmp_path: Path) -> None:
+    form = {"positions": "learned", "segments": 2, "activation": "gelu"}
+    tokenizers = learned(LINES, lowercase=lowercase)
+    folder = own_folder(build(MaskedConfig, TINY["masked"] | form), tokenizers)
+    model = folder.model().eval()
+    shake(model, 0.1)
+    name = export_folder(folder, model, tmp_path / "theirs")
+    theirs = getattr(transformers, name).from_pretrained(tmp_path / "theirs").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    for text in LINES[:5]:
+        ids = tokenizer(text).input_ids
+        assert ids == [SPECIAL.start, *tokenizers.source.encode_lines(text), SPECIAL.end]
+        assert isinstance(model, Masked)
+        with torch.no_grad():
+            expected = theirs(torch.tensor([ids])).logits[0]
+            assert_close(model.logits(Ragged.of([ids])), expected, atol=2e-5, rtol=0)
 
 
 def their_vectors(theirs: Any, rows: list[list[int]]) -> Tensor:

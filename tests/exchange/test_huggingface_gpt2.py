@@ -11,13 +11,19 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from exchange.languages import TEXTS, byte_bpe, write_gpt2
+from exchange.languages import TEXTS, byte_bpe, own_folder, write_gpt2
+from parity.weights import shake
+from regard.config import build
 from regard.data.ragged import Batch, Ragged
 from regard.decoding.generator import Generator
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
+from regard.models.causal import CausalConfig
 from regard.models.folder import load_model
 from regard.text.foreign import LibraryTokenizer
+from regard.text.special import SPECIAL
+from text.learned import LINES, learned
+from toys import TINY
 
 transformers = pytest.importorskip("transformers")
 CPU = torch.device("cpu")
@@ -99,6 +105,26 @@ def test_generate_writes_what_theirs_writes(beams: int, seed: int, tmp_path: Pat
         ).tolist()
         expected = byte_bpe().decode(written)
         assert one.prompt + one.continuations[0].text == expected
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_models_of_ours_are_gpt2s_there(scaled: bool, tmp_path: Path) -> None:
+    form = {"positions": "learned", "norm_order": "pre", "scale_embedding": scaled}
+    tokenizers = learned(LINES)
+    folder = own_folder(build(CausalConfig, TINY["causal"] | form), tokenizers)
+    model = folder.model().eval()
+    shake(model, 0.1)
+    name = export_folder(folder, model, tmp_path / "theirs")
+    theirs = getattr(transformers, name).from_pretrained(tmp_path / "theirs").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    for line in LINES[:5]:
+        ids = tokenizer(f"{line}\nNeu").input_ids
+        assert ids == [SPECIAL.start, *tokenizers.source.encode_lines(f"{line}\nNeu")]
+        text = Ragged.of([ids])
+        with torch.no_grad():
+            predictions = model(Batch(text, text))
+            ours = predictions.project(predictions.hidden)
+            assert_close(ours, theirs(torch.tensor([ids])).logits[0], atol=2e-5, rtol=0)
 
 
 def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:

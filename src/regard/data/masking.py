@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import Doc, Ge, Le, Settings
+from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer
 
 Ids = NDArray[np.int64]
 _MARKS = 4  # the first ids, which are no words

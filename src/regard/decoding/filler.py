@@ -14,8 +14,8 @@ from regard.devices import device_named
 from regard.errors import ConfigError, DataError
 from regard.models.folder import ModelFolder, load_model
 from regard.models.masked import Masked
+from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizer
 
 BLANK = "[MASK]"
 _PLACEHOLDER = "\ue000"  # a character that means nothing, so that no text has it
@@ -107,6 +107,8 @@ class Filler:
 
 def ids_with_blanks(tokenizer: Tokenizer, text: str, mask: int) -> list[int]:
     """The ids of a text, a blank being one id, with the space before it."""
+    if tokenizer.config.is_foreign:  # whose mask is a piece, found wherever its name stands
+        return tokenizer.encode_lines(text.replace(BLANK, tokenizer.pieces([mask])[0]))
     alone = tokenizer.encode_lines(_PLACEHOLDER)
     space, unknown = alone[:-3], alone[-3:]  # which is spelled in its three bytes
     found: list[int] = []
@@ -120,4 +122,6 @@ def ids_with_blanks(tokenizer: Tokenizer, text: str, mask: int) -> list[int]:
 
 def shown(tokenizer: Tokenizer, word: int) -> str:
     """A subword as people read it."""
+    if tokenizer.config.is_foreign:
+        return tokenizer.decode([word]).strip()
     return tokenizer.pieces([word])[0].replace("▁", " ").strip() or "▁"

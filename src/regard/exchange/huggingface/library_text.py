@@ -93,7 +93,10 @@ def _unigram(tokenizer: SentencePieceTokenizer, template: str) -> Any:
     config = tokenizer.config
     first: list[Any] = [normalizers.NFKC()] if config.nfkc else []
     first += [normalizers.Lowercase()] if config.lowercase else []
-    spaces = [(Regex(r"\n(?!\n|\z)"), "\n "), (" ", _SPACE)]  # no piece is in an empty line
+    spaces: list[tuple[Any, str]] = [
+        (Regex(r"\n(?!\n|\z)"), "\n "),
+        (" ", _SPACE),
+    ]  # no piece is in an empty line
     made.normalizer = normalizers.Sequence(
         [*first, normalizers.Prepend(" "), *(normalizers.Replace(*pair) for pair in spaces)]
     )
