@@ -119,7 +119,8 @@ def test_translate_writes_what_generate_writes(beams: int, seed: int, tmp_path: 
     options = [
         "--max-extra",
         "29",
-        "--free-end",
+        "--at-limit",
+        "free",
         "--beam-size",
         str(beams),
         "--length-penalty",
@@ -156,7 +157,7 @@ def test_generate_writes_what_we_write(beams: int, reversal_store: Store, tmp_pa
     tokenizer = their_tokenizer(tmp_path / "theirs")
     written = they_write(theirs, tokenizer, texts, num_beams=beams, max_length=21)
     found = Translator.load(ours, engine="torch").translate(
-        texts, beam_size=beams, max_ratio=0.0, max_extra=20, free_end=True
+        texts, beam_size=beams, max_ratio=0.0, max_extra=20, at_limit="free"
     )
     assert [translation.text.strip() for translation in found] == written
 
@@ -209,7 +210,7 @@ def test_the_command_says_how_to_search_as_they_do(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
-    assert "--beam-size 4 --max-ratio 0 --max-extra 29 --free-end" in said
+    assert "--beam-size 4 --max-ratio 0 --max-extra 29 --at-limit free" in said
     assert "no_repeat_ngram_size=3" in said
 
 

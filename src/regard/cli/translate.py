@@ -30,9 +30,7 @@ def translate(
     max_ratio: Annotated[float, setting(SearchConfig, "max_ratio")] = SearchConfig.max_ratio,
     max_extra: Annotated[int, setting(SearchConfig, "max_extra")] = SearchConfig.max_extra,
     min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
-    free_end: Annotated[
-        bool, setting(SearchConfig, "free_end", "--free-end")
-    ] = SearchConfig.free_end,
+    at_limit: Annotated[str, setting(SearchConfig, "at_limit")] = SearchConfig.at_limit,
     sample: Annotated[bool, setting(SearchConfig, "sample", "--sample")] = SearchConfig.sample,
     temperature: Annotated[float, setting(SearchConfig, "temperature")] = SearchConfig.temperature,
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
@@ -60,7 +58,7 @@ def translate(
 
     if format not in ("text", "jsonl"):
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
-    if (sample or free_end) and engine == "auto":
+    if (sample or at_limit != "scored") and engine == "auto":
         engine = "torch"  # which draws, and counts otherwise
     keywords: Any = {
         "beam_size": beam_size,
@@ -70,7 +68,7 @@ def translate(
         "max_ratio": max_ratio,
         "max_extra": max_extra,
         "min_length": min_length,
-        "free_end": free_end,
+        "at_limit": at_limit,
         "sample": sample,
         "temperature": temperature,
         "top_k": top_k,

@@ -116,7 +116,7 @@ class BeamSearch(Generic[S]):
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "beam", self.length_penalty, self.rules.minimum, self.rules.free_end
+        return "beam", self.length_penalty, self.rules.minimum, self.rules.at_limit
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
@@ -167,7 +167,8 @@ class BeamSearch(Generic[S]):
 
     def _normalized(self, log_probs: Tensor) -> Tensor:
         """As the score of a hypothesis that stands at this place."""
-        return log_probs / (self.place + 1).float() ** self.length_penalty
+        lengths = self.rules.counted(self.place).float() ** self.length_penalty
+        return log_probs / (lengths if log_probs.ndim == 1 else lengths[:, None])
 
     def _forced(self, words: Words) -> Candidates:
         """Each beam goes on by what is forced; where nothing is, the token is -1."""
@@ -217,18 +218,20 @@ class BeamSearch(Generic[S]):
     def results(self, sentences: Sequence[int]) -> list[list[Hypothesis]]:
         """The finished hypotheses of these sentences, best first."""
         rows = torch.tensor(sentences)
-        lengths, totals, beams = (
+        ended, counted = self.ended, self.rules.counted(self.ended.lengths)
+        lengths, totals, beams, counts = (
             part.cpu()[rows, : self.wanted]
-            for part in (self.ended.lengths, self.ended.log_probs, self.ended.beams)
+            for part in (ended.lengths, ended.log_probs, ended.beams, counted)
         )
         bodies = self._bodies(rows, lengths, beams)
+        columns = (part.tolist() for part in (bodies, lengths, totals, counts))
         return [
             best_first(
-                finished([*body[:length], SPECIAL.end], total, self.length_penalty)
-                for body, length, total in zip(*columns, strict=True)
+                finished([*body[:length], SPECIAL.end], total, self.length_penalty, count)
+                for body, length, total, count in zip(*sentence, strict=True)
                 if total > -torch.inf
             )
-            for columns in zip(bodies.tolist(), lengths.tolist(), totals.tolist(), strict=True)
+            for sentence in zip(*columns, strict=True)
         ]
 
     def _bodies(self, rows: Tensor, lengths: Tensor, beams: Tensor) -> Tensor:

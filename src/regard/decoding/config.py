@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypedDict
 from regard.config import Doc, Ge, Le, Settings
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
+AtLimit = Literal["scored", "free", "cut"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 
@@ -27,9 +28,10 @@ class SearchConfig(Settings):
     max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0)] = 2.0
     max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1)] = 20
     min_length: Annotated[int, Doc("tokens before the end may be written"), Ge(0)] = 0
-    free_end: Annotated[
-        bool, Doc("whether an end that the limit forces costs nothing, as HuggingFace has it")
-    ] = False
+    at_limit: Annotated[
+        AtLimit,
+        Doc("an end at the limit is scored by the model, is free, or the text is cut without one"),
+    ] = "scored"
     sample: Annotated[bool, Doc("draw at random instead of searching")] = False
     temperature: Annotated[float, Doc("sampling: above 1 more varied, below 1 less"), Ge(0.01)] = (
         1.0
@@ -76,7 +78,7 @@ class SearchKeywords(TypedDict, total=False):
     max_ratio: float
     max_extra: int
     min_length: int
-    free_end: bool
+    at_limit: str
     sample: bool
     temperature: float
     top_k: int

@@ -155,7 +155,7 @@ class Generator:
     def _config(self, max_tokens: int, keywords: dict[str, Any]) -> SearchConfig:
         limits: dict[str, Any] = {"max_ratio": 1.0, "max_extra": max_tokens}
         if self._bare:  # a text that is cut has no end mark, and none is paid for
-            limits = {"max_ratio": 0.0, "max_extra": max_tokens + 1, "free_end": True}
+            limits = {"max_ratio": 0.0, "max_extra": max_tokens + 1, "at_limit": "cut"}
         return build(SearchConfig, keywords | limits)
 
     def _source(self, prompts: Sequence[Sequence[int]]) -> Ragged:

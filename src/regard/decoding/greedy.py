@@ -94,7 +94,7 @@ class GreedySearch(Generic[S]):
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "greedy", self.choose, self.scored, self.rules.minimum, self.rules.free_end
+        return "greedy", self.choose, self.scored, self.rules.minimum, self.rules.at_limit
 
     def advance(self, *, forces: bool) -> None:
         """One step."""

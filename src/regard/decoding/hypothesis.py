@@ -16,10 +16,12 @@ class Hypothesis(NamedTuple):
     score: float
 
 
-def finished(tokens: list[int], log_probability: float, length_penalty: float) -> Hypothesis:
-    """A hypothesis from ids that end in the end mark."""
+def finished(
+    tokens: list[int], log_probability: float, length_penalty: float, counted: int | None = None
+) -> Hypothesis:
+    """A hypothesis from ids that end in the end mark; counted: its length, if that is another."""
     assert tokens[-1] == SPECIAL.end
-    score = normalized(log_probability, len(tokens), length_penalty)
+    score = normalized(log_probability, counted or len(tokens), length_penalty)
     return Hypothesis(tokens[:-1], log_probability, score)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from regard.decoding.config import AtLimit
 from regard.text.special import SPECIAL
 
 FREE = -1
@@ -23,7 +24,7 @@ class Rules:
     limits: Tensor  # (B,) tokens, the end mark included
     prefixes: Tensor  # (B, P), filled up with -1
     minimum: int = 0  # tokens before the end mark
-    free_end: bool = False  # whether an end at the limit adds nothing to the score
+    at_limit: AtLimit = "scored"  # what an end at the limit adds to score and length
     least_limit: int = 1
     greatest_limit: int = 1
 
@@ -34,7 +35,7 @@ class Rules:
         device: torch.device,
         minimum: int = 0,
         *,
-        free_end: bool = False,
+        at_limit: AtLimit = "scored",
     ) -> Rules:
         """From plain lists."""
         prefixes = prefixes or [[] for _ in limits]
@@ -44,7 +45,7 @@ class Rules:
         # A forced beginning is always allowed to be written out and ended.
         room = [max(limit, len(prefix) + 1) for limit, prefix in zip(limits, prefixes, strict=True)]
         bounds = torch.tensor(room, device=device)
-        return Rules(bounds, table, minimum, free_end, min(room), max(room))
+        return Rules(bounds, table, minimum, at_limit, min(room), max(room))
 
     def select(self, sentences: Tensor) -> Rules:
         """The rules of these sentences."""
@@ -72,9 +73,16 @@ class Rules:
 
     def paid(self, gains: Tensor, place: Tensor) -> Tensor:
         """What forced tokens at a place (1,) add: what the model says, or nothing. (B, W)"""
-        if not self.free_end:
+        if self.at_limit == "scored":
             return gains
         return gains.masked_fill((place + 1 >= self.limits)[:, None], 0.0)
+
+    def counted(self, place: Tensor) -> Tensor:
+        """The length by which ends at places (1,) or (B, W) are judged; a cut adds nothing."""
+        if self.at_limit != "cut":
+            return place + 1
+        limits = self.limits if place.ndim == 1 else self.limits[:, None]
+        return torch.where(place + 1 >= limits, place.clamp(min=1), place + 1)
 
     def forbid(self, logits: Tensor, place: Tensor) -> None:
         """Nobody writes padding, a start mark or an unknown word, nor an end too early."""

@@ -111,7 +111,7 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
         viewed = self._viewed() if attention else None
-        by_ours = config.sample or config.free_end
+        by_ours = config.sample or config.at_limit != "scored"
         engine = self._models.torch_engine if by_ours else self.engine
         limit = self._limit(engine)
         portion = Portion(texts, self.folder, limit, prefixes)

@@ -148,6 +148,8 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
     places = config.get("position_embedding_type") or "absolute"
     if places != "absolute":
         yield f"position_embedding_type is {places}; absolute can be read"
+    if config.get("architectures") == ["BertForPreTraining"] and config["type_vocab_size"] < 2:
+        yield "type_vocab_size is below 2; to judge pairs of texts, ours must be told apart"
     if config["hidden_act"] not in OURS:
         yield f"hidden_act is {config['hidden_act']}; known: {', '.join(OURS)}"
     if config["hidden_size"] % config["num_attention_heads"]:

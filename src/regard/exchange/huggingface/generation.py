@@ -34,10 +34,10 @@ def options(folder: ForeignFolder) -> list[str]:
     if said.get("length_penalty", 1.0) != 1.0:
         found.append(f"--length-penalty {said['length_penalty']:g}")
     longest = said.get("max_new_tokens") or (said.get("max_length") or 0) - 1
-    if longest > 0:  # theirs count the start mark, ours do not
-        found.append(f"--max-ratio 0 --max-extra {longest}")
-    if said.get("forced_eos_token_id") is not None:
-        found.append("--free-end")
+    if longest > 0:  # theirs count the start mark, ours the end mark
+        forced = said.get("forced_eos_token_id") is not None
+        found.append(f"--max-ratio 0 --max-extra {longest if forced else longest + 1}")
+        found.append(f"--at-limit {'free' if forced else 'cut'}")
     return found
 
 
