@@ -7,7 +7,7 @@ import torch
 
 from regard.data.loader import with_ends
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import AtLimit, SearchConfig
 from regard.decoding.greedy import greedy_search
 from regard.decoding.rules import Rules
 from regard.decoding.search import search
@@ -82,3 +82,19 @@ def test_beams_are_distinct_and_ranked() -> None:
     for found in beam_search(model, source, Rules.of([15] * 6, None, CPU), beam_size=5):
         assert len({tuple(h.tokens) for h in found}) == len(found) == 5
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+@pytest.mark.parametrize(("at_limit", "counted"), [("scored", 4), ("free", 4), ("cut", 3)])
+def test_an_end_at_the_limit_costs_what_is_said(at_limit: AtLimit, counted: int) -> None:
+    model, source = small_model(), with_ends(sentences(3))
+    rules = Rules.of([4, 4, 4], None, CPU, minimum=3, at_limit=at_limit)
+    for hypotheses in beam_search(model, source, rules, beam_size=3, length_penalty=0.7):
+        for one in hypotheses:
+            assert len(one.tokens) == 3
+            assert one.score == pytest.approx(one.log_probability / counted**0.7)
+    exact = Rules.of([4, 4, 4], None, CPU, minimum=3)
+    for scored, other in zip(
+        greedy_search(model, source, exact), greedy_search(model, source, rules), strict=True
+    ):
+        assert scored.tokens == other.tokens
+        assert (other.log_probability > scored.log_probability) == (at_limit != "scored")

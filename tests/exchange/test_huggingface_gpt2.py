@@ -107,6 +107,17 @@ def test_generate_writes_what_theirs_writes(beams: int, seed: int, tmp_path: Pat
         assert one.prompt + one.continuations[0].text == expected
 
 
+def test_a_stream_tells_what_is_generated(tmp_path: Path) -> None:
+    write_gpt2(tmp_path / "theirs")
+    import_folder(tmp_path / "theirs", tmp_path / "ours")
+    generator = Generator.load(tmp_path / "ours", device="cpu")
+    for text in (*TEXTS, ""):
+        told: list[str] = []
+        generator.stream(text, told.append, max_tokens=9, beam_size=1)
+        [one] = generator.generate([text], max_tokens=9, beam_size=1)
+        assert "".join(told) == one.continuations[0].text
+
+
 @pytest.mark.parametrize("scaled", [False, True])
 def test_models_of_ours_are_gpt2s_there(scaled: bool, tmp_path: Path) -> None:
     form = {"positions": "learned", "norm_order": "pre", "scale_embedding": scaled}
