@@ -15,9 +15,10 @@ from regard.errors import ModelError, one_message
 from regard.exchange.huggingface import bert, gpt2, marian
 from regard.exchange.huggingface.folder import ForeignFolder, Noted
 from regard.exchange.huggingface.weights import Weights
-from regard.files import whole_folder, write_json
+from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
+from regard.models.transformer import TransformerConfig
 
 Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
 
@@ -33,14 +34,16 @@ class Kind:
     written: Callable[[ModelFolder, Model], Written]
 
 
+_TRANSLATOR = Kind(
+    marian.obstacles_to_import,
+    marian.read,
+    marian.UNREAD,
+    marian.obstacles_to_export,
+    marian.written,
+)
 KINDS = {  # by their model_type
-    "marian": Kind(
-        marian.obstacles_to_import,
-        marian.read,
-        marian.UNREAD,
-        marian.obstacles_to_export,
-        marian.written,
-    ),
+    "marian": _TRANSLATOR,
+    "pegasus": _TRANSLATOR,
     "gpt2": Kind(
         gpt2.obstacles_to_import, gpt2.read, gpt2.UNREAD, gpt2.obstacles_to_export, gpt2.written
     ),
@@ -60,7 +63,9 @@ def counterpart(folder: ModelFolder) -> str | None:
     kind = folder.config.kind
     if kind == "masked":
         return "roberta" if folder.tokenizers.config.kind == "byte_bpe" else "bert"
-    return {"transformer": "marian", "causal": "gpt2"}.get(kind)
+    if isinstance(folder.config, TransformerConfig):
+        return "pegasus" if folder.config.norm_order == "pre" else "marian"
+    return "gpt2" if kind == "causal" else None
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
@@ -126,4 +131,5 @@ def _write_weights(path: Path, weights: Weights) -> None:
     from safetensors.torch import save_file
 
     plain = {name: weight.contiguous() for name, weight in weights.items()}
-    save_file(plain, path, metadata={"format": "pt"})
+    with whole_file(path) as temporary:
+        save_file(plain, temporary, metadata={"format": "pt"})

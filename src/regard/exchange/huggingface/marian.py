@@ -1,7 +1,7 @@
-"""Marian, the encoder and decoder of "Attention Is All You Need" as HuggingFace has it, both ways.
+"""The encoder and decoder of "Attention Is All You Need" as HuggingFace has it, both ways.
 
-It is our Transformer with norms after each sub-layer, sinusoids with all sines first, and a bias
-for each word of the output.
+It is our Transformer with sinusoids, all sines first, and a bias for each word of the output. With
+norms after each sub-layer it is Marian, with norms before it Pegasus (with Marian's tokenizer).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from regard.attention.positions import sinusoids
 from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import (
     CONFIG,
@@ -44,7 +45,7 @@ from regard.models.folder import ModelFolder, Training, weights_of
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig
 
-NAME = "MarianMTModel"
+_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _LONGEST = 1024  # places of their table; sinusoids themselves have no end
 
 _ENCODER_BLOCK = {
@@ -69,6 +70,10 @@ _SHARED, _SOURCE, _TARGET, _OUTPUT, _BIAS = (
     "lm_head.weight",
     "final_logits_bias",
 )
+_LAST_NORMS = {"encoder.norm": ["model.encoder.layer_norm"]} | {
+    "decoder.norm": ["model.decoder.layer_norm"]
+}
+_SINUSOIDS = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
 UNREAD = (_SHARED, _SOURCE, _TARGET, _OUTPUT, "embed_positions.weight")  # copies and sinusoids
 _DEFAULTS: dict[str, Any] = {  # of their settings, where a file does not say
     "vocab_size": 58101,
@@ -92,27 +97,37 @@ _DEFAULTS: dict[str, Any] = {  # of their settings, where a file does not say
     "eos_token_id": 0,
     "decoder_start_token_id": 58100,
 }
+_PEGASUS = {"vocab_size": 50265, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 
 
-def _table(encoder_layers: int, decoder_layers: int) -> Table:
+def _table(config: TransformerConfig) -> Table:
+    encoder, decoder = config.encoder_layers, config.decoder_layers
     return {
-        **for_each_block("encoder.blocks", "model.encoder.layers", encoder_layers, _ENCODER_BLOCK),
-        **for_each_block("decoder.blocks", "model.decoder.layers", decoder_layers, _DECODER_BLOCK),
+        **for_each_block("encoder.blocks", "model.encoder.layers", encoder, _ENCODER_BLOCK),
+        **for_each_block("decoder.blocks", "model.decoder.layers", decoder, _DECODER_BLOCK),
+        **(_LAST_NORMS if config.norm_order == "pre" else {}),
     }
+
+
+def _settings(folder: ForeignFolder) -> dict[str, Any]:
+    """All that their config says, or leaves unsaid."""
+    is_pegasus = folder.config.get("model_type") == "pegasus"
+    return _DEFAULTS | (_PEGASUS if is_pegasus else {}) | folder.config
 
 
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    config = _DEFAULTS | folder.config
-    if folder.config.get("architectures") not in (None, [NAME]):
-        yield f"architectures is {config['architectures']}; {NAME} can be read"
+    config = _settings(folder)
+    name = _CLASSES[config["model_type"]]
+    if folder.config.get("architectures") not in (None, [name]):
+        yield f"architectures is {config['architectures']}; {name} can be read"
     for name in ("attention_heads", "ffn_dim"):
         if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
             yield f"encoder_{name} and decoder_{name} differ; here they are one setting"
     if config["activation_function"] not in OURS:
         yield f"activation_function is {config['activation_function']}; known: {', '.join(OURS)}"
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
-        if config.get(name):
+        if config.get(name) and config["model_type"] == "marian":
             yield f"{name} is true, which their own code leaves out"
     for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if not isinstance(one_id(config[name]), int):
@@ -123,12 +138,12 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
 
 def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = _DEFAULTS | folder.config
+    settings = _settings(folder)
     tokenizers = read_text(folder, _marks(settings))
     source, target = (their_numbering(one) for one in (tokenizers.source, tokenizers.target))
     joint = tokenizers.config.joint and source == target
     config = _our_config(settings, joint=joint)
-    weights = under_our_names(tensors, _table(config.encoder_layers, config.decoder_layers))
+    weights = under_our_names(tensors, _table(config))
     table = tensors.first(_SOURCE, _SHARED)
     weights["source_embedding.table.weight"] = our_rows(table, source)
     if config.tied_embeddings != "all":
@@ -179,7 +194,7 @@ def _our_config(config: dict[str, Any], *, joint: bool) -> TransformerConfig:
         dropout=config["dropout"],
         attention_dropout=config["attention_dropout"],
         activation_dropout=config["activation_dropout"],
-        norm_order="post",
+        norm_order="post" if config["model_type"] == "marian" else "pre",
         tied_embeddings=ties if tied else "none",
         sinusoid_layout="halves",
         scale_embedding=config["scale_embedding"],
@@ -189,7 +204,7 @@ def _our_config(config: dict[str, Any], *, joint: bool) -> TransformerConfig:
 
 
 def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
-    """Every reason why a model of ours cannot be a Marian."""
+    """Every reason why a model of ours cannot be a Marian, or a Pegasus."""
     config = folder.config
     if not isinstance(config, TransformerConfig):
         yield f"model.kind is {config.kind}; it knows transformer"
@@ -197,14 +212,16 @@ def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
     wanted = {
         "positions": "sinusoidal",
         "norm": "layer",
-        "norm_order": "post",
         "feedforward": "linear",
     }
     for name, only in wanted.items():
         if getattr(config, name) != only:
             yield f"model.{name} is {getattr(config, name)}; it knows {only}"
-    if config.final_norm:
-        yield "model.final_norm is true; it has no norm after the last block"
+    first = config.norm_order == "pre"
+    if config.final_norm not in (None, first):
+        yield f"model.final_norm is {config.final_norm}; only with pre-norm it has such a norm"
+    if first and config.tied_embeddings != "all":
+        yield f"model.tied_embeddings is {config.tied_embeddings}; with pre-norm, it knows all"
     if config.attention.score != "scaled_dot":
         yield f"model.attention.score is {config.attention.score}; it knows scaled_dot"
     if config.attention.select != "soft":
@@ -224,7 +241,7 @@ def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights,
     if config.sinusoid_layout == "interleaved":
         ours = sines_first(ours)
     numbers = [their_numbering(one) for one in (folder.tokenizers.source, folder.tokenizers.target)]
-    weights = under_their_names(ours, _table(config.encoder_layers, config.decoder_layers))
+    weights = under_their_names(ours, _table(config))
     source = their_rows(ours["source_embedding.table.weight"], numbers[0])
     if config.tied_embeddings == "all":
         weights[_SHARED] = source
@@ -235,7 +252,11 @@ def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights,
         weights[_OUTPUT] = their_rows(ours["projection.weight"], numbers[1])
     bias = ours.get("projection.bias", torch.zeros(folder.vocabulary.target))
     weights[_BIAS] = their_rows(bias, numbers[1])[None]
-    return _their_files(folder, config), weights, text_files(folder.tokenizers)
+    files = _their_files(folder, config)
+    if config.norm_order == "pre":  # Pegasus keeps its sinusoids with its weights
+        places = sinusoids(files[CONFIG]["max_position_embeddings"], config.width, "halves")
+        weights |= {name: places.clone() for name in _SINUSOIDS}
+    return files, weights, text_files(folder.tokenizers)
 
 
 def _their_files(folder: ModelFolder, config: TransformerConfig) -> dict[str, Any]:
@@ -276,9 +297,10 @@ def _their_config(folder: ModelFolder, config: TransformerConfig) -> dict[str, A
             ("ffn_dim", config.feedforward_width),
         )
     }
+    kind = "pegasus" if config.norm_order == "pre" else "marian"
     return {
-        "architectures": [NAME],
-        "model_type": "marian",
+        "architectures": [_CLASSES[kind]],
+        "model_type": kind,
         "dtype": "float32",
         **sizes,
         "vocab_size": source,
