@@ -100,7 +100,10 @@ def test_a_shortlist_goes_along(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--to", "moses"], "There is no 'moses' to export to. Use ctranslate2, argos, onnx."),
+        (
+            ["--to", "moses"],
+            "There is no 'moses' to export to. Use ctranslate2, argos, onnx, huggingface.",
+        ),
         (["--to", "argos", "--precision", "int4"], "argos has no precision 'int4'"),
     ],
 )

@@ -208,6 +208,28 @@ def test_weights_that_do_not_belong_are_refused(tmp_path: Path) -> None:
         import_folder(tmp_path / "theirs", tmp_path / "ours")
 
 
+def test_damaged_folders_get_a_sentence(reversal_store: Store, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no config.json"):
+        import_folder(tmp_path / "nowhere", tmp_path / "ours")
+    own = write_model_folder(tmp_path / "own", reversal_store)
+    with pytest.raises(ModelError, match="regard's own already"):
+        import_folder(own, tmp_path / "ours")
+    theirs = tmp_path / "theirs"
+    write_marian(theirs)
+    (theirs / "source.spm").write_bytes(b"no model")
+    with pytest.raises(ModelError, match="no SentencePiece model"):
+        import_folder(theirs, tmp_path / "ours")
+    write_marian(theirs)
+    path = theirs / "config.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps(settings | {"vocab_size": 500, "decoder_vocab_size": 500}))
+    with pytest.raises(ModelError, match="fewer words"):
+        import_folder(theirs, tmp_path / "ours")
+    path.write_text(json.dumps(settings | {"model_type": "t5"}))
+    with pytest.raises(ModelError, match="of type t5"):
+        import_folder(theirs, tmp_path / "ours")
+
+
 def test_the_command_says_how_to_search_as_they_do(tmp_path: Path) -> None:
     write_marian(tmp_path / "theirs")
     path = tmp_path / "theirs" / "generation_config.json"

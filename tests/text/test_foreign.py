@@ -14,7 +14,7 @@ from exchange.languages import TEXTS, byte_bpe
 from exchange.marians import tables, write_tokenizer
 from regard.errors import ConfigError, ModelError
 from regard.text.config import TokenizerConfig
-from regard.text.foreign import LIBRARY, LibraryTokenizer
+from regard.text.foreign import LIBRARY, LibraryTokenizer, library_tokenizer
 from regard.text.numbering import ALONE, Numbering
 from regard.text.tokenizer import Tokenizers, train_tokenizers
 
@@ -60,6 +60,11 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "target.spm").write_bytes(b"no model")
     with pytest.raises(ModelError, match="damaged"):
         Tokenizers.load(tmp_path, config)
+
+
+def test_a_damaged_json_gets_a_sentence() -> None:
+    with pytest.raises(ModelError, match=r"tokenizer.json is damaged"):
+        library_tokenizer(b"{}")
 
 
 def test_a_missing_package_is_missed_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

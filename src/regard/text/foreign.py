@@ -175,7 +175,13 @@ def library_tokenizer(content: bytes) -> tokenizers.Tokenizer:
             "This model's tokenizer needs the package tokenizers, which is not installed. "
             "Install what belongs to it: pip install 'regard[huggingface]'"
         ) from None
-    found = tokenizers.Tokenizer.from_str(content.decode())
+    try:
+        found = tokenizers.Tokenizer.from_str(content.decode())
+    except Exception as error:  # it raises nothing more particular
+        raise ModelError(
+            f"{LIBRARY} is damaged, or newer than the package tokenizers that is installed "
+            f"({error}). Copy it again, or update the package."
+        ) from None
     found.no_padding()
     found.no_truncation()
     return found

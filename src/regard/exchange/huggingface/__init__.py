@@ -72,6 +72,8 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
     """Write a model folder from one of HuggingFace's, or say all that stands in the way."""
     folder = ForeignFolder(path)
     name = folder.config.get("model_type")
+    if name is None and "format" in folder.config:
+        raise ModelError(f"{path} is a model folder of regard's own already. Use it as it is.")
     if name not in KINDS:
         raise ModelError(
             f"{path} is a model of type {name}, which regard cannot read. "
@@ -87,6 +89,11 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
     except KeyError as error:
         raise ModelError(
             f"The weights of {path} lack {error}, so they do not belong to its config.json. "
+            "Copy the whole folder again."
+        ) from None
+    except IndexError:
+        raise ModelError(
+            f"The weights of {path} have fewer words than its config.json says. "
             "Copy the whole folder again."
         ) from None
     unread = [one for one in tensors.unread if not one.endswith(kind.unread)]

@@ -32,11 +32,12 @@ def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> I
         yield f"its tokenizer cannot be found: neither {LIBRARY} nor {' and '.join(parts)}"
         return
     content = _content(folder, kind)
+    library = library_tokenizer(content)
     found = json.loads(content)["model"].get("type")
     if found not in (None, _LIBRARY_NAME[kind]):
         yield f"its tokenizer is {found}; {_LIBRARY_NAME[kind]} is needed"
         return
-    largest = max(library_tokenizer(content).get_vocab().values(), default=0)
+    largest = max(library.get_vocab().values(), default=0)
     if largest >= words:
         yield f"its tokenizer has ids up to {largest}, and the model {words} words"
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from regard.errors import ModelError
 from regard.exchange.huggingface.folder import GENERATION, TOKENIZER, ForeignFolder
 from regard.exchange.normalizer import self_normalizing
 from regard.text.config import TokenizerConfig
@@ -74,7 +75,12 @@ def read_text(folder: ForeignFolder, marks: Marks) -> Tokenizers:
             unknown=tables[0][_UNKNOWN],
             end=tables[0].get(_END, marks.end),
         )
-    return Tokenizers(*made_of(files, source, target, config), config)
+    try:
+        return Tokenizers(*made_of(files, source, target, config), config)
+    except RuntimeError:
+        raise ModelError(
+            f"{' or '.join(PIECES)} of {folder.path} is no SentencePiece model. Copy it again."
+        ) from None
 
 
 def unwritable_text(tokenizers: Tokenizers) -> Iterator[str]:
