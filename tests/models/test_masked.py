@@ -16,6 +16,7 @@ from regard.errors import ConfigError, DataError
 from regard.evaluation.perplexity import perplexity
 from regard.models.masked import Masked, MaskedConfig
 from regard.text.special import SPECIAL
+from regard.training.config import RunConfig
 from regard.training.losses import loss_of
 from toys import (
     WORDS,
@@ -90,6 +91,13 @@ def test_only_hidden_words_count(form: str) -> None:
 def test_settings_that_contradict_one_another() -> None:
     with pytest.raises(ConfigError, match="segments=2"):
         build(MaskedConfig, {"next_sentence": True})
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal", "unilm"])
+def test_no_teacher_for_rows(kind: str, tmp_path: Path) -> None:
+    tree = {"out": str(tmp_path), "model": {"kind": kind}, "training": {"word_distillation": 0.5}}
+    with pytest.raises(ConfigError, match="word_distillation"):
+        build(RunConfig, tree)
 
 
 @pytest.fixture(scope="module")

@@ -151,6 +151,11 @@ class RunConfig(Settings):
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
                 "model is above 0; set model.dropout, or training.r_drop=0"
             )
+        if self.training.word_distillation and (self.model.task or self.model.turns):
+            yield (
+                "training.word_distillation is for targets that stand alone, and a "
+                f"{self.model.kind} model has none; set it to 0"
+            )
         if self.training.best_by == "bleu" and self.model.content == "text":
             yield (
                 "training.best_by is bleu, and a model of running text translates nothing; leave "
