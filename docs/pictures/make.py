@@ -58,15 +58,18 @@ def draw_connected() -> None:
 
 
 def draw_masks() -> None:
-    """One of each kind, for a row of twelve tokens."""
+    """One of each kind, for a row of twelve tokens: those that make a model first."""
     n = 12
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(1))
+    ranks = torch.randperm(n, generator=torch.Generator().manual_seed(1)).argsort()
     parts = torch.arange(n)[None] // 4
     masks = {
+        "all (BERT)": torch.ones(n, n),
+        "causal (GPT)": causal(n, n),
+        "prefix of 5 (UniLM)": prefix(torch.tensor([5]), n)[0, 0],
+        "permutation: content (XLNet)": permutation(ranks)[0],
+        "permutation: query (XLNet)": permutation(ranks, itself=False)[0],
+        "memory of 6 (Transformer-XL)": causal(n, 6 + n),
         "padding (8 are real)": padding(torch.tensor([8]), n)[0, 0].expand(n, -1),
-        "causal": causal(n, n),
-        "prefix of 5": prefix(torch.tensor([5]), n)[0, 0],
-        "permutation": permutation(order.argsort())[0],
         "segments of 4": segments(parts, parts)[0, 0],
         "window of 2": window(n, n, 2),
     }

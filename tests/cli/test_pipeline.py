@@ -214,9 +214,11 @@ def test_average_is_a_model_of_its_own(run: Path, texts: Path, regard: Command) 
     [
         ["positions", "--length", "12", "--width", "8"],
         ["mask", "causal"],
+        ["mask", "causal", "--memory", "4"],
         ["mask", "padding", "--real", "3"],
         ["mask", "prefix", "--prefix", "4"],
         ["mask", "permutation", "--seed", "3"],
+        ["mask", "permutation", "--no-itself"],
         ["mask", "segments", "--segment", "3"],
         ["mask", "window", "--width", "1"],
         ["positions", "--dimension", "0", "--dimension", "7"],

@@ -15,9 +15,9 @@ from docs.generated import ROOT
 # Each in all its languages.
 PAGES = {
     name: [ROOT / "docs" / name, ROOT / "docs" / "zh" / name]
-    for name in ("attention.md", "road.md")
+    for name in ("attention.md", "road.md", "masks.md")
 }
-EXAMPLES = {"attention.md": 50, "road.md": 20}  # at least
+EXAMPLES = {"attention.md": 50, "road.md": 20, "masks.md": 40}  # at least
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -58,6 +58,10 @@ def mask(
     width: Annotated[int, typer.Option(help="window: how far a token sees.", min=0)] = 2,
     segment: Annotated[int, typer.Option(help="segments: tokens of each.", min=1)] = 4,
     seed: Annotated[int, typer.Option(help="permutation: another seed, another order.")] = 1,
+    itself: Annotated[
+        bool, typer.Option(help="permutation: a token sees itself (content), or not (query).")
+    ] = True,
+    memory: Annotated[int, typer.Option(help="causal: tokens remembered before it.", min=0)] = 0,
     out: Out = None,
 ) -> None:
     """Who may look at whom: rows are queries, columns are keys, filled = may look."""
@@ -67,11 +71,11 @@ def mask(
 
     def permutation() -> torch.Tensor:
         order = torch.randperm(length, generator=torch.Generator().manual_seed(seed))
-        return masks.permutation(order.argsort())[0]
+        return masks.permutation(order.argsort(), itself=itself)[0]
 
     places = torch.arange(length)[None] // segment
     drawn: dict[str, Callable[[], torch.Tensor]] = {
-        "causal": lambda: masks.causal(length, length),
+        "causal": lambda: masks.causal(length, memory + length),
         "padding": lambda: masks.padding(torch.tensor([real]), length)[0, 0].expand(length, -1),
         "prefix": lambda: masks.prefix(torch.tensor([prefix]), length)[0, 0],
         "permutation": permutation,
