@@ -365,7 +365,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Too
 
 
 def test_a_toolkit_counts_its_last_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "for n in (1, 2, 3): print('counted', 100 * n, n / 2)"
+    script = "for n in (1, 2, 3): print('counted', 100 * n, n / 2)\nimport time; time.sleep(0.5)"
     done = toolkit(tmp_path, monkeypatch, script).round()
     assert (done.amount, done.seconds) == (500, 2.5)  # TOY.updates of them
     assert done.memory > 0

@@ -82,12 +82,9 @@ def test_models_of_every_kind(
     assert (tmp_path / "models.png").read_bytes().startswith(b"\x89PNG")
 
     found = json.loads(regard("compare", *runs, *text, *few, "--format", "json").out)
-    first, second, third = found["models"]
-    assert [first["kind"], second["kind"], third["kind"]] == [
-        "recurrent",
-        "recurrent",
-        "convolutional",
-    ]
+    first, second, third, *others = found["models"]
+    kinds = ["recurrent", "recurrent", "convolutional", "unilm", "nonautoregressive"]
+    assert [model["kind"] for model in found["models"]] == kinds
     assert first["training"]["steps"] == 12
     assert first["training"]["tokens_per_second"] > 0
     assert second["training"] is None
@@ -95,6 +92,8 @@ def test_models_of_every_kind(
         assert model["parameters"] > 1000
         assert min(model["speed"].values()) > 0
         assert sum(group["sentences"] for group in model["quality"]["by_length"]) == 12
+    assert all(model["reach"] is None for model in others)
+    for model in (first, second, third):
         assert len(model["reach"]["before"]) == len(model["reach"]["after"]) > 1
         assert model["reach"]["before"] != model["reach"]["after"]
     evaluated = json.loads(regard("evaluate", runs[0], *text, "--format", "json").out)

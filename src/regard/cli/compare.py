@@ -43,7 +43,9 @@ def compare(
     gradients: Annotated[
         int,
         typer.Option(
-            help="Models: the gradient that reaches the first word of so many sentences.", min=0
+            help="Models: the gradient that reaches the first word of so many sentences, where an "
+            "encoder reads them and a decoder writes word by word.",
+            min=0,
         ),
     ] = 0,
     engine: Annotated[

@@ -97,18 +97,19 @@ class ModelsTold:
         names = [model.name for model in self.models]
         print_by_length(names, [model.quality.by_length for model in self.models])
         for when, norms in self._reaches().items():
-            rows = [[str(n), *(f"{x:.2g}" for x in row)] for n, row in enumerate(norms, 1)]
+            places = enumerate(zip(*norms.values(), strict=False), 1)  # that all models have
+            rows = [[str(place), *(f"{x:.2g}" for x in row)] for place, row in places]
             print(f"\nThe gradient that reaches the first source word, {when} training,")
-            show(table("", ["from subword", *names], rows))
+            show(table("", ["from subword", *norms], rows))
 
-    def _reaches(self) -> dict[str, list[tuple[float, ...]]]:
-        """Before and after training: a row for each place that all models have."""
-        known = [model.reach for model in self.models if model.reach]
+    def _reaches(self) -> dict[str, dict[str, list[float]]]:
+        """Before and after training: place by place, of the models of which that is known."""
+        known = {model.name: model.reach for model in self.models if model.reach}
         if not known:
             return {}
         return {
-            "before": [*zip(*(reach.before for reach in known), strict=False)],
-            "after": [*zip(*(reach.after for reach in known), strict=False)],
+            "before": {name: reach.before for name, reach in known.items()},
+            "after": {name: reach.after for name, reach in known.items()},
         }
 
     def draw(self, path: Path) -> None:
@@ -134,9 +135,9 @@ class ModelsTold:
             ),
         ]
         for when, norms in self._reaches().items():
-            lines = {m.name: [row[i] for row in norms] for i, m in enumerate(self.models)}
+            places = range(1, min(map(len, norms.values())) + 1)
+            lines = {name: own[: len(places)] for name, own in norms.items()}
             title = f"gradient at the first word, {when} training"
-            places = range(1, len(norms) + 1)
             panels.append(plots.Panel(title, "subword written", places, lines, logarithmic=True))
         written(path, plots.line_panels(path, panels))
 

@@ -15,6 +15,7 @@ from regard.decoding.translator import Translator
 from regard.evaluation.analysis import LengthBucket, by_length
 from regard.evaluation.metrics import Counting
 from regard.evaluation.reach import reach
+from regard.models.base import AutoregressiveModel, PairModel
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,11 @@ class Entrant:
         )
 
     def reach(self, test: Test, sentences: int) -> Reach | None:
-        """Of the first sentences; None if there are none of them."""
-        if not sentences:
-            return None
+        """Of the first sentences; None if there are none, or no words that follow from a source."""
         folder, trained = self._translator.folder, self._translator.models[0]
+        writes = isinstance(trained, PairModel) and isinstance(trained, AutoregressiveModel)
+        if not sentences or not writes:
+            return None
         pairs = Batch(
             with_ends(folder.tokenizers.source.encode_all(test.sources[:sentences])),
             with_ends(folder.tokenizers.target.encode_all(test.references[:sentences])),
