@@ -14,6 +14,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "causal": {"kind": "causal", "max_positions": 8},
     "masked": {"kind": "masked", "max_positions": 8},
     "next sentence": {"kind": "masked", "max_positions": 9, "segments": 2, "next_sentence": True},
+    "xl": {"kind": "xl", "max_positions": 8, "memory": 12},
+    "xl, each document for itself": {
+        "kind": "xl",
+        "max_positions": 8,
+        "memory": 12,
+        "across_documents": False,
+    },
 }
 
 

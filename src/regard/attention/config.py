@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from torch import Tensor
 
+from regard.attention.positions import Layout
 from regard.attention.relative import RelativeScore
 from regard.attention.scores import Additive, Bilinear, ProjectedDot, Score, dot, scaled_dot
 from regard.attention.select import Select, hard, recorded, sampled, soft, straight_through
@@ -53,6 +54,9 @@ class AttentionShape:
     dropout: float = 0.0
     config: AttentionConfig = field(default_factory=AttentionConfig)
     positions: PositionName = "none"
+    layout: Layout = "interleaved"  # of the sinusoids of distances
+    max_distance: int | None = None  # whatever is farther away counts as this far
+    bias: bool = True  # in the projections
 
     @property
     def head_width(self) -> int:
@@ -75,7 +79,9 @@ class AttentionShape:
     def score_within(self) -> Score:
         """The score among the tokens of one sentence, where distances can count."""
         if self.positions == "relative":
-            return RelativeScore(self.heads, self.head_width)
+            return RelativeScore(
+                self.heads, self.head_width, layout=self.layout, farthest=self.max_distance
+            )
         return self.score()
 
     def select(self, *, training: bool, choices: list[Tensor] | None) -> Select:

@@ -6,13 +6,21 @@ All modules work on the flat batch in training (`forward`) and on one new token 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import attend, attend_ragged, attention_weights, ragged_mask
+from regard.attention.attend import (
+    attend,
+    attend_ragged,
+    attend_with_weights,
+    attention_weights,
+    ragged_mask,
+)
 from regard.attention.cache import KeyValues, Sight, Sources
 from regard.attention.config import AttentionShape
 from regard.attention.linear import Linear
@@ -49,8 +57,8 @@ class SelfAttention(nn.Module):
         self.shape = shape
         keys = shape.heads * shape.head_width
         self.sizes = [keys, keys, shape.width]  # queries, keys and values in one product
-        self.project = Linear(shape.width, sum(self.sizes))
-        self.combine = Linear(shape.width, shape.width)
+        self.project = Linear(shape.width, sum(self.sizes), bias=shape.bias)
+        self.combine = Linear(shape.width, shape.width, bias=shape.bias)
         self.score = shape.score_within()
 
     def forward(
@@ -82,6 +90,51 @@ class SelfAttention(nn.Module):
             dropout=self.shape.dropout if self.training else 0.0,
         )
         return self.combine(y.flatten(-2))
+
+    def recalled(self, x: Tensor, lengths: Lengths, before: Tensor) -> KeyValues:
+        """Keys and values of a memory and of what follows it, in one row for each sentence.
+
+        x (N, D), before (B, M, D) -> (B, H, M + T, d)
+        """
+        whole = torch.cat([before, lengths.pad(x)], 1)
+        queries = self.sizes[0]
+        bias = None if self.project.bias is None else self.project.bias[queries:]
+        product = F.linear(whole, self.project.weight[queries:], bias)
+        keys, values = _heads(product, self.sizes[1:], self.shape.heads)
+        return KeyValues(keys.transpose(1, 2), values.transpose(1, 2))
+
+    def ask(
+        self,
+        x: Tensor,
+        lengths: Lengths,
+        recalled: KeyValues,
+        mask: Tensor,
+        *,
+        extra: Callable[[Tensor], Tensor] | None = None,
+        record: AttentionRecord | None = None,
+    ) -> Tensor:
+        """What tokens gather where a memory stands before each sentence.
+
+        x (N, D), mask (B, 1, T, M + T) -> (N, D); `extra` makes a bias of scores out of queries.
+        """
+        bias = None if self.project.bias is None else self.project.bias[: self.sizes[0]]
+        query = F.linear(x, self.project.weight[: self.sizes[0]], bias)
+        query = lengths.pad(query.unflatten(-1, (self.shape.heads, -1))).transpose(1, 2)
+        if not lengths.are_equal:
+            mask = mask & lengths.mask[:, None, :, None]
+        y, weights = attend_with_weights(
+            query,
+            recalled.keys,
+            recalled.values,
+            mask=mask,
+            bias=extra(query) if extra else None,
+            score=self.score,
+            select=_selection(self, record),
+            dropout=self.shape.dropout if self.training else 0.0,
+        )
+        if record is not None and record.with_weights:
+            record.decoder.append(weights.detach())
+        return self.combine(lengths.unpad(y.transpose(1, 2)).flatten(-2))
 
     def room(self, sentences: int, columns: int) -> KeyValues:
         """An empty past."""

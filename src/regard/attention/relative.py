@@ -12,15 +12,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.positions import sinusoids_at
+from regard.attention.positions import Layout, sinusoids_at
 
 
 class RelativeScore(nn.Module):
     """The four terms, for H heads of width d; the last query stands at the last key."""
 
-    def __init__(self, heads: int, width: int) -> None:
+    def __init__(
+        self,
+        heads: int,
+        width: int,
+        *,
+        layout: Layout = "interleaved",
+        farthest: int | None = None,
+    ) -> None:
         super().__init__()
         self._size = heads * width
+        self._layout: Layout = layout
+        self._farthest = farthest  # distances beyond count as this one
         self.distance = nn.Linear(self._size, self._size, bias=False)
         self.key_bias = nn.Parameter(torch.zeros(heads, 1, width))  # u
         self.distance_bias = nn.Parameter(torch.zeros(heads, 1, width))  # v
@@ -35,7 +44,9 @@ class RelativeScore(nn.Module):
     def _distances(self, queries: int, keys: int, like: Tensor) -> Tensor:
         """`W r` for every distance, from the farthest key before to the farthest after."""
         steps = torch.arange(keys - 1, -queries, -1, device=like.device)
-        encoded = self.distance(sinusoids_at(steps, self._size).to(like.dtype))
+        if self._farthest is not None:
+            steps = steps.clamp(-self._farthest, self._farthest)
+        encoded = self.distance(sinusoids_at(steps, self._size, self._layout).to(like.dtype))
         return encoded.unflatten(-1, (like.shape[-3], -1)).transpose(0, 1)
 
 

@@ -38,6 +38,13 @@ def evaluate(
             help="With --text: tokens by which the window moves on; unset: half of it.", min=1
         ),
     ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            help="With --text: tokens that a model with a memory remembers; unset: as it says.",
+            min=0,
+        ),
+    ] = None,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Several models translate together, as one.")
     ] = False,
@@ -83,7 +90,9 @@ def evaluate(
 ) -> None:
     """Measure translations (BLEU, chrF and TER by sacrebleu), or the perplexity of a text."""
     if text is not None:
-        evaluate_text(models or [], text, stride=stride, format=format, device=device)
+        evaluate_text(
+            models or [], text, stride=stride, memory=memory, format=format, device=device
+        )
         return
     if reference is None:
         raise ConfigError("Give the right translations with --reference, or a text with --text.")

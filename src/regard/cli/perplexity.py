@@ -10,7 +10,13 @@ from regard.errors import ConfigError
 
 
 def evaluate_text(
-    models: Sequence[Path], text: Path, *, stride: int | None, format: str, device: str
+    models: Sequence[Path],
+    text: Path,
+    *,
+    stride: int | None,
+    memory: int | None,
+    format: str,
+    device: str,
 ) -> None:
     """Print how well each model foretells a text."""
     from regard.cli.screen import show, table
@@ -26,7 +32,7 @@ def evaluate_text(
     rows = []
     for path in models:
         folder, model = load_model(path, device_named(device))
-        found = perplexity(model, folder.tokenizers.target, documents, stride)
+        found = perplexity(model, folder.tokenizers.target, documents, stride, memory)
         rows.append(
             {
                 "model": str(path),
@@ -38,11 +44,13 @@ def evaluate_text(
                 "bytes": found.bytes,
                 "window": found.window,
                 "stride": found.stride,
+                "memory": found.memory,
             }
         )
     if format == "json":
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    columns = ["model", "perplexity", "a word", "bits/byte", "tokens", "words", "window", "stride"]
-    names = ["model", "perplexity", "per_word", "bits_per_byte", *columns[4:]]
+    counts = ["tokens", "words", "window", "stride", "memory"]
+    columns = ["model", "perplexity", "a word", "bits/byte", *counts]
+    names = ["model", "perplexity", "per_word", "bits_per_byte", *counts]
     show(table("", columns, [[row[name] for name in names] for row in rows]))

@@ -78,6 +78,11 @@ class Lengths:
         return Lengths(self.lengths + 1, longest=longest, total=total, host=host)
 
     @property
+    def are_equal(self) -> bool:
+        """Whether all sentences are as long as the longest."""
+        return self.total == len(self) * self.longest
+
+    @property
     def host(self) -> Tensor:
         """The lengths on the CPU; a device is asked only if nobody remembers them. (B,)"""
         return self.lengths.cpu() if self._host is None else self._host
@@ -287,6 +292,7 @@ class Batch:
     likely: Distributions | None = None  # what a teacher would have written
     doubles: Doubles | None = None  # if rows have two pieces of running text
     prefixes: Tensor | None = None  # (B,) if a row is a pair: how much of it all others see
+    continues: bool = False  # its rows go on where those of the batch before ended
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -305,7 +311,9 @@ class Batch:
         doubles = None if self.doubles is None else self.doubles.twice()
         prefixes = None if self.prefixes is None else self.prefixes.repeat(2)
         sides = self.source.repeated(2), self.target.repeated(2)
-        return Batch(*sides, 2 * self.filler, fertilities, likely, doubles, prefixes)
+        return Batch(
+            *sides, 2 * self.filler, fertilities, likely, doubles, prefixes, self.continues
+        )
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
@@ -317,4 +325,4 @@ class Batch:
         doubles = None if self.doubles is None else self.doubles.to(device)
         prefixes = None if self.prefixes is None else self.prefixes.to(device)
         sides = self.source.to(device), self.target.to(device)
-        return Batch(*sides, self.filler, fertilities, likely, doubles, prefixes)
+        return Batch(*sides, self.filler, fertilities, likely, doubles, prefixes, self.continues)

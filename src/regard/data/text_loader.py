@@ -30,7 +30,7 @@ class TextLoader:
         seed: int,
         share: Share | None = None,
     ) -> None:
-        _refuse_what_is_for_pairs(config)
+        refuse_what_is_for_pairs(config)
         self._rows = rows_of(store, "train", config, task, seed)
         self._budget = config.batch_tokens
         self._seed = seed
@@ -76,7 +76,8 @@ def text_in_order(store: Store, config: DataConfig, task: TextTask) -> Iterator[
         yield rows.batch(pieces, order[begin:end], None)
 
 
-def _refuse_what_is_for_pairs(config: DataConfig) -> None:
+def refuse_what_is_for_pairs(config: DataConfig) -> None:
+    """Settings that running text has no use for."""
     if config.weights or config.sampling_candidates > 1:
         raise ConfigError(
             "data.weights and data.sampling_candidates are for pairs of sentences, and this is "

@@ -26,6 +26,7 @@ class TextTask:
     start: int = SPECIAL.start  # the mark before a document
     mask: int = SPECIAL.unknown  # what stands for a hidden word
     doubles: bool = False  # whether a row has two pieces, which may be strangers
+    streams: bool = False  # whether a batch goes on where the one before it ended
 
 
 class TextRows(Protocol):

@@ -28,8 +28,8 @@ from regard.decoding.search import search
 from regard.decoding.steps import Plain, R, Search
 from regard.devices import device_named
 from regard.errors import ConfigError
-from regard.models.causal import Causal
 from regard.models.folder import ModelFolder, load_model
+from regard.models.language import WritingModel
 from regard.models.protocol import Autoregressive
 from regard.text.base import Tokenizer
 
@@ -51,23 +51,21 @@ class Generation:
 
 
 class Generator:
-    """A trained causal language model, ready for text."""
+    """A trained language model that goes on from what came before, ready for text."""
 
-    def __init__(self, folder: ModelFolder, model: Causal) -> None:
+    def __init__(self, folder: ModelFolder, model: WritingModel) -> None:
         self.folder, self.model = folder, model
 
     @staticmethod
     def load(folder: str | Path, *, device: str = "auto") -> Generator:
         """Read a model folder."""
         path = Path(folder)
-        described = ModelFolder.read(path)
-        if described.config.kind != "causal":
+        described, model = load_model(path, device_named(device))
+        if not isinstance(model, WritingModel):
             raise ConfigError(
-                f"{path} is a {described.config.kind} model, and only model.kind=causal goes on "
-                "from a prompt. See `regard train --preset gpt-tiny`."
+                f"{path} is a {described.config.kind} model, and only model.kind=causal and "
+                "model.kind=xl go on from a prompt. See `regard train --preset gpt-tiny`."
             )
-        _, model = load_model(path, device_named(device), described)
-        assert isinstance(model, Causal)
         return Generator(described, model)
 
     @property
@@ -78,7 +76,7 @@ class Generator:
     @property
     def context(self) -> int:
         """The longest text, prompt included, that it was trained to see."""
-        return self.model.config.max_positions
+        return self.model.context
 
     def generate(
         self,
@@ -112,7 +110,7 @@ class Generator:
 
     @property
     def _bare(self) -> bool:
-        return self.model.config.bare_prompts
+        return self.model.bare_prompts
 
     def _after(self, prompts: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """What follows prompts of equal length; `max_extra` tokens, or as many as there is room."""

@@ -2,7 +2,8 @@
 
 A model sees so many tokens at once. A window of that many slides over each document; by `stride`
 tokens each time, and only those that are new in it count: a smaller stride gives each token more to
-go by, and takes longer. A masked model is asked for each token in turn, the others being seen.
+go by, and takes longer. A model with a memory reads all documents as one stream, segment after
+segment. A masked model is asked for each token in turn, the others being seen.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from regard.errors import ConfigError, DataError, one_message
 from regard.models.base import Model
 from regard.models.causal import Causal
 from regard.models.masked import Masked
+from regard.models.xl import XL
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
@@ -37,6 +39,7 @@ class Perplexity:
     bytes: int
     window: int
     stride: int
+    memory: int = 0  # tokens that were remembered before a window
 
     @property
     def per_token(self) -> float:
@@ -72,10 +75,21 @@ def documents_of(path: Path) -> list[str]:
 
 
 def perplexity(
-    model: Model, tokenizer: Tokenizer, documents: Sequence[str], stride: int | None = None
+    model: Model,
+    tokenizer: Tokenizer,
+    documents: Sequence[str],
+    stride: int | None = None,
+    memory: int | None = None,
 ) -> Perplexity:
-    """Of documents, by windows that overlap; no stride: half a window."""
+    """Of documents, by windows that overlap; no stride: half a window.
+
+    A model that remembers needs no stride; memory: as many tokens as it shall remember.
+    """
     window = _window(model)
+    if isinstance(model, XL):
+        return _remembering(model, tokenizer, documents, stride, memory)
+    if memory is not None:
+        raise ConfigError(f"A {model.config.kind} model has no memory. Leave out --memory.")
     stride = max(window // 2, 1) if stride is None else stride
     if not 1 <= stride <= window:
         raise ConfigError(f"The stride is {stride}, and must be 1 to {window}, the window's size.")
@@ -109,6 +123,43 @@ def _window(model: Model) -> int:
             "Use `regard score`."
         )
     return task.context
+
+
+def _remembering(
+    model: XL,
+    tokenizer: Tokenizer,
+    documents: Sequence[str],
+    stride: int | None,
+    memory: int | None,
+) -> Perplexity:
+    if stride is not None:
+        raise ConfigError("A model with a memory reads each token once. Leave out --stride.")
+    room = model.config.room(training=False) if memory is None else memory
+    ids = [token for text in documents for token in (*tokenizer.encode_lines(text), SPECIAL.end)]
+    segment = model.config.max_positions
+    return Perplexity(
+        stream_nll(model, ids, room),
+        tokens=len(ids),
+        words=sum(len(text.split()) for text in documents),
+        bytes=sum(len(text.encode()) + 1 for text in documents),
+        window=segment,
+        stride=segment,
+        memory=room,
+    )
+
+
+@torch.inference_mode()
+def stream_nll(model: XL, ids: Sequence[int], room: int) -> float:
+    """The negative log-likelihood of one stream of documents, each with its end mark."""
+    read = [model.start_mark, *(model.start_mark if i == SPECIAL.end else i for i in ids[:-1])]
+    nll, segment = 0.0, model.config.max_positions
+    memory = model.empty_memory(1, model.embedding.table.weight, room)
+    for begin in range(0, len(ids), segment):
+        source, target = (Ragged.of([row[begin : begin + segment]]) for row in (read, ids))
+        found = model(Batch(source, target).to(model.device), memory=memory)
+        memory = found.memory
+        nll -= float(gains_of(found).double().sum())
+    return nll
 
 
 Window = tuple[list[int], list[int]]  # what is read, and what should be written: pad does not count

@@ -15,6 +15,7 @@ from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.unilm import Unilm, UnilmConfig
+from regard.models.xl import XL, XLConfig
 
 ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Model]]] = {
     "transformer": (TransformerConfig, Transformer),
@@ -24,6 +25,7 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "causal": (CausalConfig, Causal),
     "masked": (MaskedConfig, Masked),
     "unilm": (UnilmConfig, Unilm),
+    "xl": (XLConfig, XL),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -37,6 +39,7 @@ def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
 __all__ = [
     "ARCHITECTURES",
     "SHAPES",
+    "XL",
     "Causal",
     "CausalConfig",
     "Convolutional",
@@ -53,5 +56,6 @@ __all__ = [
     "TransformerConfig",
     "Unilm",
     "UnilmConfig",
+    "XLConfig",
     "new_model",
 ]

@@ -20,6 +20,7 @@ from regard.data.store import Content
 from regard.data.text_rows import TextTask
 from regard.errors import ConfigError
 from regard.layers.embedding import Embedding, Projection
+from regard.layers.recall import Memory
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
 
@@ -202,6 +203,18 @@ class AutoregressiveModel(Model):
     def start_mark(self) -> int:
         """The token that the decoder reads first."""
         return int(getattr(SPECIAL, self.config.start_token))
+
+
+def read_on(model: nn.Module, batch: Batch, memory: Memory | None) -> Predictions:
+    """What a model, however it is wrapped, says of a batch, given what it remembers.
+
+    That counts where the batch goes on from the one before.
+    """
+    if memory is None or not batch.continues:
+        found: Predictions = model(batch)
+    else:
+        found = model(batch, memory=memory)
+    return found
 
 
 def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:

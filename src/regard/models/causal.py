@@ -14,16 +14,13 @@ from typing import Annotated, Literal
 
 from torch import Tensor
 
-from regard.attention.cache import Trail
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
 from regard.data.text_rows import TextTask
 from regard.layers.init import initialize
-from regard.models.base import AutoregressiveModel
-from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.language import LanguageConfig, WritingModel
 from regard.models.protocol import Predictions, Vocabulary
-from regard.models.stacks import StackState
 from regard.text.special import SPECIAL
 
 
@@ -42,7 +39,7 @@ class CausalConfig(LanguageConfig):
         return TextTask("causal", self.max_positions, int(getattr(SPECIAL, self.start_token)))
 
 
-class Causal(LanguageModel, AutoregressiveModel):
+class Causal(WritingModel):
     """A stack that sees what came before, and words after it."""
 
     config: CausalConfig
@@ -51,6 +48,11 @@ class Causal(LanguageModel, AutoregressiveModel):
         super().__init__(config, vocabulary, causal=True)
         self.projection = self.new_projection(self.embedding.table)
         initialize(self, config.init)
+
+    @property
+    def bare_prompts(self) -> bool:
+        """Whether prompts are read without a start mark."""
+        return self.config.bare_prompts
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
         """Hidden states for every token, each knowing what came before."""
@@ -66,24 +68,3 @@ class Causal(LanguageModel, AutoregressiveModel):
         lengths = text.lengths
         x = self.embedding(text.tokens, lengths.positions, lengths.longest)
         return self.encoder(x, lengths, record)
-
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> StackState:
-        """A state for as many texts as there are sources; how they begin is the search's to say."""
-        sentences = len(source.lengths)
-        caches = self.encoder.prepare(sentences, beams, room)
-        return StackState(caches, Trail.of(sentences, beams, room, source.tokens.device))
-
-    def step(self, tokens: Tensor, state: StackState) -> Tensor:
-        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
-        trail = state.trail
-        sight = trail.begin()
-        reach = min(trail.reach, self.max_length or trail.reach)
-        x = self.embedding(tokens, trail.place, reach)
-        x = self.encoder.step(x, state.caches, sight)
-        trail.end()
-        return self.projection(x)
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """Whether steps with a longer reach than needed are the same: all but distances are."""
-        return self.config.positions != "relative"

@@ -1,7 +1,8 @@
 """What models of running text have in common: one stack of blocks, over one table of words.
 
-The same stack is GPT where a token sees what came before (`causal`), and BERT where it sees all
-(`masked`). What else differs is what they are asked in training.
+The same stack is GPT where a token sees what came before (`causal`), Transformer-XL where it also
+remembers earlier segments (`xl`), and BERT where it sees all (`masked`). What else differs is what
+they are asked in training.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
+from regard.attention.cache import Trail
 from regard.attention.positions import added_positions
 from regard.config import Doc, Ge
+from regard.data.ragged import Ragged
+from regard.layers.block import BlockShape
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder
-from regard.models.base import Model
+from regard.models.base import AutoregressiveModel, Model
 from regard.models.protocol import Vocabulary
-from regard.models.stacks import BlockConfig, block_shape
+from regard.models.stacks import BlockConfig, StackState, block_shape
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,11 @@ class LanguageModel(Model):
         self.embedding: Embedding = self.new_embedding(self.new_table(vocabulary.target))
         self.embedding.segments = nn.Embedding(segments, config.width) if segments else None
         self.embedding.norm = shape.new_norm() if config.embedding_norm else None
-        self.encoder = Encoder(config.layers, shape, causal=causal)
+        self.encoder = self.new_stack(shape, causal=causal)
+
+    def new_stack(self, shape: BlockShape, *, causal: bool) -> Encoder:
+        """The blocks."""
+        return Encoder(self.config.layers, shape, causal=causal)
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -74,3 +82,38 @@ class LanguageModel(Model):
         return added_positions(
             config.positions, config.width, config.max_positions, config.sinusoid_layout
         )
+
+
+class WritingModel(LanguageModel, AutoregressiveModel):
+    """A stack that sees what came before, and so can go on from it token by token."""
+
+    @property
+    def context(self) -> int:
+        """The longest text that it was trained to see."""
+        return self.config.max_positions
+
+    @property
+    def bare_prompts(self) -> bool:
+        """Whether prompts are read without a start mark."""
+        return False
+
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> StackState:
+        """A state for as many texts as there are sources; how they begin is the search's to say."""
+        sentences = len(source.lengths)
+        caches = self.encoder.prepare(sentences, beams, room)
+        return StackState(caches, Trail.of(sentences, beams, room, source.tokens.device))
+
+    def step(self, tokens: Tensor, state: StackState) -> Tensor:
+        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+        trail = state.trail
+        sight = trail.begin()
+        reach = min(trail.reach, self.max_length or trail.reach)
+        x = self.embedding(tokens, trail.place, reach)
+        x = self.encoder.step(x, state.caches, sight)
+        trail.end()
+        return self.projection(x)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether steps with a longer reach than needed are the same: all but distances are."""
+        return self.config.positions != "relative"

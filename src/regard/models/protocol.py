@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.cache import Some
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.embedding import Projection
+from regard.layers.recall import Memory
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Predictions:
     labels: Lengths | None = None  # of the sentences among the targets, ends included
     fertilities: Fertilities | None = None  # where a model says how long its output gets
     sentences: Classes | None = None  # where it says which pieces of text belong together
+    memory: Memory | None = None  # what the next segments of the same streams are read with
 
 
 class State(Protocol):

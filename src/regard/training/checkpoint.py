@@ -3,6 +3,8 @@
     checkpoints/00001000/model.safetensors        the weights
     checkpoints/00001000/average.safetensors      their moving average, if there is one
     checkpoints/00001000/optimizer.safetensors    Adam's memory
+    checkpoints/00001000/memory.safetensors       what the model remembers of the last batch, if it
+                                                  does: weights that are gone made it
     checkpoints/00001000/progress.json            step, position in the data, what was seen so far
 
 Dropout and data order are functions of seed, step and position, so no random state is stored.
@@ -24,6 +26,8 @@ from torch import Tensor, nn
 from regard.data.sampling import Position
 from regard.errors import ModelError, RunError
 from regard.files import whole_folder
+from regard.layers.recall import Memory
+from regard.models.base import Model
 from regard.models.folder import (
     AVERAGE,
     WEIGHTS,
@@ -36,6 +40,7 @@ from regard.training.ema import MovingAverage
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
 
 OPTIMIZER, PROGRESS = "optimizer.safetensors", "progress.json"
+MEMORY = "memory.safetensors"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ def save(
     optimizer: torch.optim.Optimizer,
     average: MovingAverage | None,
     progress: Progress,
+    memory: Memory | None = None,
 ) -> Path:
     """Write a checkpoint, whole or not at all."""
     path = run / "checkpoints" / f"{progress.step:08d}"
@@ -73,6 +79,8 @@ def save(
         if average:
             write_tensors(folder / AVERAGE, average.weights, {})
         write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
+        if memory is not None:
+            write_tensors(folder / MEMORY, memory.tensors(), {})
         (folder / PROGRESS).write_text(json.dumps(dataclasses.asdict(progress), indent=2))
     return path
 
@@ -93,6 +101,17 @@ def restore(
     except ModelError:
         raise _damaged(path) from None
     return progress
+
+
+def read_memory(path: Path, model: Model) -> Memory | None:
+    """What the model of a checkpoint remembered, if anything."""
+    if not (path / MEMORY).is_file():
+        return None
+    room = getattr(model.config, "memory", 0)
+    try:
+        return Memory.of(read_tensors(path / MEMORY)[0], room, model.device)
+    except ModelError:
+        raise _damaged(path) from None
 
 
 def read_progress(path: Path) -> Progress:

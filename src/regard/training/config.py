@@ -161,6 +161,11 @@ class RunConfig(Settings):
                 "training.best_by is bleu, and a model of running text translates nothing; leave "
                 "it at loss"
             )
+        if self.training.r_drop and self.model.task is not None and self.model.task.streams:
+            yield (
+                "training.r_drop reads each batch twice, and what a model remembers is of one "
+                "reading; set training.r_drop=0"
+            )
         if self.training.glancing and self.model.kind != "nonautoregressive":
             yield (
                 "training.glancing shows words to models that write all of them at once; set "

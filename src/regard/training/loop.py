@@ -152,6 +152,7 @@ class Trainer:
         if not saved:
             return Progress()
         progress = checkpoint.restore(saved[-1], self._model, self._optimizer, self._average)
+        self._updater.memory = checkpoint.read_memory(saved[-1], self._model)
         return dataclasses.replace(progress, stopped_early=self._is_patient_no_more(progress))
 
     def _is_finished(self, progress: Progress) -> bool:
@@ -261,7 +262,8 @@ class Trainer:
             unreported=meter.unreported,
             regular=progress.step % self._config.checkpoint_every == 0,
         )
-        checkpoint.save(self._out, self._model, self._optimizer, self._average, progress)
+        memory = self._updater.memory
+        checkpoint.save(self._out, self._model, self._optimizer, self._average, progress, memory)
         best = self._config.average_best if self._config.average_best > 1 else 0
         checkpoint.prune(self._out, last=self._config.keep_checkpoints, best=best)
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from regard.data.ragged import Batch
 from regard.devices import autocast, is_half
-from regard.models.base import AutoregressiveModel, Model
+from regard.layers.recall import Memory
+from regard.models.base import AutoregressiveModel, Model, read_on
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Predictions
 from regard.processes import ALONE, Team, keeping_gradients
@@ -58,6 +59,7 @@ class Updater:
         self._tokens = torch.zeros((), device=self._device)
         self._glancing = torch.zeros((), device=self._device)
         self._keeps_gradients = False
+        self.memory: Memory | None = None  # of the batch before, if the model has one
         self._gradients_of: Callable[[Batch], Tensor] = self._gradients
         self._change: Callable[[], Tensor | None] = self._change_weights
 
@@ -118,9 +120,11 @@ class Updater:
                 hints = glanced(self._learner(batch), self._glancing)
         if config.r_drop:  # two passes, which are shown the same
             batch, hints = batch.twice(), hints.twice() if hints else None
-        predictions = self._learner(batch, hints=hints) if hints else self._learner(batch)
         if hints:
-            predictions = unseen(predictions, hints)
+            predictions = unseen(self._learner(batch, hints=hints), hints)
+        else:
+            predictions = read_on(self._learner, batch, self.memory)
+            self.memory = predictions.memory
         loss = loss_of(
             predictions,
             smoothing=config.label_smoothing,

@@ -9,7 +9,8 @@ import torch
 
 from regard.data.ragged import Batch
 from regard.devices import Precision, autocast, is_half
-from regard.models.base import Model
+from regard.layers.recall import Memory
+from regard.models.base import Model, read_on
 from regard.training.losses import loss_of
 from regard.training.record import Row
 
@@ -38,8 +39,11 @@ def validation_loss(model: Model, batches: Iterable[Batch], *, precision: Precis
     device = model.device
     half = is_half(device, precision, model.config.width)
     total, tokens = torch.zeros((), device=device), 0
+    memory: Memory | None = None
     for batch in batches:
         with autocast(device, half=half):
-            total += loss_of(model(batch.to(device))).nll
+            predictions = read_on(model, batch.to(device), memory)
+            total += loss_of(predictions).nll
+        memory = predictions.memory
         tokens += batch.target_tokens
     return float(total) / tokens

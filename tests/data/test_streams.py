@@ -1,0 +1,98 @@
+"""Streams of text: each row goes on where it ended, all is read once, epochs differ."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from regard.data.ahead import ahead
+from regard.data.loader import DataConfig
+from regard.data.ragged import Batch
+from regard.data.sampling import Position
+from regard.data.store import Store
+from regard.data.streams import StreamLoader, stream_in_order
+from regard.data.text_rows import TextTask
+from regard.errors import ConfigError
+from regard.text.special import SPECIAL
+from toys import write_text_store
+
+TASK = TextTask("causal", 8, streams=True)
+CONFIG = DataConfig(batch_tokens=40)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return write_text_store(tmp_path_factory.mktemp("text"))
+
+
+def epoch_of(store: Store, epoch: int) -> list[Batch]:
+    """Its batches."""
+    batches = StreamLoader(store, CONFIG, TASK, seed=1).batches(Position(epoch, 0))
+    found = []
+    for after, batch in batches:
+        found.append(batch)
+        if after.epoch > epoch:
+            return found
+    raise AssertionError
+
+
+def rows_of(batches: list[Batch], side: str) -> NDArray[np.int64]:
+    """Whole streams. (B, T)"""
+    parts = [getattr(batch, side) for batch in batches]
+    return np.concatenate([part.tokens.view(len(part.lengths), -1).numpy() for part in parts], 1)
+
+
+def test_rows_laid_end_to_end_are_the_text(store: Store) -> None:
+    ids = store.text("train").documents.flat()
+    read = []
+    for epoch in (0, 1):
+        rows = rows_of(epoch_of(store, epoch), "target")
+        assert rows.shape == (5, len(ids) // 5)
+        whole = rows.flatten().tolist()
+        ring = [*ids, *ids]
+        assert any(ring[first : first + len(whole)] == whole for first in range(len(ids)))
+        read.append(whole)
+    assert read[0] != read[1]
+
+
+def test_what_is_read_is_the_token_before(store: Store) -> None:
+    batches = epoch_of(store, 0)
+    source, target = rows_of(batches, "source"), rows_of(batches, "target")
+    before = np.where(target[:, :-1] == SPECIAL.end, SPECIAL.start, target[:, :-1])
+    assert np.array_equal(source[:, 1:], before)
+    assert SPECIAL.end not in source
+
+
+def test_only_the_first_batch_of_an_epoch_begins(store: Store) -> None:
+    batches = epoch_of(store, 0)
+    assert [batch.continues for batch in batches] == [False] + [True] * (len(batches) - 1)
+    assert all(batch.source.lengths.are_equal for batch in batches)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_it_goes_on_from_a_position(store: Store, workers: int) -> None:
+    loader = StreamLoader(store, CONFIG, TASK, seed=1)
+    whole = [*islice(loader.batches(Position()), 80)]
+    again = [*islice(ahead(loader, whole[59][0], workers), 20)]
+    for (place, batch), (other_place, other) in zip(whole[60:], again, strict=True):
+        assert place == other_place
+        assert batch.continues == other.continues
+        assert batch.source.tokens.equal(other.source.tokens)
+        assert batch.target.tokens.equal(other.target.tokens)
+
+
+def test_validation_has_long_rows(store: Store) -> None:
+    text = store.text("valid")
+    batches = [*stream_in_order(text, CONFIG, TASK)]
+    rows = rows_of(batches, "target")
+    assert rows.flatten().tolist() == text.documents.flat()[: rows.size].tolist()
+    assert len(batches) >= 16
+
+
+def test_what_is_for_pairs_is_refused(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data\.weights"):
+        StreamLoader(store, DataConfig(weights=(1.0,)), TASK, seed=1)
