@@ -55,6 +55,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "masked": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
     "unilm": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
     "xl": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
+    "permuted": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
 }
 # So much that words differ in their scores, so little that these are no huge numbers.
 NOISE = {
@@ -66,6 +67,7 @@ NOISE = {
     "masked": 0.1,
     "unilm": 0.1,
     "xl": 0.1,
+    "permuted": 0.1,
 }
 # Sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
@@ -89,6 +91,7 @@ TINY: dict[str, dict[str, Any]] = {
     "masked": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
     "unilm": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
     "xl": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
+    "permuted": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {

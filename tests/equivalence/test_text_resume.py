@@ -15,6 +15,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "masked": {"kind": "masked", "max_positions": 8},
     "next sentence": {"kind": "masked", "max_positions": 9, "segments": 2, "next_sentence": True},
     "xl": {"kind": "xl", "max_positions": 8, "memory": 12},
+    "permuted": {"kind": "permuted", "max_positions": 8, "memory": 12},
     "xl, each document for itself": {
         "kind": "xl",
         "max_positions": 8,

@@ -15,6 +15,8 @@ from regard.decoding.generator import Generator
 from regard.decoding.score import token_gains
 from regard.errors import ConfigError
 from regard.evaluation.perplexity import documents_of, perplexity
+from regard.models.folder import load_model
+from regard.models.permuted import Permuted
 from regard.text.special import SPECIAL
 from toys import write_model_folder, write_text_store
 
@@ -28,8 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def folder(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("model") / "model"
-    out.mkdir()
+    out = tmp_path_factory.mktemp("model")
     return write_model_folder(out, store, kind="xl", layers=2, memory=8, max_positions=8)
 
 
@@ -53,6 +54,21 @@ def test_with_all_in_memory_it_is_that_of_one_long_segment(store: Store, folder:
     less = perplexity(generator.model, generator.tokenizer, documents)
     assert less.memory == 8
     assert less.nll != pytest.approx(wanted, rel=1e-5)
+
+
+def test_words_in_any_order_are_asked_for_in_theirs(store: Store, tmp_path: Path) -> None:
+    shape = {"kind": "permuted", "layers": 2, "memory": 8, "max_positions": 8}
+    described, model = load_model(write_model_folder(tmp_path, store, **shape), torch.device("cpu"))
+    assert isinstance(model, Permuted)
+    tokenizer = described.tokenizers.target
+    documents = documents_of(store.folder.parent / "valid.txt")[:6]
+    ids = [token for text in documents for token in (*tokenizer.encode_lines(text), SPECIAL.end)]
+    with torch.no_grad():
+        wanted = -float(token_gains(model, model.in_order(ids, None)).sum())
+    found = perplexity(model, tokenizer, documents, memory=10_000)
+    assert found.nll == pytest.approx(wanted, rel=1e-5)
+    with pytest.raises(ConfigError, match=r"model\.kind=causal and"):
+        Generator.load(tmp_path)
 
 
 def test_what_does_not_go_together(store: Store, folder: Path, tmp_path: Path) -> None:

@@ -50,6 +50,25 @@ class RelativeScore(nn.Module):
         return encoded.unflatten(-1, (like.shape[-3], -1)).transpose(0, 1)
 
 
+class SegmentScore(nn.Module):
+    """What a key of the query's own segment scores, and what one of another (XLNet).
+
+        ( q_i + b ) . s_same / sqrt(d)    or    ( q_i + b ) . s_other / sqrt(d)
+
+    Only whether both are of one segment counts, so there may be any number of segments.
+    """
+
+    def __init__(self, heads: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(heads, 2, width))  # same, other
+        self.bias = nn.Parameter(torch.zeros(heads, 1, width))
+
+    def forward(self, query: Tensor, other: Tensor) -> Tensor:
+        """Query (B, H, T, d), other (B, 1, T, S), True = of another segment -> (B, H, T, S)"""
+        scores = (query + self.bias) @ self.table.transpose(-2, -1) / query.shape[-1] ** 0.5
+        return torch.where(other, scores[..., 1:], scores[..., :1])
+
+
 def shifted(scores: Tensor, keys: int) -> Tensor:
     """From scores by distance to scores by key: row i moves left by T - 1 - i.
 

@@ -19,7 +19,7 @@ Placed = tuple[Position, Batch]
 Row = NDArray[np.int64]
 Extra = NDArray[Any]
 Extras = list[Extra] | None
-Sent = tuple[Position, list[tuple[Row, Row]], int, Extras, Extras, Extras, Extras, bool]
+Sent = tuple[Position, list[tuple[Row, Row]], int, Extras, Extras, Extras, Extras, bool, Extras]
 _BATCHES = 8  # that a process is ahead
 
 
@@ -64,11 +64,12 @@ def _sent(placed: Placed) -> Sent:
     if batch.doubles is not None:
         doubles = [batch.doubles.segments.numpy(), batch.doubles.strange.numpy()]
     prefixes = None if batch.prefixes is None else [batch.prefixes.numpy()]
-    return position, rows, batch.filler, counts, likely, doubles, prefixes, batch.continues
+    ranks = None if batch.ranks is None else [batch.ranks.numpy()]
+    return position, rows, batch.filler, counts, likely, doubles, prefixes, batch.continues, ranks
 
 
 def _received(sent: Sent) -> Placed:
-    position, rows, filler, counts, likely, two, seen, continues = sent
+    position, rows, filler, counts, likely, two, seen, continues, order = sent
     source, target = (
         Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
     )
@@ -76,7 +77,8 @@ def _received(sent: Sent) -> Placed:
     words = None if likely is None else Distributions(*map(torch.from_numpy, likely))
     doubles = None if two is None else Doubles(*map(torch.from_numpy, two))
     prefixes = None if seen is None else torch.from_numpy(seen[0])
-    batch = Batch(source, target, filler, fertilities, words, doubles, prefixes, continues)
+    ranks = None if order is None else torch.from_numpy(order[0])
+    batch = Batch(source, target, filler, fertilities, words, doubles, prefixes, continues, ranks)
     return position, batch
 
 

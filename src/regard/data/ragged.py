@@ -293,6 +293,7 @@ class Batch:
     doubles: Doubles | None = None  # if rows have two pieces of running text
     prefixes: Tensor | None = None  # (B,) if a row is a pair: how much of it all others see
     continues: bool = False  # its rows go on where those of the batch before ended
+    ranks: Tensor | None = None  # (N,) an order for tokens: who is seen by whom (XLNet)
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -310,10 +311,10 @@ class Batch:
         likely = None if self.likely is None else self.likely.twice()
         doubles = None if self.doubles is None else self.doubles.twice()
         prefixes = None if self.prefixes is None else self.prefixes.repeat(2)
+        ranks = None if self.ranks is None else self.ranks.repeat(2)
         sides = self.source.repeated(2), self.target.repeated(2)
-        return Batch(
-            *sides, 2 * self.filler, fertilities, likely, doubles, prefixes, self.continues
-        )
+        filler, continues = 2 * self.filler, self.continues
+        return Batch(*sides, filler, fertilities, likely, doubles, prefixes, continues, ranks)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
@@ -324,5 +325,7 @@ class Batch:
             likely = likely.to(device)
         doubles = None if self.doubles is None else self.doubles.to(device)
         prefixes = None if self.prefixes is None else self.prefixes.to(device)
+        ranks = None if self.ranks is None else self.ranks.to(device)
         sides = self.source.to(device), self.target.to(device)
-        return Batch(*sides, self.filler, fertilities, likely, doubles, prefixes, self.continues)
+        filler, continues = self.filler, self.continues
+        return Batch(*sides, filler, fertilities, likely, doubles, prefixes, continues, ranks)

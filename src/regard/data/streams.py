@@ -7,7 +7,7 @@ epoch the rows begin elsewhere: the text is a ring, cut at a place that is drawn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,15 +66,17 @@ class StreamLoader:
     ) -> Iterator[tuple[Position, Batch]]:
         """Batches from a position on, or those of a turn, each with the position after it."""
         turn = turn or Turn()
-        for count, (after, (streams, number)) in enumerate(endless(position, self._planned)):
+        for count, (after, planned) in enumerate(endless(position, self._planned)):
             if turn.is_at(count):
-                yield after, stream_batch(streams, number, self._task)
+                streams, number, epoch = planned
+                key = self._seed, epoch + 1
+                yield after, stream_batch(streams, number, self._task, key)
 
-    def _planned(self, epoch: int) -> list[tuple[Streams, int]]:
+    def _planned(self, epoch: int) -> list[tuple[Streams, int, int]]:
         draw = np.random.default_rng([self._seed, epoch, 1])
         first = int(draw.integers(len(self._text.documents.flat())))
         streams = Streams(self._text, self._rows, self._task.context, first)
-        return [(streams, number) for number in range(len(streams))]
+        return [(streams, number, epoch) for number in range(len(streams))]
 
 
 def rows_for(text: Text, config: DataConfig, segment: int, shortest: int = 1) -> int:
@@ -90,15 +92,43 @@ def stream_in_order(text: Text, config: DataConfig, task: TextTask) -> Iterator[
         yield stream_batch(streams, number, task)
 
 
-def stream_batch(streams: Streams, number: int, task: TextTask) -> Batch:
-    """A segment of all rows: what is read at each place is the token before it."""
+def stream_batch(
+    streams: Streams, number: int, task: TextTask, key: Sequence[int] = (0, 0)
+) -> Batch:
+    """A segment of all rows; the key, seed and epoch, decides what is drawn."""
     ids = streams.text.documents.flat()
     places = streams.places(number)
-    before = ids[places - 1]
+    tokens = ids[places].astype(np.int64)
+    if task.objective == "permuted":
+        orders = [
+            drawn_order(len(row), task.one_in, np.random.default_rng([*key, 2, row[0]]))
+            for row in places
+        ]
+        return permuted_batch(tokens, np.stack(orders), continues=number > 0)
+    before = ids[places - 1].astype(np.int64)
     source = np.where(before == SPECIAL.end, task.start, before)  # where a document begins
-    even = Lengths.of([places.shape[1]] * len(places))
-    read, written = (
-        Ragged(torch.from_numpy(rows.astype(np.int64).ravel()), even)
-        for rows in (source, ids[places])
+    return Batch(_rows(source), _rows(tokens), continues=number > 0)
+
+
+def drawn_order(length: int, one_in: int, generator: np.random.Generator) -> Places:
+    """A rank for each place: the last of a permutation are asked for, 1 first; 0 is seen by all."""
+    asked = generator.permutation(length)[-max(1, length // one_in) :]
+    ranks = np.zeros(length, dtype=np.int64)
+    ranks[asked] = 1 + np.arange(len(asked))
+    return ranks
+
+
+def permuted_batch(tokens: Places, ranks: Places, *, continues: bool) -> Batch:
+    """Tokens (B, T), of which those with a rank above 0 should be found, in this order."""
+    wanted = np.where(ranks > 0, tokens, SPECIAL.pad)
+    return Batch(
+        _rows(tokens),
+        _rows(wanted),
+        filler=int((wanted == SPECIAL.pad).sum()),
+        continues=continues,
+        ranks=torch.from_numpy(ranks.ravel()),
     )
-    return Batch(read, written, continues=number > 0)
+
+
+def _rows(tokens: Places) -> Ragged:
+    return Ragged(torch.from_numpy(tokens.ravel()), Lengths.of([tokens.shape[1]] * len(tokens)))

@@ -21,12 +21,13 @@ from regard.text.special import SPECIAL
 class TextTask:
     """What a model makes of running text."""
 
-    objective: Literal["causal", "masked"]
+    objective: Literal["causal", "masked", "permuted"]
     context: int  # tokens that are read at once
     start: int = SPECIAL.start  # the mark before a document
     mask: int = SPECIAL.unknown  # what stands for a hidden word
     doubles: bool = False  # whether a row has two pieces, which may be strangers
     streams: bool = False  # whether a batch goes on where the one before it ended
+    one_in: int = 1  # permuted: of so many tokens one is asked for
 
 
 class TextRows(Protocol):

@@ -3,7 +3,8 @@
 A model sees so many tokens at once. A window of that many slides over each document; by `stride`
 tokens each time, and only those that are new in it count: a smaller stride gives each token more to
 go by, and takes longer. A model with a memory reads all documents as one stream, segment after
-segment. A masked model is asked for each token in turn, the others being seen.
+segment; one of words in any order is asked from left to right. A masked model is asked for each
+token in turn, the others being seen.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from regard.errors import ConfigError, DataError, one_message
 from regard.models.base import Model
 from regard.models.causal import Causal
 from regard.models.masked import Masked
-from regard.models.xl import XL
+from regard.models.memory import RememberingModel
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
@@ -86,7 +87,7 @@ def perplexity(
     A model that remembers needs no stride; memory: as many tokens as it shall remember.
     """
     window = _window(model)
-    if isinstance(model, XL):
+    if isinstance(model, RememberingModel):
         return _remembering(model, tokenizer, documents, stride, memory)
     if memory is not None:
         raise ConfigError(f"A {model.config.kind} model has no memory. Leave out --memory.")
@@ -126,7 +127,7 @@ def _window(model: Model) -> int:
 
 
 def _remembering(
-    model: XL,
+    model: RememberingModel,
     tokenizer: Tokenizer,
     documents: Sequence[str],
     stride: int | None,
@@ -149,14 +150,13 @@ def _remembering(
 
 
 @torch.inference_mode()
-def stream_nll(model: XL, ids: Sequence[int], room: int) -> float:
+def stream_nll(model: RememberingModel, ids: Sequence[int], room: int) -> float:
     """The negative log-likelihood of one stream of documents, each with its end mark."""
-    read = [model.start_mark, *(model.start_mark if i == SPECIAL.end else i for i in ids[:-1])]
     nll, segment = 0.0, model.config.max_positions
     memory = model.empty_memory(1, model.embedding.table.weight, room)
     for begin in range(0, len(ids), segment):
-        source, target = (Ragged.of([row[begin : begin + segment]]) for row in (read, ids))
-        found = model(Batch(source, target).to(model.device), memory=memory)
+        batch = model.in_order(ids[begin : begin + segment], ids[begin - 1] if begin else None)
+        found = model(batch.to(model.device), memory=memory)
         memory = found.memory
         nll -= float(gains_of(found).double().sum())
     return nll

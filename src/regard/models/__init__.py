@@ -11,6 +11,7 @@ from regard.models.causal import Causal, CausalConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.masked import Masked, MaskedConfig
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
+from regard.models.permuted import Permuted, PermutedConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -26,6 +27,7 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "masked": (MaskedConfig, Masked),
     "unilm": (UnilmConfig, Unilm),
     "xl": (XLConfig, XL),
+    "permuted": (PermutedConfig, Permuted),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -50,6 +52,8 @@ __all__ = [
     "ModelConfig",
     "NonAutoregressive",
     "NonAutoregressiveConfig",
+    "Permuted",
+    "PermutedConfig",
     "Recurrent",
     "RecurrentConfig",
     "Transformer",

@@ -151,6 +151,7 @@ def block_shape(config: BlockConfig, norm_epsilon: float | None = None) -> Block
             dropout=config.attention_dropout,
             config=config.attention,
             positions=config.positions,
+            layout=config.sinusoid_layout,
         ),
         feedforward_width=config.feedforward_width,
         dropout=config.dropout,

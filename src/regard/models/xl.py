@@ -9,61 +9,23 @@ the next one: `Predictions.memory`, which whoever reads on hands back to `forwar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge
-from regard.data.ragged import Batch
+from regard.config import Doc
+from regard.data.ragged import Batch, Ragged
 from regard.data.text_rows import TextTask
 from regard.layers.block import BlockShape
 from regard.layers.init import initialize
 from regard.layers.recall import Memory, RecallStack, sight
-from regard.models.language import LanguageConfig, WritingModel
+from regard.models.language import WritingModel
+from regard.models.memory import MemoryConfig, RememberingModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
-
-
-@dataclass(frozen=True)
-class MemoryConfig(LanguageConfig):
-    """The shape of a stack that remembers earlier segments."""
-
-    positions: Annotated[Literal["relative"], Doc("distances, which a memory does not change")] = (
-        "relative"
-    )
-    max_positions: Annotated[int, Doc("tokens of a segment: so many are read at once"), Ge(1)] = 128
-    memory: Annotated[int, Doc("tokens before a segment that are remembered"), Ge(0)] = 128
-    evaluation_memory: Annotated[
-        int | None, Doc("the same once it is trained; unset: as `memory`"), Ge(0)
-    ] = None
-
-    def problems(self) -> Iterator[str]:
-        """What looks beyond single tokens would have to remember, too."""
-        yield from super().problems()
-        if self.feedforward == "convolution":
-            yield (
-                "feedforward is convolution, which looks at neighbours, and a segment's first "
-                "tokens have theirs in the memory; set feedforward to linear or gated"
-            )
-        if self.norm == "batch":
-            yield "norm is batch, which would count what is remembered again; set norm=layer"
-
-    @property
-    def obstacle_to_sharing(self) -> str | None:
-        """A checkpoint holds the memory of one process."""
-        return super().obstacle_to_sharing or (
-            f"A {self.kind} model remembers the batch before, and a checkpoint has the memory of "
-            "one process. Train with one process."
-        )
-
-    def room(self, *, training: bool) -> int:
-        """Tokens that are remembered."""
-        if training or self.evaluation_memory is None:
-            return self.memory
-        return self.evaluation_memory
 
 
 @dataclass(frozen=True)
@@ -82,7 +44,7 @@ class XLConfig(MemoryConfig):
         return TextTask("causal", self.max_positions, start, streams=True)
 
 
-class XL(WritingModel):
+class XL(RememberingModel, WritingModel):
     """A stack that sees what came before and what it remembers, and words after it."""
 
     config: XLConfig
@@ -95,7 +57,7 @@ class XL(WritingModel):
 
     def new_stack(self, shape: BlockShape, *, causal: bool) -> RecallStack:
         """Blocks that look into a memory."""
-        return RecallStack(self.config.layers, shape)
+        return RecallStack(self.config.layers, self.with_distances(shape))
 
     def forward(
         self, batch: Batch, record: AttentionRecord | None = None, memory: Memory | None = None
@@ -120,11 +82,11 @@ class XL(WritingModel):
             memory=remembered,
         )
 
-    def empty_memory(self, streams: int, like: Tensor, room: int | None = None) -> Memory:
-        """That of streams of which nothing was read; `like` is of the kind of the embeddings."""
-        if room is None:
-            room = self.config.room(training=self.training)
-        return Memory.empty(streams, self.config.layers, like, room)
+    def in_order(self, tokens: Sequence[int], before: int | None) -> Batch:
+        """What is read at each place is the token before it; a document begins with its mark."""
+        read = [SPECIAL.end if before is None else before, *tokens[:-1]]
+        source = [self.start_mark if token == SPECIAL.end else token for token in read]
+        return Batch(Ragged.of([source]), Ragged.of([tokens]))
 
     @property
     def context(self) -> int:

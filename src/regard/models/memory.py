@@ -1,0 +1,83 @@
+"""What models that remember earlier segments have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from torch import Tensor
+
+from regard.config import Doc, Ge
+from regard.data.ragged import Batch
+from regard.layers.block import BlockShape
+from regard.layers.recall import Memory
+from regard.models.language import LanguageConfig, LanguageModel
+
+
+@dataclass(frozen=True)
+class MemoryConfig(LanguageConfig):
+    """The shape of a stack that remembers earlier segments."""
+
+    positions: Annotated[Literal["relative"], Doc("distances, which a memory does not change")] = (
+        "relative"
+    )
+    max_positions: Annotated[int, Doc("tokens of a segment: so many are read at once"), Ge(1)] = 128
+    memory: Annotated[int, Doc("tokens before a segment that are remembered"), Ge(0)] = 128
+    evaluation_memory: Annotated[
+        int | None, Doc("the same once it is trained; unset: as `memory`"), Ge(0)
+    ] = None
+
+    max_distance: Annotated[
+        int | None, Doc("whatever is farther away counts as this far; unset: as it is"), Ge(1)
+    ] = None
+
+    def problems(self) -> Iterator[str]:
+        """What looks beyond single tokens would have to remember, too."""
+        yield from super().problems()
+        if self.feedforward == "convolution":
+            yield (
+                "feedforward is convolution, which looks at neighbours, and a segment's first "
+                "tokens have theirs in the memory; set feedforward to linear or gated"
+            )
+        if self.norm == "batch":
+            yield "norm is batch, which would count what is remembered again; set norm=layer"
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """A checkpoint holds the memory of one process."""
+        return super().obstacle_to_sharing or (
+            f"A {self.kind} model remembers the batch before, and a checkpoint has the memory of "
+            "one process. Train with one process."
+        )
+
+    def room(self, *, training: bool) -> int:
+        """Tokens that are remembered."""
+        if training or self.evaluation_memory is None:
+            return self.memory
+        return self.evaluation_memory
+
+
+class RememberingModel(LanguageModel):
+    """A stack whose segments go on where those before them ended."""
+
+    config: MemoryConfig
+
+    def empty_memory(self, streams: int, like: Tensor, room: int | None = None) -> Memory:
+        """That of streams of which nothing was read; `like` is of the kind of the embeddings."""
+        if room is None:
+            room = self.config.room(training=self.training)
+        return Memory.empty(streams, self.config.layers, like, room)
+
+    @abstractmethod
+    def in_order(self, tokens: Sequence[int], before: int | None) -> Batch:
+        """A segment as a batch that asks for each token, given all before it.
+
+        `before`: the token before the segment, if there is one
+        """
+
+    def with_distances(self, shape: BlockShape, *, bias: bool = True) -> BlockShape:
+        """The shape of blocks, told what distances count, and whether attention has biases."""
+        farthest = self.config.max_distance
+        return replace(shape, attention=replace(shape.attention, max_distance=farthest, bias=bias))
