@@ -16,6 +16,7 @@ import fast
 import forms
 import growth
 import lengths
+import memory_length
 import parallel
 import recipes
 import side_by_side
@@ -227,3 +228,33 @@ def test_all_words_at_once_are_compared_with_the_teacher() -> None:
         "| teacher, beam 4 | 41.00 | 0.50 | 10.00 ms (1.0x) | 3,000 (1.0x) |  |  |",
         "| CTC | 40.00 | 0.50 | 1.00 ms (10.0x) | 9,000 (3.0x) |  |  |",
     ]
+
+
+def test_a_memory_is_trained_with_and_without(tmp_path: Path) -> None:
+    recipe = ROOT / memory_length.RECIPE
+    shapes = [
+        run_config(recipe, preset=None, changes={}, assignments=[f"model.memory={memory}"]).model
+        for memory in memory_length.TRAINED
+    ]
+    assert [shape.kind for shape in shapes] == ["xl", "xl"]
+    assert shapes[0] != shapes[1]
+    figures = {str(length): 40 - length / 100 for length in memory_length.REMEMBERED}
+    results: list[side_by_side.Tree] = [
+        {"memory": memory, "seed": 1, "perplexity": figures} for memory in memory_length.TRAINED
+    ]
+    lines = memory_length.table(results).splitlines()
+    assert lines[2] == "| no memory | 40.00 | 39.68 | 39.36 | 38.72 | 37.44 | 34.88 | 29.76 |"
+    assert lines[3].startswith("| a memory of 128 | 40.00 |")
+    memory_length.draw(results, tmp_path / "memory.png")
+    assert (tmp_path / "memory.png").is_file()
+
+
+def test_the_last_tenth_is_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text").write_text("".join(f"{number}\n" for number in range(100)))
+    monkeypatch.setattr(memory_length, "regard", lambda *words: "")
+    memory_length.prepare(tmp_path / "text", tmp_path / "data")
+    parts = [
+        (tmp_path / f"data.{part}.txt").read_text().split() for part in ("train", "valid", "test")
+    ]
+    assert [len(part) for part in parts] == [90, 5, 5]
+    assert [int(line) for part in parts for line in part] == [*range(100)]

@@ -22,7 +22,7 @@ def train(
         str | None,
         typer.Option(
             help="tiny, small, base, big, recurrent, convolutional, ctc; of running text: "
-            "gpt-tiny, gpt-small, bert-tiny."
+            "gpt-tiny, gpt-small, bert-tiny, xl-tiny, xlnet-tiny."
         ),
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
@@ -64,6 +64,8 @@ def train(
 def _next_command(config: RunConfig) -> str:
     commands = {
         "causal": f'regard generate {config.out} "Once upon a time"',
+        "xl": f'regard generate {config.out} "Once upon a time"',
+        "permuted": f"regard evaluate {config.out} --text your.txt",
         "masked": f'regard fill {config.out} "Once upon a [MASK]"',
     }
     return commands.get(config.model.kind, f"regard translate {config.out} < your.txt")

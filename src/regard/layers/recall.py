@@ -19,6 +19,7 @@ from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
 from regard.layers.encoder import Encoder, EncoderBlock
+from regard.layers.residual import Residual
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Memory:
         return replace(self, states=states, documents=self._newest(self.documents, documents))
 
     def _newest(self, old: Tensor, new: Tensor) -> Tensor:
-        both = torch.cat([old, new.to(old.dtype)], 1)
+        both = torch.cat([old.to(new.dtype), new], 1)
         return both[:, max(both.shape[1] - self.room, 0) :]
 
 
@@ -87,6 +88,11 @@ def sight(lengths: Lengths, memory: Memory, documents: Tensor | None) -> Tensor:
     if documents is None:
         return mask[None, None]
     return mask & segments(documents, torch.cat([memory.documents, documents], 1))
+
+
+def normed(residual: Residual, before: Tensor) -> Tensor:
+    """What attention reads of a memory; where there is none yet, nothing has to be done."""
+    return residual.before(before) if before.numel() else before
 
 
 class RecallBlock(EncoderBlock):
@@ -104,7 +110,7 @@ class RecallBlock(EncoderBlock):
         assert before is not None
         assert mask is not None
         y = self.attention_residual.before(x)
-        recalled = self.attention.recalled(y, lengths, self.attention_residual.before(before))
+        recalled = self.attention.recalled(y, lengths, normed(self.attention_residual, before))
         y = self.attention.ask(y, lengths, recalled, mask, record=record)
         x = self.attention_residual.after(x, y)
         y = self.feedforward(self.feedforward_residual.before(x), lengths)

@@ -17,7 +17,7 @@ from regard.attention.relative import SegmentScore
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
 from regard.layers.encoder import Encoder, EncoderBlock
-from regard.layers.recall import Memory
+from regard.layers.recall import Memory, normed
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,16 @@ class TwoStreamBlock(EncoderBlock):
         self, x: Tensor, asked: Tensor, lengths: Lengths, before: Tensor, view: View
     ) -> tuple[Tensor, Tensor]:
         """X (N, D), asked (P, D), before (B, M, D) -> (N, D), (P, D)"""
-        norm = self.attention_residual.before
-        content = norm(x)
-        recalled = self.attention.recalled(content, lengths, norm(before))
+        residual = self.attention_residual
+        content = residual.before(x)
+        recalled = self.attention.recalled(content, lengths, normed(residual, before))
 
         def bias(query: Tensor) -> Tensor:
             return self.segments(query, view.other)
 
         found = self.attention.ask(content, lengths, recalled, view.content, extra=bias)
         if len(asked):
-            questions = norm(asked)
+            questions = residual.before(asked)
             questions = questions.new_zeros(x.shape).index_copy(0, view.places, questions)
             answers = self.attention.ask(questions, lengths, recalled, view.query, extra=bias)
             asked = self._fed(asked, answers[view.places])

@@ -161,6 +161,39 @@ PRESETS: dict[str, dict[str, Any]] = {
         "data": {"batch_tokens": 2048},
         "training": {**_TEXT, "learning_rate": 2e-3, "warmup_steps": 300, "max_steps": 4000},
     },
+    # the same text in streams, with a memory
+    "xl-tiny": {
+        "model": {
+            "kind": "xl",
+            "layers": 4,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 512,
+            "dropout": 0.2,
+            "norm_order": "pre",
+            "activation": "gelu_tanh",
+            "max_positions": 64,
+            "memory": 64,
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_TEXT, "learning_rate": 3e-3, "warmup_steps": 200, "max_steps": 2000},
+    },
+    # the same for words in any order
+    "xlnet-tiny": {
+        "model": {
+            "kind": "permuted",
+            "layers": 4,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 512,
+            "dropout": 0.1,
+            "norm_order": "pre",
+            "max_positions": 128,
+            "memory": 64,
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_TEXT, "learning_rate": 2e-3, "warmup_steps": 300, "max_steps": 4000},
+    },
 }
 
 # What suits a model that knows something already.
