@@ -11,9 +11,11 @@ from torch import Tensor
 
 from regard.data.ragged import Batch, Ragged
 from regard.data.streams import drawn_order, permuted_batch
+from regard.layers.two_streams import TwoStreamBlock
 from regard.models.base import read_on
 from regard.models.permuted import Permuted
 from regard.models.protocol import Predictions
+from regard.text.special import SPECIAL
 from toys import WORDS, any_model, sentences
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -111,6 +113,23 @@ def test_a_memory_counts_and_is_cut() -> None:
         assert torch.allclose(one.hidden, other.hidden, atol=1e-6) is not sees
         assert one.memory is not None
         assert one.memory.length == room
+
+
+def test_documents_are_segments_if_asked() -> None:
+    tokens = text(1)
+    tokens[0, 4] = SPECIAL.end
+    ranks = torch.tensor([[0, 1, 0, 0, 0, 0, 0, 2, 0]])
+    found = {}
+    for wanted in (True, False):
+        model = model_of(segment_documents=wanted)
+        found[wanted] = asked(model, tokens, ranks)
+    assert not torch.allclose(found[True], found[False])
+    alone = model_of(segment_documents=True)
+    with torch.no_grad():  # what counts is only whether two are of one document
+        for block in alone.encoder.blocks:
+            assert isinstance(block, TwoStreamBlock)
+            block.segments.table[:, 1] = block.segments.table[:, 0]
+    torch.testing.assert_close(asked(alone, tokens, ranks), found[False])
 
 
 def test_all_weights_learn() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.attention.multihead import AttentionRecord
 from regard.config import build
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.decoding.config import SearchConfig
@@ -17,6 +18,7 @@ from regard.layers.recall import Memory
 from regard.models.base import read_on
 from regard.models.xl import XL, XLConfig
 from regard.text.special import SPECIAL
+from regard.training.config import RunConfig
 from toys import WORDS, any_model, sentences
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -173,3 +175,22 @@ def test_a_prompt_goes_on_in_the_same_way_in_any_batch(beam_size: int) -> None:
 def test_what_a_memory_does_not_go_with(setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=str(*setting)):
         build(XLConfig, setting)
+
+
+def test_what_training_with_a_memory_does_not_go_with() -> None:
+    tree = {"out": "somewhere", "model": {"kind": "xl"}, "training": {"r_drop": 1.0}}
+    with pytest.raises(ConfigError, match="r_drop"):
+        build(RunConfig, tree)
+    assert "one process" in str(XLConfig().obstacle_to_sharing)
+
+
+@torch.no_grad()
+def test_its_attention_can_be_seen() -> None:
+    model, tokens = model_of(), streams()
+    memory = model(segment(tokens[:, :10])).memory
+    record = AttentionRecord()
+    model(segment(tokens[:, 10:]), record, memory)
+    assert [weights.shape for weights in record.decoder] == [(3, 4, 12, 22)] * 2
+    for weights in record.decoder:
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 12))
+        assert not weights.triu(11).any()  # nothing that comes later

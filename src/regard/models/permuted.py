@@ -6,7 +6,8 @@
 
 Each place has two streams (`layers/two_streams.py`): h, what stands there, and g, what is asked.
 Distances and whether two tokens are of one segment are told in attention; a memory stands before
-each segment. XLNet's own form is what the settings say by default, with `tied_embeddings=all`.
+each segment. XLNet's own form is that of the settings by default, with `segment_documents=false`:
+there only segments that are told count.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class PermutedConfig(MemoryConfig):
     one_in: Annotated[
         int, Doc("of so many tokens one is asked for: the last of a drawn order"), Ge(1)
     ] = 6
+    segment_documents: Annotated[
+        bool, Doc("documents of a stream are segments: tokens know which others are of their own")
+    ] = True
     scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(width)")] = False
     output_bias: Annotated[bool, Doc("a bias for each word of the output")] = True
     activation: Annotated[Activation, Doc("in the feed-forward network")] = "gelu"
@@ -122,9 +126,14 @@ class Permuted(RememberingModel):
         return Batch(text, text, ranks=torch.arange(1, len(tokens) + 1))
 
     def _segments(self, batch: Batch, memory: Memory) -> Tensor:
-        """Those of doubles, or else documents; an end mark belongs to what follows it. (B, T)"""
+        """Those of doubles, or else documents; an end mark belongs to what follows it. (B, T)
+
+        Where all are of one segment, segments do not count: softmax does not mind what all share.
+        """
         lengths = batch.source.lengths
         if batch.doubles is not None:
             return lengths.pad(batch.doubles.segments)
         ends = lengths.pad(batch.source.tokens) == SPECIAL.end
+        if not self.config.segment_documents:
+            return torch.zeros_like(ends, dtype=torch.long)
         return memory.last_document + ends.cumsum(1)
