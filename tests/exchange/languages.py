@@ -1,13 +1,15 @@
-"""HuggingFace's GPT-2, BERT and RoBERTa with random weights, and tokenizers that were learned."""
+"""HuggingFace's GPT-2, BERT, RoBERTa and XLNet with random weights, and learned tokenizers."""
 
 from __future__ import annotations
 
+import io
 import random
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 import torch
 
 from exchange.marians import ENGLISH
@@ -108,4 +110,32 @@ def write_bert(folder: Path, name: str = "BertForMaskedLM", **changes: Any) -> A
     shake(model, 0.1)
     model.save_pretrained(folder)
     made.save(str(folder / "tokenizer.json"))
+    return model
+
+
+@cache
+def pieces() -> bytes:
+    """A SentencePiece model with XLNet's marks: 0 to 8."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines()),
+        model_writer=model,
+        vocab_size=70,
+        hard_vocab_limit=False,
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>,<eop>",
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+def write_xlnet(folder: Path, name: str = "XLNetLMHeadModel", **changes: Any) -> Any:
+    """An XLNet, which also lies in the folder, with a spiece.model."""
+    torch.manual_seed(3)
+    words = sentencepiece.SentencePieceProcessor(model_proto=pieces()).vocab_size()
+    settings = {"vocab_size": words, "d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 40}
+    config = transformers.XLNetConfig(**settings | {"mem_len": 8} | changes)
+    model = getattr(transformers, name)(config).eval()
+    shake(model, 0.1)
+    model.save_pretrained(folder)
+    (folder / "spiece.model").write_bytes(pieces())
     return model

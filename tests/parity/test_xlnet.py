@@ -8,16 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from parity.permutations import LENGTH, ROWS, as_theirs, batch_of, logits, orders
 from parity.weights import shake
-from regard.data.ragged import Batch, Doubles, Lengths, Ragged
+from regard.data.ragged import Batch, Lengths, Ragged
 from regard.layers.recall import Memory
 from regard.models.permuted import Permuted, PermutedConfig
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.protocol import Vocabulary
 from regard.text.special import SPECIAL
 
 transformers = pytest.importorskip("transformers")
 
-WORDS, ROWS, LENGTH = 50, 3, 11
+WORDS = 50
 OUR_ACTIVATION = {"gelu": "gelu", "relu": "relu", "gelu_new": "gelu_tanh", "silu": "silu"}
 CONFIGS: dict[str, dict[str, Any]] = {
     "its own": {},
@@ -89,39 +90,6 @@ def texts(*, seed: int, length: int = LENGTH) -> Tensor:
     """Any ids but padding. (B, T)"""
     torch.manual_seed(seed)
     return torch.randint(1, WORDS, (ROWS, length))
-
-
-def batch_of(tokens: Tensor, *, ranks: Tensor | None = None, types: Tensor | None = None) -> Batch:
-    lengths = Lengths.of([tokens.shape[1]] * ROWS)
-    wanted = tokens if ranks is None else tokens.masked_fill(ranks == 0, SPECIAL.pad)
-    doubles = None if types is None else Doubles(types.flatten(), torch.zeros(ROWS).long())
-    return Batch(
-        Ragged(tokens.flatten(), lengths),
-        Ragged(wanted.flatten(), lengths),
-        doubles=doubles,
-        ranks=None if ranks is None else ranks.flatten(),
-    )
-
-
-def orders(*, seed: int, asked: int = 4) -> Tensor:
-    """Of each row some places, numbered from 1 in a random order. (B, T)"""
-    torch.manual_seed(seed)
-    ranks = torch.zeros(ROWS, LENGTH, dtype=torch.long)
-    for row in ranks:
-        row[torch.randperm(LENGTH)[:asked]] = torch.arange(1, asked + 1)
-    return ranks
-
-
-def as_theirs(ranks: Tensor) -> dict[str, Tensor]:
-    """`perm_mask` and `target_mapping`, in the order of the places."""
-    hidden = (ranks[:, None, :] > 0) & (ranks[:, :, None] <= ranks[:, None, :])
-    places = torch.stack([row.nonzero().squeeze(1) for row in ranks])
-    mapping = torch.nn.functional.one_hot(places, LENGTH).float()
-    return {"perm_mask": hidden.float(), "target_mapping": mapping}
-
-
-def logits(found: Predictions) -> Tensor:
-    return found.project(found.hidden).unflatten(0, (ROWS, -1))
 
 
 def same(one: Tensor, other: Tensor) -> None:

@@ -18,7 +18,7 @@ def import_(
     ],
     out: Annotated[Path, typer.Option(help="Where the model folder goes.", show_default=False)],
 ) -> None:
-    """Read a model of HuggingFace's transformers: Marian, GPT-2, BERT or RoBERTa.
+    """Read a model of HuggingFace's transformers: Marian, GPT-2, BERT, RoBERTa or XLNet.
 
     Its weights give the same figures here, and its tokenizer cuts in the same way.
     """

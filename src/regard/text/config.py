@@ -7,8 +7,10 @@ from typing import Annotated, Literal, get_args
 
 from regard.config import Doc, Ge, Settings
 
-ForeignKind = Literal["marian", "wordpiece", "byte_bpe"]
-TokenizerKind = Literal["unigram", "bpe", "char", "word", "marian", "wordpiece", "byte_bpe"]
+ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet"]
+TokenizerKind = Literal[
+    "unigram", "bpe", "char", "word", "marian", "wordpiece", "byte_bpe", "xlnet"
+]
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class TokenizerConfig(Settings):
 
     kind: Annotated[
         TokenizerKind,
-        Doc("SentencePiece's way to find subwords; the last three come with imported models"),
+        Doc("SentencePiece's way to find subwords; the last four come with imported models"),
     ] = "unigram"
     vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1)] = 8000
     joint: Annotated[bool, Doc("one vocabulary for both languages")] = True

@@ -4,6 +4,7 @@ marian       source.spm, target.spm: SentencePiece, each side its own
              vocab.json: what ids the pieces have; target_vocab.json, if the target has other ids
 wordpiece    tokenizer.json, which the package `tokenizers` reads
 byte_bpe     the same
+xlnet        the same: SentencePiece's unigrams
 numbering.json, with all of them: which of their ids are our marks
 """
 
@@ -32,7 +33,9 @@ FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES)
 _SPACE = "▁"
 _CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
 _UNKNOWN = "<unk>"
-_LINE_FEED, _WORD = "Ċ", "Ġ"  # what byte-level BPE writes for a line feed, and for a space
+# What stands for a line feed and for a space.
+_LINE_BREAK = {"byte_bpe": "Ċ", "xlnet": "<eop>"}
+_WORD = {"byte_bpe": "Ġ", "xlnet": _SPACE}
 
 
 class ForeignTokenizer(Tokenizer):
@@ -126,7 +129,7 @@ class MarianTokenizer(ForeignTokenizer):
 
 
 class LibraryTokenizer(ForeignTokenizer):
-    """WordPiece or byte-level BPE, by the package `tokenizers`."""
+    """WordPiece, byte-level BPE or XLNet's unigrams, by the package `tokenizers`."""
 
     def __init__(
         self, files: dict[str, bytes], numbering: Numbering, config: TokenizerConfig
@@ -145,8 +148,9 @@ class LibraryTokenizer(ForeignTokenizer):
 
     @property
     def line_break(self) -> int:
-        """The id of a line feed, which byte-level BPE has."""
-        found = self.library.token_to_id(_LINE_FEED) if self.config.kind == "byte_bpe" else None
+        """The id of a line feed, or of XLNet's end of a paragraph."""
+        name = _LINE_BREAK.get(self.config.kind)
+        found = None if name is None else self.library.token_to_id(name)
         return super().line_break if found is None else self.numbering.ours([found])[0]
 
     def encode_lines(self, text: str) -> list[int]:
@@ -161,9 +165,9 @@ class LibraryTokenizer(ForeignTokenizer):
         return self.library.id_to_token(theirs)
 
     def _begins(self, piece: str) -> bool:
-        if self.config.kind == "byte_bpe":
-            return piece.startswith(_WORD)
-        return not piece.startswith("##")
+        if self.config.kind == "wordpiece":
+            return not piece.startswith("##")
+        return piece.startswith(_WORD[self.config.kind])
 
 
 def library_tokenizer(content: bytes) -> tokenizers.Tokenizer:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ModelError, one_message
-from regard.exchange.huggingface import bert, gpt2, marian
+from regard.exchange.huggingface import bert, gpt2, marian, xlnet
 from regard.exchange.huggingface.folder import ForeignFolder, Noted
 from regard.exchange.huggingface.weights import Weights
 from regard.files import whole_file, whole_folder, write_json
@@ -47,6 +47,13 @@ KINDS = {  # by their model_type
     "gpt2": Kind(
         gpt2.obstacles_to_import, gpt2.read, gpt2.UNREAD, gpt2.obstacles_to_export, gpt2.written
     ),
+    "xlnet": Kind(
+        xlnet.obstacles_to_import,
+        xlnet.read,
+        xlnet.UNREAD,
+        xlnet.obstacles_to_export,
+        xlnet.written,
+    ),
 }
 for _family in (bert.BERT, bert.ROBERTA):
     KINDS[_family.name] = Kind(
@@ -65,7 +72,7 @@ def counterpart(folder: ModelFolder) -> str | None:
         return "roberta" if folder.tokenizers.config.kind == "byte_bpe" else "bert"
     if isinstance(folder.config, TransformerConfig):
         return "pegasus" if folder.config.norm_order == "pre" else "marian"
-    return "gpt2" if kind == "causal" else None
+    return {"causal": "gpt2", "permuted": "xlnet"}.get(kind)
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
@@ -116,7 +123,7 @@ def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
     if name is None:
         raise ModelError(
             f"HuggingFace has no counterpart to a model of kind {folder.config.kind}. "
-            "What can be exported: transformer, causal, masked."
+            "What can be exported: transformer, causal, masked, permuted."
         )
     kind = KINDS[name]
     found = list(kind.obstacles_to_export(folder, model))

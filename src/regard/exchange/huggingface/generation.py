@@ -24,6 +24,8 @@ def command(folder: ForeignFolder, kind: str, out: Path) -> str:
     if kind == "causal":
         said = folder.json(GENERATION) or folder.config
         return f"regard generate {out} --beam-size {said.get('num_beams') or 1} 'How it begins'"
+    if kind == "permuted":
+        return f"regard evaluate {out} --text your.txt"
     return f"regard embed {out} < your.txt"
 
 

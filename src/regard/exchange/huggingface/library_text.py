@@ -1,4 +1,4 @@
-"""Tokenizers that the package `tokenizers` reads: BERT's WordPiece, byte-level BPE of GPT-2."""
+"""Tokenizers that the package `tokenizers` reads: WordPiece, byte-level BPE, XLNet's unigrams."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from regard.errors import ModelError
 from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
 from regard.exchange.packages import need
 from regard.text.config import ForeignKind, TokenizerConfig
@@ -14,14 +15,25 @@ from regard.text.numbering import Numbering
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import SentencePieceTokenizer, Tokenizers
 
-_MADE_OF = {"wordpiece": ("vocab.txt",), "byte_bpe": ("vocab.json", "merges.txt")}
+_MADE_OF = {
+    "wordpiece": ("vocab.txt",),
+    "byte_bpe": ("vocab.json", "merges.txt"),
+    "xlnet": ("spiece.model",),
+}
+XLNET_MARKS = {
+    **{mark: f"<{mark}>" for mark in ("unk", "cls", "sep", "pad", "mask")},
+    "bos": "<s>",
+    "eos": "</s>",
+    "document": "<eod>",
+}
 _MARKS = {
     "wordpiece": {m: f"[{m.upper()}]" for m in ("pad", "unk", "cls", "sep", "mask")},
     "byte_bpe": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+    "xlnet": XLNET_MARKS,
 }
 _MARKS_OF_OURS = 4
 _SPACE = "▁"
-_LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE"}
+_LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE", "xlnet": "Unigram"}
 
 
 def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> Iterator[str]:
@@ -43,7 +55,7 @@ def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> I
 
 
 def marks_of(folder: ForeignFolder, kind: ForeignKind) -> dict[str, int | None]:
-    """Their ids of what they call pad, unk, cls, sep and mask."""
+    """Their ids of their marks: pad, unk, cls, sep, mask, and what else their kind has."""
     library = library_tokenizer(_content(folder, kind))
     named = folder.json("special_tokens_map.json") | folder.json(TOKENIZER)
     found: dict[str, int | None] = {}
@@ -123,8 +135,8 @@ def _content(folder: ForeignFolder, kind: ForeignKind) -> bytes:
     if LIBRARY in files:
         return files[LIBRARY]
     settings = folder.json(TOKENIZER)
-    made = _wordpiece(files, settings) if kind == "wordpiece" else _byte_bpe(files, settings)
-    text: str = made.to_str()
+    make = {"wordpiece": _wordpiece, "byte_bpe": _byte_bpe, "xlnet": _pieces}[kind]
+    text: str = make(files, settings).to_str()
     return text.encode()
 
 
@@ -162,4 +174,32 @@ def _byte_bpe(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
     named = [settings.get(f"{mark}_token") for mark in ("bos", "eos", "unk", "pad", "cls", "sep")]
     plain = [mark.get("content") if isinstance(mark, dict) else mark for mark in named]
     made.add_special_tokens([mark for mark in dict.fromkeys(plain) if mark in vocabulary])
+    return made
+
+
+def _pieces(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
+    """XLNet's SentencePiece model: words apart, without accents, and marks as they are."""
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    try:
+        model = ModelProto.FromString(files["spiece.model"])
+    except DecodeError:
+        raise ModelError("spiece.model is no SentencePiece model. Copy it again.") from None
+    pieces = [(piece.piece, piece.score) for piece in model.pieces]
+    made = Tokenizer(models.Unigram(pieces, unk_id=model.trainer_spec.unk_id))
+    quotes = [normalizers.Replace(pair, '"') for pair in ("``", "''")]
+    folded = [*quotes, normalizers.NFKD(), normalizers.StripAccents()]
+    if settings.get("do_lower_case"):
+        folded.append(normalizers.Lowercase())
+    if rules := model.normalizer_spec.precompiled_charsmap:
+        folded.append(normalizers.Precompiled(rules))
+    made.normalizer = normalizers.Sequence(folded)
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    made.decoder = decoders.Metaspace()
+    known = {piece for piece, _ in pieces}
+    made.add_special_tokens([mark for mark in (*XLNET_MARKS.values(), "<eop>") if mark in known])
     return made

@@ -99,13 +99,13 @@ def sines_first(ours: Mapping[str, Tensor]) -> Weights:
     def reordered(name: str, weight: Tensor) -> Tensor:
         layer, kind = name.rsplit(".", 2)[-2:]
         if layer in _READS:
-            return _halved(weight, 1) if kind == "weight" else weight
-        return _halved(weight, 0) if layer in _WRITES or layer == "norm" else weight
+            return sines_before_cosines(weight, 1) if kind == "weight" else weight
+        return sines_before_cosines(weight, 0) if layer in _WRITES or layer == "norm" else weight
 
     return {name: reordered(name, weight) for name, weight in ours.items()}
 
 
-def _halved(weight: Tensor, axis: int) -> Tensor:
+def sines_before_cosines(weight: Tensor, axis: int) -> Tensor:
     """What stands at even places, then what stands at odd ones."""
     places = torch.arange(weight.shape[axis])
     return weight.index_select(axis, torch.cat([places[0::2], places[1::2]]))
