@@ -91,9 +91,9 @@ def loaded(folder: Path, theirs: Any) -> Both:
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_logits_are_equal_there_and_back(form: dict[str, Any], tmp_path: Path) -> None:
-    loaded_there = write_xlnet(tmp_path / "theirs", **form)
+    theirs = write_xlnet(tmp_path / "theirs", **form)
     import_folder(tmp_path / "theirs", tmp_path / "ours")
-    loaded(tmp_path / "ours", loaded_there).agree()
+    loaded(tmp_path / "ours", theirs).agree()
     assert export_folder(*load_model(tmp_path / "ours", CPU), tmp_path / "again") == NAME
     again = transformers.XLNetLMHeadModel.from_pretrained(tmp_path / "again").eval()
     loaded(tmp_path / "ours", again).agree()
@@ -116,6 +116,18 @@ def test_a_model_without_scores_of_words(tmp_path: Path) -> None:
     export_folder(*load_model(tmp_path / "ours", CPU), tmp_path / "again")
     again = transformers.XLNetLMHeadModel.from_pretrained(tmp_path / "again").eval()
     loaded(tmp_path / "ours", again).agree()
+
+
+def test_documents_are_segments_there(tmp_path: Path) -> None:
+    theirs = write_xlnet(tmp_path / "theirs")
+    import_folder(tmp_path / "theirs", tmp_path / "ours")
+    both = loaded(tmp_path / "ours", theirs)
+    tokens = both.texts(1)
+    tokens[:, 5] = SPECIAL.end
+    types = (torch.arange(LENGTH) >= 5).long().expand(ROWS, -1)
+    with torch.no_grad():
+        there = theirs(both.as_theirs(tokens), token_type_ids=types)
+        both.same(both.ours(batch_of(tokens)), there)
 
 
 def test_text_is_cut_as_theirs(tmp_path: Path) -> None:
@@ -144,6 +156,12 @@ def test_marks_are_known_on_both_sides(tmp_path: Path) -> None:
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     marks = ("unk", "bos", "eos", "cls", "sep", "pad", "mask")
     assert [getattr(again, f"{mark}_token_id") for mark in marks] == list(range(7))
+    theirs = transformers.XLNetTokenizer.from_pretrained(tmp_path / "theirs")
+    for text in TEXTS:
+        pairs = [one(text, "never", return_token_type_ids=True) for one in (again, theirs)]
+        assert pairs[0].input_ids == pairs[1].input_ids
+        assert pairs[0].token_type_ids == pairs[1].token_type_ids
+        assert again(text).input_ids == theirs(text).input_ids
     config = json.loads((tmp_path / "again" / "config.json").read_text())
     assert [config[f"{mark}_token_id"] for mark in ("bos", "eos", "pad")] == [1, 2, 5]
 

@@ -178,10 +178,10 @@ def _byte_bpe(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
 
 
 def _pieces(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
-    """XLNet's SentencePiece model: words apart, without accents, and marks as they are."""
+    """XLNet's SentencePiece model: words apart, without accents, marks after a text."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     try:
         model = ModelProto.FromString(files["spiece.model"])
@@ -202,4 +202,11 @@ def _pieces(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
     made.decoder = decoders.Metaspace()
     known = {piece for piece, _ in pieces}
     made.add_special_tokens([mark for mark in (*XLNET_MARKS.values(), "<eop>") if mark in known])
+    after = [(mark, made.token_to_id(mark)) for mark in ("<sep>", "<cls>") if mark in known]
+    if len(after) == 2:
+        made.post_processor = processors.TemplateProcessing(
+            single="$A:0 <sep>:0 <cls>:2",
+            pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
+            special_tokens=after,
+        )
     return made

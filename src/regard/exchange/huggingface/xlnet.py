@@ -73,6 +73,7 @@ _BLOCK = {
     "feedforward_residual.norm": ["ff.layer_norm"],
 }
 _PROJECTIONS = ("q", "k", "v")
+_IN_CONFIG = ("bos", "eos", "pad")  # marks whose ids their settings tell
 _BY_HEAD = {  # theirs (H, d), ours (H, 1, d)
     "attention.score.key_bias": "r_w_bias",
     "attention.score.distance_bias": "r_r_bias",
@@ -219,11 +220,11 @@ def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights,
         weights[_OUTPUT] = their_rows(ours.get("projection.weight", words), numbering)
     marks = _their_marks(tokenizer, numbering)
     files = {
-        CONFIG: settings | {f"{mark}_token_id": marks[mark][1] for mark in marks},
+        CONFIG: settings | {f"{m}_token_id": marks.get(m, (m, None))[1] for m in _IN_CONFIG},
         TOKENIZER: {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "padding_side": "left",
-            **{f"{mark}_token": marks[mark][0] for mark in marks},
+            **{f"{mark}_token": name for mark, (name, _) in marks.items()},
         },
     }
     return files, weights, text_files(folder.tokenizers, "$A")
