@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,9 @@ class Both:
         return torch.tensor(self.numbering.written(tokens.flatten())).view_as(tokens)
 
     def texts(self, seed: int) -> Tensor:
-        """Our ids; none ends a document. (B, T)"""
+        """Our ids, ends of documents among them. (B, T)"""
         torch.manual_seed(seed)
-        return torch.randint(SPECIAL.end + 1, len(self.numbering.theirs), (ROWS, LENGTH))
+        return torch.randint(SPECIAL.end, len(self.numbering.theirs), (ROWS, LENGTH))
 
     @torch.no_grad()
     def agree(self) -> None:
@@ -118,12 +118,14 @@ def test_a_model_without_scores_of_words(tmp_path: Path) -> None:
     loaded(tmp_path / "ours", again).agree()
 
 
-def test_documents_are_segments_there(tmp_path: Path) -> None:
+def test_documents_are_segments_there_if_asked(tmp_path: Path) -> None:
     theirs = write_xlnet(tmp_path / "theirs")
     import_folder(tmp_path / "theirs", tmp_path / "ours")
     both = loaded(tmp_path / "ours", theirs)
     tokens = both.texts(1)
+    tokens[tokens == SPECIAL.end] += 1
     tokens[:, 5] = SPECIAL.end
+    both.ours.config = replace(both.ours.config, segment_documents=True)
     types = (torch.arange(LENGTH) >= 5).long().expand(ROWS, -1)
     with torch.no_grad():
         there = theirs(both.as_theirs(tokens), token_type_ids=types)
@@ -207,7 +209,8 @@ OWN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", OWN)
 def test_models_of_ours_are_xlnets_there(name: str, tmp_path: Path) -> None:
     tokenizers = learned(LINES)
-    folder = own_folder(build(PermutedConfig, TINY["permuted"] | OWN[name]), tokenizers)
+    form = TINY["permuted"] | OWN[name] | {"segment_documents": False}
+    folder = own_folder(build(PermutedConfig, form), tokenizers)
     model = folder.model().eval()
     assert isinstance(model, Permuted)
     shake(model, 0.1)

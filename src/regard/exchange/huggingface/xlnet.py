@@ -177,6 +177,7 @@ def _our_config(config: dict[str, Any], *, head: bool) -> PermutedConfig:
             "max_distance": config["clamp_len"] if config["clamp_len"] > 0 else None,
             "tied_embeddings": "all" if config["tie_word_embeddings"] or not head else "none",
             "output_bias": head,
+            "segment_documents": False,
         },
     )
 
