@@ -4,25 +4,32 @@
     regard export runs/multi30k-fast --to ctranslate2 --precision int8 --out runs/fast-int8
     python benchmarks/deployment.py runs/usual-int8 runs/fast-int8 --text multi30k
 
-The first model is what the others are compared with. Loading is left out, tokenising counts; a
-model's speed is that of all its rounds, the ratio is the median of the rounds' ratios. `--text` is
-the folder of test_2016_flickr.en and .de; BLEU is lower-cased.
+The first model is what the others are compared with. Each is asked in turn in a process of its own:
+in one process, two of CTranslate2's translators hold each other up. Loading is left out, tokenising
+counts. A model's speed is that of all its rounds, the ratio is the median of the rounds' ratios.
+`--text` is the folder of test_2016_flickr.en and .de; BLEU is lower-cased.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import machine
 from regard.decoding.translator import Translator
+from regard.devices import keep_freed_memory
 from regard.evaluation.metrics import Counting
 
 TEST = "test_2016_flickr"
+Models = dict[str, ProcessPoolExecutor]
 
 
 def main() -> None:
@@ -34,37 +41,57 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    translators = {model: Translator.load(model, device="cpu") for model in options.models}
+    begun = functools.partial(_begin, options.threads)
+    models = {
+        model: ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=begun)
+        for model in options.models
+    }
     source, reference = (
         (options.text / f"{TEST}.{language}").read_text(encoding="utf-8").splitlines()
         for language in ("en", "de")
     )
-    print(machine.described("cpu"), *{str(one.engine) for one in translators.values()}, sep="; ")
+    print(machine.described("cpu"), *{_ask(models, one, engine) for one in models}, sep="; ")
     for beam_size in options.beam_size:
-        seconds, bleu = _rounds(translators, source, reference, beam_size, options.rounds)
+        written = {one: _ask(models, one, translated, source, beam_size) for one in models}
+        seconds: dict[str, list[float]] = {model: [] for model in models}
+        for _ in range(options.rounds):
+            for model in models:
+                seconds[model].append(_ask(models, model, timed, source, beam_size))
+        counting = Counting(lowercase=True).bleu()
+        bleu = {one: counting.corpus_score(written[one], [reference]).score for one in models}
         _show(f"beam {beam_size}", seconds, bleu, len(source))
 
 
-def _rounds(
-    translators: dict[str, Translator],
-    source: list[str],
-    reference: list[str],
-    beam_size: int,
-    rounds: int,
-) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """The seconds of every round, and BLEU, of each model."""
-    seconds: dict[str, list[float]] = {model: [] for model in translators}
-    bleu = {}
-    for model, translator in translators.items():  # this also wakes everybody up
-        written = [found.text for found in translator.translate(source, beam_size=beam_size)]
-        bleu[model] = Counting(lowercase=True).bleu().corpus_score(written, [reference]).score
-    for _ in range(rounds):
-        for model, translator in translators.items():
-            begin = time.perf_counter()
-            translator.translate(source, beam_size=beam_size)
-            seconds[model].append(time.perf_counter() - begin)
-    return seconds, bleu
+def _begin(threads: int) -> None:
+    keep_freed_memory()
+    torch.set_num_threads(threads)
+
+
+def _ask(models: Models, model: str, question: Any, *about: Any) -> Any:
+    """In the model's own process."""
+    return models[model].submit(question, model, *about).result()
+
+
+@functools.cache
+def _translator(model: str) -> Translator:
+    return Translator.load(model, device="cpu")
+
+
+def engine(model: str) -> str:
+    """What runs a model."""
+    return str(_translator(model).engine)
+
+
+def translated(model: str, source: list[str], beam_size: int) -> list[str]:
+    """What it writes; this also wakes it up."""
+    return [found.text for found in _translator(model).translate(source, beam_size=beam_size)]
+
+
+def timed(model: str, source: list[str], beam_size: int) -> float:
+    """The seconds that it needs."""
+    begin = time.perf_counter()
+    _translator(model).translate(source, beam_size=beam_size)
+    return time.perf_counter() - begin
 
 
 def _show(
