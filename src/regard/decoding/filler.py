@@ -55,14 +55,12 @@ class Filler:
     def load(folder: str | Path, *, device: str = "auto") -> Filler:
         """Read a model folder."""
         path = Path(folder)
-        described = ModelFolder.read(path)
-        if described.config.kind != "masked":
+        described, model = load_model(path, device_named(device))
+        if not isinstance(model, Masked):
             raise ConfigError(
                 f"{path} is a {described.config.kind} model, and only model.kind=masked fills in "
                 "blanks. See `regard train --preset bert-tiny`."
             )
-        _, model = load_model(path, device_named(device), described)
-        assert isinstance(model, Masked)
         return Filler(described, model)
 
     def fill(

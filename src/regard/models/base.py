@@ -75,6 +75,15 @@ class ModelConfig(Settings):
         return f"no {self.kind} model was ever trained so"
 
     @property
+    def places(self) -> int | None:
+        """How many there are positions for; None: any number."""
+        return None
+
+    def new_positions(self) -> nn.Module | None:
+        """What tells embeddings where they stand, new for each table; None: nothing does."""
+        return None
+
+    @property
     def obstacle_to_sharing(self) -> str | None:
         """Why processes cannot train it together, and what to do, if they cannot."""
         return None
@@ -98,7 +107,7 @@ class Model(nn.Module):
     @property
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow; None: any."""
-        return None
+        return self.config.places
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -114,10 +123,6 @@ class Model(nn.Module):
     def device(self) -> torch.device:
         """Where it computes."""
         return self.projection.weight.device
-
-    def positions(self) -> nn.Module | None:
-        """What tells embeddings where they stand, new for each table; None: nothing does."""
-        return None
 
     def recorder(self, record: AttentionRecord | None) -> AttentionRecord | None:
         """Whoever has to note what is drawn in this pass, if anybody has."""
@@ -147,7 +152,7 @@ class Model(nn.Module):
         dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         return Embedding(
             table,
-            self.positions(),
+            config.new_positions(),
             scale=config.width**0.5 if config.scale_embedding else 1.0,
             dropout=dropout,
             word_dropout=config.word_dropout,

@@ -54,6 +54,15 @@ class ConvolutionalConfig(ModelConfig):
             )
 
     @property
+    def places(self) -> int | None:
+        """Only those that were learned have an end."""
+        return self.max_positions if self.positions == "learned" else None
+
+    def new_positions(self) -> nn.Module | None:
+        """Those that are added to embeddings."""
+        return added_positions(self.positions, self.width, self.max_positions)
+
+    @property
     def obstacle_to_replay(self) -> str | None:
         """Small models are replayed as they are; of the recipe's, the loss is no number."""
         return "a wide convolutional model comes to nothing so; why is not known yet"
@@ -144,13 +153,3 @@ class Convolutional(PairModel, AutoregressiveModel):
     def blocks(self) -> list[nn.Module]:
         """Of encoder and decoder."""
         return [*self.encoder.blocks, *self.decoder.blocks]
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sentence that the positions allow; None: any."""
-        return self.config.max_positions if self.config.positions == "learned" else None
-
-    def positions(self) -> nn.Module | None:
-        """Those that are added to embeddings."""
-        config = self.config
-        return added_positions(config.positions, config.width, config.max_positions)

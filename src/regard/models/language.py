@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from regard.attention.cache import Trail
-from regard.attention.positions import added_positions
 from regard.config import Doc, Ge
 from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
@@ -70,18 +69,6 @@ class LanguageModel(Model):
     def blocks(self) -> list[nn.Module]:
         """Of the stack."""
         return [*self.encoder.blocks]
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest text that the positions allow; None: any."""
-        return self.config.max_positions if self.config.positions == "learned" else None
-
-    def positions(self) -> nn.Module | None:
-        """Those that are added to embeddings."""
-        config = self.config
-        return added_positions(
-            config.positions, config.width, config.max_positions, config.sinusoid_layout
-        )
 
 
 class WritingModel(LanguageModel, AutoregressiveModel):

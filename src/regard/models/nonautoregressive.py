@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import AttentionRecord
-from regard.attention.positions import added_positions
 from regard.config import Doc, Ge, Le
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.layers.encoder import Encoder
@@ -150,17 +149,9 @@ class NonAutoregressive(PairModel):
     @property
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow; None: any."""
-        if self.config.positions != "learned":
-            return None
+        places = super().max_length
         copies = self.config.copies if self.fertility is None else 1
-        return self.config.max_positions // copies
-
-    def positions(self) -> nn.Module | None:
-        """Those that are added to embeddings."""
-        config = self.config
-        return added_positions(
-            config.positions, config.width, config.max_positions, config.sinusoid_layout
-        )
+        return None if places is None else places // copies
 
 
 def never_silent(counts: Tensor, lengths: Lengths) -> Tensor:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.cache import Some, Trail
 from regard.attention.config import AttentionShape, PositionName
-from regard.attention.positions import Layout
+from regard.attention.positions import Layout, added_positions
 from regard.config import Doc, Ge, Le
 from regard.layers.block import BlockCache, BlockShape
 from regard.layers.feedforward import Activation, FeedForwardKind
@@ -91,6 +91,15 @@ class BlockConfig(ModelConfig):
                 "weights"
             )
         return None
+
+    @property
+    def places(self) -> int | None:
+        """Only those that were learned have an end."""
+        return self.max_positions if self.positions == "learned" else None
+
+    def new_positions(self) -> nn.Module | None:
+        """Those that are added to embeddings."""
+        return added_positions(self.positions, self.width, self.max_positions, self.sinusoid_layout)
 
     @property
     def obstacle_to_sharing(self) -> str | None:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from regard.attention.cache import LEAST, Some, Sources, Trail
 from regard.attention.multihead import AttentionRecord
-from regard.attention.positions import added_positions
 from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
 from regard.layers.decoder import Decoder
@@ -103,15 +102,3 @@ class Transformer(PairModel, AutoregressiveModel):
     def blocks(self) -> list[nn.Module]:
         """Of encoder and decoder."""
         return [*self.encoder.blocks, *self.decoder.blocks]
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sentence that the positions allow; None: any."""
-        return self.config.max_positions if self.config.positions == "learned" else None
-
-    def positions(self) -> nn.Module | None:
-        """Those that are added to embeddings."""
-        config = self.config
-        return added_positions(
-            config.positions, config.width, config.max_positions, config.sinusoid_layout
-        )

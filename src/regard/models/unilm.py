@@ -121,7 +121,7 @@ class Unilm(LanguageModel, AutoregressiveModel):
         sight = trail.begin()
         places = (state.sources.lengths + trail.place)[:, None].expand(tokens.shape)  # (B, W)
         longest = state.memories[0].keys.shape[2] + trail.reach
-        longest = min(longest, self._places or longest)
+        longest = min(longest, self.config.places or longest)
         x = self.embedding(tokens, places, longest, tokens.new_ones(tokens.shape))
         x = self.encoder.step_after(x, state.memories, state.sources, state.caches, sight, places)
         trail.end()
@@ -130,12 +130,8 @@ class Unilm(LanguageModel, AutoregressiveModel):
     @property
     def max_length(self) -> int | None:
         """The longest sentence that the positions allow: source and target share a row."""
-        return None if self._places is None else self._places // 2
-
-    @property
-    def _places(self) -> int | None:
-        """How many tokens a row can have; None: any number."""
-        return super().max_length
+        places = self.config.places
+        return None if places is None else places // 2
 
     @property
     def can_be_recorded(self) -> bool:

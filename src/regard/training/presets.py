@@ -12,6 +12,14 @@ _TEXT: dict[str, Any] = {
     "schedule": "cosine",
     "checkpoint_every": 500,
 }
+# One stack that two CPU cores can train.
+_TINY_STACK: dict[str, Any] = {
+    "layers": 4,
+    "width": 128,
+    "heads": 4,
+    "feedforward_width": 512,
+    "norm_order": "pre",
+}
 PRESETS: dict[str, dict[str, Any]] = {
     # tens of thousands of pairs; trains on two CPU cores. Chosen on Multi30k (docs/log.md)
     "tiny": {
@@ -114,12 +122,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "gpt-tiny": {
         "model": {
             "kind": "causal",
-            "layers": 4,
-            "width": 128,
-            "heads": 4,
-            "feedforward_width": 512,
+            **_TINY_STACK,
             "dropout": 0.2,
-            "norm_order": "pre",
             "positions": "rotary",
             "activation": "gelu_tanh",
             "max_positions": 128,
@@ -148,12 +152,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "bert-tiny": {
         "model": {
             "kind": "masked",
-            "layers": 4,
-            "width": 128,
-            "heads": 4,
-            "feedforward_width": 512,
+            **_TINY_STACK,
             "dropout": 0.1,
-            "norm_order": "pre",
             "positions": "rotary",
             "activation": "gelu",
             "max_positions": 128,
@@ -165,12 +165,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "xl-tiny": {
         "model": {
             "kind": "xl",
-            "layers": 4,
-            "width": 128,
-            "heads": 4,
-            "feedforward_width": 512,
+            **_TINY_STACK,
             "dropout": 0.2,
-            "norm_order": "pre",
             "activation": "gelu_tanh",
             "max_positions": 64,
             "memory": 64,
@@ -182,12 +178,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "xlnet-tiny": {
         "model": {
             "kind": "permuted",
-            "layers": 4,
-            "width": 128,
-            "heads": 4,
-            "feedforward_width": 512,
+            **_TINY_STACK,
             "dropout": 0.1,
-            "norm_order": "pre",
             "max_positions": 128,
             "memory": 64,
         },
