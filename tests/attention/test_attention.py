@@ -16,6 +16,9 @@ from torch.testing import assert_close
 from regard.attention import attend, causal, padding, scaled_dot, sinusoids
 from regard.attention.attend import attend_with_weights, attention_weights
 
+# A GPU has kernels of its own, and none for double precision.
+WHERE_ALSO = [("cuda", torch.float32), ("cuda", torch.float16)] * torch.cuda.is_available()
+
 
 def test_attention_is_the_weighted_sum_of_the_definition() -> None:
     torch.manual_seed(0)
@@ -67,15 +70,22 @@ def test_a_bias_is_added_to_the_scores() -> None:
 
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("length", [3, 70])  # the kernel works in blocks
-def test_who_may_look_nowhere_gathers_zeros(biased: bool, length: int) -> None:
+@pytest.mark.parametrize(
+    ("device", "dtype"), [("cpu", torch.double), *WHERE_ALSO], ids=lambda option: str(option)
+)
+def test_who_may_look_nowhere_gathers_zeros(
+    biased: bool, length: int, device: str, dtype: torch.dtype
+) -> None:
     torch.manual_seed(0)
-    tensors = [*torch.randn(3, 2, 1, length, 8).double().unbind(0)]
-    mask = torch.rand(2, 1, length, length) > 0.5
+    tensors = [*torch.randn(3, 2, 1, length, 8).to(device, dtype).unbind(0)]
+    mask = (torch.rand(2, 1, length, length) > 0.5).to(device)
     mask[0, :, 1] = False
     mask[1] = False
-    bias = torch.randn(length, length).double() if biased else None
+    bias = torch.randn(length, length).to(device, dtype) if biased else None
     fused = gathered(tensors, mask=mask, bias=bias)
-    assert_close(fused, gathered(tensors, mask=mask, bias=bias, score=plain))
+    expected = gathered(tensors, mask=mask, bias=bias, score=plain)
+    apart = 1e-7 if dtype == torch.double else 1e-2
+    assert_close(fused, expected, atol=apart, rtol=apart)
     assert (fused[0][0, :, 1] == 0).all()
     assert (fused[0][1] == 0).all()
     assert all(part.isfinite().all() for part in fused)

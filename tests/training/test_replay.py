@@ -61,7 +61,8 @@ def test_what_would_notice_filler_is_not_replayed(tmp_path: Path, model: dict[st
 
 FORMS: dict[str, dict[str, Any]] = {
     "Transformer": {"attention_dropout": 0.1},
-    "small convolutional": {"kind": "convolutional"},  # a wide one is not
+    "convolutional": {"kind": "convolutional"},
+    "wide convolutional": {"kind": "convolutional", "width": 256},
     "CTC": {"kind": "nonautoregressive", "lengths": "ctc"},
 }
 

@@ -110,9 +110,15 @@ def _fused(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
+    blind = None
+    if mask is not None and query.is_cuda and query.requires_grad:
+        # The gradients of a query that may look nowhere are no numbers: let it look, and forget it.
+        blind = ~mask.any(-1, keepdim=True)
+        mask = mask | blind
     if bias is not None:  # the kernel takes one of both
         mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    found = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    return found if blind is None else found.masked_fill(blind, 0.0)
 
 
 def attend_ragged(
@@ -134,6 +140,9 @@ def attend_ragged(
     Where it is causal, all may still see so many first tokens as `prefix` says, (B,).
     A GPU in half precision has faster ways than `_padded`; each computes the same.
     """
+    if query.is_cuda and torch.is_autocast_enabled("cuda"):  # as products are
+        kind = torch.get_autocast_dtype("cuda")
+        query, key, value = query.to(kind), key.to(kind), value.to(kind)
     half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
     if half and prefix is None and score is scaled_dot and select is soft:
         if has_triton():
