@@ -66,6 +66,15 @@ def test_recorded_steps_find_the_same(form: str, config: SearchConfig, recorded:
         assert_equal(found, plain)
 
 
+@pytest.mark.skipif(GPU, reason="as above")
+def test_long_texts_keep_within_the_room_that_was_made(recorded: Recorded) -> None:
+    model, config = small_model(), SearchConfig(beam_size=4, min_length=70)
+    for seed in range(2):  # the second finds what the first left
+        source = with_ends(sentences(2, seed=seed)).up_to(16)
+        found = search(model, source, config, pace=recorded)
+        assert_equal(found, search(model, source, config, pace=Plain()))
+
+
 def test_half_leaves_when_half_is_done(recorded: Recorded) -> None:
     assert recorded.staying([True, False, True, True]) is None
     assert recorded.staying([False, True, False, True]) == [1, 3]

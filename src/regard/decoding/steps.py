@@ -146,8 +146,8 @@ class Recorded:
         self._pool = torch.cuda.graph_pool_handle()
 
     def room(self, limit: int) -> int:
-        """One of a few sizes."""
-        return -(-limit // 32) * 32
+        """As far as the last step reaches."""
+        return _doubling(limit)
 
     def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
         """What `model.start` gives; the sources are filled up with sentences that nobody wants."""
@@ -177,8 +177,8 @@ class Recorded:
         """Do some steps."""
         slot = self._slot(search)
         for step in steps:
-            reach = max(16, 1 << step.bit_length())
-            self._recording(slot, reach, forces=search.rules.may_force(step))()
+            forces = search.rules.may_force(step)
+            self._recording(slot, _doubling(step + 1), forces=forces)()
         return slot.search
 
     def staying(self, going: list[bool]) -> list[int] | None:
@@ -206,6 +206,11 @@ class Recorded:
             slot.search.advance(forces=forces)
 
         return slot.recordings.setdefault((reach, forces), Recording(step, self._pool))
+
+
+def _doubling(places: int) -> int:
+    """The next of 16, 32, 64 and so on."""
+    return max(16, 1 << (places - 1).bit_length())
 
 
 def tensors_of(thing: Any) -> Iterator[Tensor]:
