@@ -127,3 +127,19 @@ def test_copies_are_drawn_below_their_words(tmp_path: Path) -> None:
     )
     assert complete
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_confusion_is_shares_of_rows_with_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    plots.confusion(tmp_path / "a.png", [[3, 1, 0], [0, 2, 0], [0, 0, 0]], ["a", "b", "c"])
+    axes = drawn[0].axes[0]
+    expected = [[0.75, 0.25, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    assert np.array_equal(np.asarray(axes.images[0].get_array()), expected)
+    assert [(*text.get_position(), text.get_text()) for text in axes.texts] == [
+        (0, 0, "3"),
+        (1, 0, "1"),
+        (1, 1, "2"),
+    ]

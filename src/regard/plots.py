@@ -65,6 +65,24 @@ def heat_map(
     return _save(figure, path)
 
 
+def confusion(path: Path, counts: ArrayLike, labels: Sequence[str]) -> bool:
+    """How often each label (a row) was taken for each (a column): shares as colours, and counts."""
+    array = np.asarray(counts, dtype=np.int64)
+    shares = array / np.maximum(array.sum(1, keepdims=True), 1)
+    size = 2.2 + min(14.0, 0.42 * len(labels))
+    figure = _figure(size + 0.8, size)
+    axes = figure.add_subplot()
+    image = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+    figure.colorbar(image, ax=axes, label="share of the row")
+    axes.set(title="Which label is taken for which", ylabel="right", xlabel="found")
+    _label(axes, labels, labels)
+    for row, column in zip(*np.nonzero(array), strict=True):
+        color = "white" if shares[row, column] > 0.5 else "black"
+        text = str(array[row, column])
+        axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
+    return _save(figure, path)
+
+
 def attention_heads(
     path: Path,
     weights: NDArray[np.float32],
