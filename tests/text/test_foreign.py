@@ -67,10 +67,17 @@ def test_a_damaged_json_gets_a_sentence() -> None:
         library_tokenizer(b"{}")
 
 
-def test_a_missing_package_is_missed_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_missed_when_there_is_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = byte_level().files()
     monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    made = Tokenizers.load(tmp_path, TokenizerConfig(kind="byte_bpe"))
+    assert made.target.vocab_size > 256  # who needs ids alone does without
     with pytest.raises(ConfigError, match=r"pip install 'regard\[huggingface\]'"):
-        byte_level()
+        made.target.encode("a dog")
 
 
 def test_they_are_not_learned() -> None:

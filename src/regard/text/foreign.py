@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +136,11 @@ class LibraryTokenizer(ForeignTokenizer):
         self, files: dict[str, bytes], numbering: Numbering, config: TokenizerConfig
     ) -> None:
         super().__init__({LIBRARY: files[LIBRARY]}, numbering, config)
-        self.library = library_tokenizer(files[LIBRARY])
+
+    @cached_property
+    def library(self) -> tokenizers.Tokenizer:
+        """The package's own; made when there is text, since who trains needs ids alone."""
+        return library_tokenizer(self.files[LIBRARY])
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of many texts, without start or end."""
