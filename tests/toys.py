@@ -87,11 +87,10 @@ TINY: dict[str, dict[str, Any]] = {
         "heads": 2,
         "feedforward_width": 24,
     },
-    "causal": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
-    "masked": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
-    "unilm": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
-    "xl": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
-    "permuted": {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24},
+    **{
+        kind: {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24}
+        for kind in ("causal", "masked", "unilm", "xl", "permuted", "tagger", "classifier")
+    },
 }
 # Every form that a Transformer can take; what holds for one must hold for all.
 FORMS: dict[str, dict[str, Any]] = {

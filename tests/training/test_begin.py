@@ -24,7 +24,7 @@ from regard.models.folder import (
 from regard.training.begin import begun
 from regard.training.config import RunConfig, run_config
 from regard.training.record import read_metrics
-from regard.training.validation import validation_loss
+from regard.training.validation import validated
 from toys import altered, run, small_run, write_reversal_store
 
 CPU = torch.device("cpu")
@@ -51,7 +51,7 @@ def test_it_begins_with_the_weights_and_the_loss_of_the_model(
     model = begun(config, reversal_store)[1].eval()
     for name, tensor in read_tensors(origin / WEIGHTS)[0].items():
         assert torch.equal(weights_of(model)[name], tensor)
-    loss = validation_loss(model, in_order(reversal_store.part("valid"), 300), precision="auto")
+    loss = validated(model, in_order(reversal_store.part("valid"), 300), precision="auto").loss
     assert loss == min(row["valid_loss"] for row in read_metrics(origin) if "valid_loss" in row)
 
 

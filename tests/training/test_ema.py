@@ -15,7 +15,7 @@ from regard.training.begin import begun
 from regard.training.checkpoint import folders
 from regard.training.ema import MovingAverage, memory
 from regard.training.record import read_metrics
-from regard.training.validation import validation_loss
+from regard.training.validation import validated
 from toys import run, small_model, small_run
 
 CPU = torch.device("cpu")
@@ -75,7 +75,7 @@ def test_the_average_is_what_is_validated_and_published(
     assert float(notes["valid_loss"]) == best
     _, model = load_model(tmp_path, CPU)
     part = reversal_store.part("valid")
-    assert validation_loss(model, in_order(part, 300), precision="auto") == pytest.approx(best)
+    assert validated(model, in_order(part, 300), precision="auto").loss == pytest.approx(best)
     saved = tmp_path / "checkpoints" / f"{int(notes['step']):08d}"
     for name, tensor in weights_of(model).items():
         assert torch.equal(tensor, read_tensors(saved / AVERAGE)[0][name])

@@ -17,7 +17,7 @@ from regard.training.checkpoint import folders
 from regard.training.config import TrainingConfig
 from regard.training.loop import train
 from regard.training.record import Row, read_metrics
-from regard.training.validation import validation_loss
+from regard.training.validation import validated
 from toys import Silent, run, small_run, wayward_bleu
 
 CPU = torch.device("cpu")
@@ -75,7 +75,7 @@ def test_the_mean_is_validated_as_it_is_published(tmp_path: Path, reversal_store
     best = min(row["mean_valid_loss"] for row in validations(tmp_path) if "mean_valid_loss" in row)
     _, model = load_model(tmp_path, CPU)
     part = reversal_store.part("valid")
-    assert validation_loss(model, in_order(part, 300), precision="auto") == pytest.approx(best)
+    assert validated(model, in_order(part, 300), precision="auto").loss == pytest.approx(best)
 
 
 def test_the_last_and_the_best_stay_on_disk(tmp_path: Path, reversal_store: Store) -> None:

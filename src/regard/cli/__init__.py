@@ -15,6 +15,7 @@ import typer
 from regard.cli import (
     align,
     average,
+    classify,
     compare,
     demo,
     distill,
@@ -28,6 +29,7 @@ from regard.cli import (
     score,
     shortlist,
     show,
+    tag,
     train,
     translate,
 )
@@ -49,6 +51,8 @@ app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
 app.command("fill")(fill.fill)
+app.command("tag")(tag.tag)
+app.command("classify")(classify.classify)
 app.command("embed")(embed.embed)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

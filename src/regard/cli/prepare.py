@@ -10,22 +10,26 @@ import typer
 
 from regard.cli.options import setting
 from regard.data.doctor import DoctorConfig, Report
+from regard.data.label_doctor import LabelFormat
 from regard.errors import ConfigError, one_message
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
-    from regard.data.prepare import Files
+    from regard.data.prepare import Files, Prepared
 
 _TOKENIZER = ("vocab_size", "tokenizer", "joint", "nfkc", "lowercase")
 _OF_TOKENIZER = (
     "this comes with the tokenizer that --tokenizer-from names. Leave it out, or learn a new "
     "tokenizer without --tokenizer-from."
 )
-# What running text has no use for.
+# What only pairs of sentences have a use for, what running text has none for besides, and what only
+# labelled text has.
 _PAIRS = (
     *("source", "target", "tag", "valid_source", "valid_target", "target_lang", "joint"),
-    *("max_tokens", "max_characters", "max_ratio", "skip_copied", "skip_duplicates"),
+    *("max_ratio", "skip_copied", "skip_duplicates"),
 )
+_LIMITS = ("max_tokens", "max_characters")
+_LABELS = ("tagged", "valid_tagged", "labelled", "valid_labelled", "column", "header")
 
 
 def prepare(
@@ -47,6 +51,39 @@ def prepare(
         ),
     ] = None,
     valid_text: Annotated[Path | None, typer.Option(help="With --text: validation text.")] = None,
+    tagged: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="In place of them: words with labels, as CoNLL-U or as columns (word, tab, "
+            "label); blank lines end a sentence. May be repeated."
+        ),
+    ] = None,
+    valid_tagged: Annotated[
+        Path | None, typer.Option(help="With --tagged: validation sentences.")
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="With --tagged: the labels' column, by its name in CoNLL-U or its number; unset: "
+            "upos in CoNLL-U, the last elsewhere."
+        ),
+    ] = None,
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="In place of them: texts with labels, a line being label, tab, text, or label, "
+            "tab, text, tab, text. May be repeated."
+        ),
+    ] = None,
+    valid_labelled: Annotated[
+        Path | None, typer.Option(help="With --labelled: validation texts.")
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            help="With --labelled: whether the first line names the columns; unset: look.",
+        ),
+    ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,7 +119,7 @@ def prepare(
         bool, setting(DoctorConfig, "skip_duplicates")
     ] = DoctorConfig.skip_duplicates,
 ) -> None:
-    """Examine parallel or running text, learn its subwords and store it for training."""
+    """Examine parallel, running or labelled text, learn its subwords, store it for training."""
     from regard.cli.screen import counting, say
     from regard.config import build
     from regard.data.prepare import Files
@@ -93,33 +130,48 @@ def prepare(
         _refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
     cut = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
     config = build(TokenizerConfig, {**cut, "nfkc": nfkc, "lowercase": lowercase})
+    limits = {"max_tokens": max_tokens, "max_characters": max_characters}
     if text:
-        _refuse_options(context, _PAIRS, "running text has one side, of which nothing is skipped.")
-        texts = {"train": text} | ({"valid": [valid_text]} if valid_text else {})
-        _prepare_text(texts, out, config, tokenizer_from, source_lang)
+        others: tuple[str, ...] = (*_PAIRS, *_LIMITS, *_LABELS)
+        _refuse_options(context, others, "running text has one side, of which nothing is skipped.")
+        _prepare_text(_parts(text, valid_text), out, config, tokenizer_from, source_lang)
         return
+    if tagged or labelled:
+        others = (
+            ("labelled", "valid_labelled", "header")
+            if tagged
+            else ("tagged", "valid_tagged", "column")
+        )
+        others = (*_PAIRS, *others, "text", "valid_text")
+        _refuse_options(context, others, "this has no use here, where text has labels.")
+        parts = _parts(tagged or labelled or [], valid_tagged or valid_labelled)
+        format = LabelFormat("tagged" if tagged else "labelled", column, header)
+        rules = build(DoctorConfig, limits)
+        _prepare_labels(parts, out, format, rules, config, tokenizer_from, source_lang)
+        return
+    _refuse_options(context, _LABELS, "this is for --tagged or --labelled text.")
     if not source or not target:
-        raise ConfigError("Say what is read: --source and --target, or running text with --text.")
+        raise ConfigError(
+            "Say what is read: --source and --target, running text with --text, or labelled text "
+            "with --tagged or --labelled."
+        )
     if (valid_source is None) != (valid_target is None):
         raise ConfigError("Give both --valid-source and --valid-target, or neither.")
-    parts = {"train": _corpora(source, target, tag or [])}
+    corpora = {"train": _corpora(source, target, tag or [])}
     if valid_source and valid_target:
-        parts["valid"] = [Files(valid_source, valid_target)]
-    rules = {"max_tokens": max_tokens, "max_characters": max_characters, "max_ratio": max_ratio}
+        corpora["valid"] = [Files(valid_source, valid_target)]
+    kept = {"skip_copied": skip_copied, "skip_duplicates": skip_duplicates}
     with counting() as progress:
         done = prepare_store(
-            parts,
+            corpora,
             out,
             tokenizer=tokenizers_in(tokenizer_from) if tokenizer_from else config,
-            doctor=build(
-                DoctorConfig,
-                {**rules, "skip_copied": skip_copied, "skip_duplicates": skip_duplicates},
-            ),
+            doctor=build(DoctorConfig, {**limits, "max_ratio": max_ratio, **kept}),
             languages=(source_lang, target_lang),
             progress=progress,
         )
-    for name, corpora in parts.items():
-        for files, report in zip(corpora, done.reports[name], strict=True):
+    for name, pairs in corpora.items():
+        for files, report in zip(pairs, done.reports[name], strict=True):
             print_report(f"{name}: {files}", report)
     if tokenizer_from:
         for word in dict.fromkeys(tag or []):
@@ -128,9 +180,76 @@ def prepare(
     else:
         for notice in _clipped(done.description["vocabulary"], config):
             say(notice)
+    _say_what_is_next(out, tokenizer_from, "tiny")
+
+
+def _say_what_is_next(out: Path, tokenizer_from: Path | None, preset: str) -> None:
+    from regard.cli.screen import say
+
     tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
-    start = f"--from {tokenizer_from}" if tuning else "--preset tiny"
+    start = f"--from {tokenizer_from}" if tuning else f"--preset {preset}"
     say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
+
+
+def _parts(train: list[Path], valid: Path | None) -> dict[str, list[Path]]:
+    return {"train": train} | ({"valid": [valid]} if valid else {})
+
+
+def _prepare_labels(
+    parts: dict[str, list[Path]],
+    out: Path,
+    format: LabelFormat,
+    rules: DoctorConfig,
+    config: TokenizerConfig,
+    tokenizer_from: Path | None,
+    language: str | None,
+) -> None:
+    from regard.cli.screen import console, counting, table
+    from regard.data.prepare_labels import prepare_labels
+    from regard.text.folder import tokenizers_in
+
+    with counting() as progress:
+        done = prepare_labels(
+            parts,
+            out,
+            format=format,
+            tokenizer=tokenizers_in(tokenizer_from) if tokenizer_from else config,
+            doctor=rules,
+            language=language,
+            progress=progress,
+        )
+    told = done.description["parts"]
+    _print_reports(parts, done, config, tokenizer_from, what="examples")
+    labels = done.description["vocabulary"]["labels"]
+    rows = [(label, *(told[name]["counts"][label] for name in parts)) for label in labels]
+    console.print(table("", ["label", *parts], rows))
+    _say_what_is_next(
+        out,
+        tokenizer_from,
+        {"tagged": "tagger-tiny", "labelled": "classifier-tiny"}[format.content],
+    )
+
+
+def _print_reports(
+    parts: dict[str, list[Path]],
+    done: Prepared,
+    config: TokenizerConfig,
+    tokenizer_from: Path | None,
+    *,
+    what: str,
+) -> None:
+    """What the doctor saw in each file, and in all of a part."""
+    from regard.cli.screen import console, say, table
+
+    for name, files in parts.items():
+        for path, report in zip(files, done.reports[name], strict=True):
+            print_report(f"{name}: {path}", report, what=what)
+        told = done.description["parts"][name]
+        counts = [(one, told[one]) for one in ("documents", "words", "tokens") if one in told]
+        console.print(table("", ["in all", "count"], counts))
+    if not tokenizer_from:
+        for notice in _clipped(done.description["vocabulary"], config):
+            say(notice)
 
 
 def _prepare_text(
@@ -140,22 +259,14 @@ def _prepare_text(
     tokenizer_from: Path | None,
     language: str | None,
 ) -> None:
-    from regard.cli.screen import console, counting, say, table
+    from regard.cli.screen import counting, say
     from regard.data.prepare_text import prepare_text
     from regard.text.folder import tokenizers_in
 
     tokenizer = tokenizers_in(tokenizer_from) if tokenizer_from else config
     with counting() as progress:
         done = prepare_text(parts, out, tokenizer=tokenizer, language=language, progress=progress)
-    for name, files in parts.items():
-        for path, report in zip(files, done.reports[name], strict=True):
-            print_report(f"{name}: {path}", report, what="lines")
-        told = done.description["parts"][name]
-        rows = [(what, told[what]) for what in ("documents", "words", "tokens")]
-        console.print(table("", ["in all", "count"], rows))
-    if not tokenizer_from:
-        for notice in _clipped(done.description["vocabulary"], config):
-            say(notice)
+    _print_reports(parts, done, config, tokenizer_from, what="lines")
     say(f"Prepared in {out}. Next: regard train --preset gpt-tiny --data {out} --out runs/NAME")
 
 

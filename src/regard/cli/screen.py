@@ -181,7 +181,10 @@ class TrainingBar:
 
 
 def _validation(row: dict[str, Any]) -> str:
-    more = (
-        f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"perplexity {exp(row['valid_loss']):.2f}"
-    )
+    if "accuracy" in row:
+        more = f"accuracy {100 * row['accuracy']:.2f} %"
+    elif "bleu" in row:
+        more = f"BLEU {row['bleu']:.1f}"
+    else:
+        more = f"perplexity {exp(row['valid_loss']):.2f}"
     return f"validation loss {row['valid_loss']:.3f}  {more}"

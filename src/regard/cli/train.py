@@ -22,7 +22,8 @@ def train(
         str | None,
         typer.Option(
             help="tiny, small, base, big, recurrent, convolutional, ctc; of running text: "
-            "gpt-tiny, gpt-small, bert-tiny, xl-tiny, xlnet-tiny."
+            "gpt-tiny, gpt-small, bert-tiny, xl-tiny, xlnet-tiny; of labels: tagger-tiny, "
+            "classifier-tiny."
         ),
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
@@ -67,6 +68,8 @@ def _next_command(config: RunConfig) -> str:
         "xl": f'regard generate {config.out} "Once upon a time"',
         "permuted": f"regard evaluate {config.out} --text your.txt",
         "masked": f'regard fill {config.out} "Once upon a [MASK]"',
+        "tagger": f"regard tag {config.out} < your.txt",
+        "classifier": f"regard classify {config.out} < your.txt",
     }
     return commands.get(config.model.kind, f"regard translate {config.out} < your.txt")
 

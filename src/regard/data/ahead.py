@@ -19,7 +19,8 @@ Placed = tuple[Position, Batch]
 Row = NDArray[np.int64]
 Extra = NDArray[Any]
 Extras = list[Extra] | None
-Sent = tuple[Position, list[tuple[Row, Row]], int, Extras, Extras, Extras, Extras, bool, Extras]
+Rows = list[tuple[Row, Row]]
+Sent = tuple[Position, Rows, int, Extras, Extras, Extras, Extras, bool, Extras, Extras]
 _BATCHES = 8  # that a process is ahead
 
 
@@ -65,21 +66,24 @@ def _sent(placed: Placed) -> Sent:
         doubles = [batch.doubles.segments.numpy(), batch.doubles.strange.numpy()]
     prefixes = None if batch.prefixes is None else [batch.prefixes.numpy()]
     ranks = None if batch.ranks is None else [batch.ranks.numpy()]
-    return position, rows, batch.filler, counts, likely, doubles, prefixes, batch.continues, ranks
+    words = None if batch.words is None else [batch.words.lengths.numpy()]
+    extras = counts, likely, doubles, prefixes, batch.continues, ranks, words
+    return position, rows, batch.filler, *extras
 
 
 def _received(sent: Sent) -> Placed:
-    position, rows, filler, counts, likely, two, seen, continues, order = sent
+    position, rows, filler, counts, likely, two, seen, continues, order, sizes = sent
     source, target = (
         Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
     )
     fertilities = None if counts is None else torch.from_numpy(counts[0])
-    words = None if likely is None else Distributions(*map(torch.from_numpy, likely))
+    guesses = None if likely is None else Distributions(*map(torch.from_numpy, likely))
     doubles = None if two is None else Doubles(*map(torch.from_numpy, two))
     prefixes = None if seen is None else torch.from_numpy(seen[0])
     ranks = None if order is None else torch.from_numpy(order[0])
-    batch = Batch(source, target, filler, fertilities, words, doubles, prefixes, continues, ranks)
-    return position, batch
+    words = None if sizes is None else Lengths.of(sizes[0].tolist())
+    extras = fertilities, guesses, doubles, prefixes, continues, ranks, words
+    return position, Batch(source, target, filler, *extras)
 
 
 def _unchanged(sent: Any) -> Any:

@@ -110,11 +110,17 @@ def examined_text(path: Path, report: Report) -> Iterator[tuple[int, str]]:
 
     Nothing is skipped, for what follows would have lost what it follows.
     """
-    for number, line in enumerate(raw_lines(path), 1):
+    for number, text in repaired_lines(path, report):
         report.pairs = number
+        report.kept += bool(text)
+        yield number, text
+
+
+def repaired_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
+    """The lines of a file as clean text, with their numbers, but for those that cannot be read."""
+    for number, line in enumerate(raw_lines(path), 1):
         text = _repaired(line, path, number, report)
         if text is not None:
-            report.kept += bool(text)
             yield number, text
 
 

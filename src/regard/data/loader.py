@@ -124,11 +124,7 @@ class Loader:
         extras = extras or Extras()
         if config.sampling_candidates > 1:
             extras.refuse_other_cuts()
-        if config.sampling_candidates > 1 and store.tokenizers.config.kind != "unigram":
-            raise ConfigError(
-                "data.sampling_candidates needs a unigram tokenizer, and this store's is "
-                f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
-            )
+        self._recutters = recutters(store, config)
         self._part = extras.part(store, "train")
         self._weights = pair_weights(self._part.corpora, config.weights)
         self._config = config
@@ -136,15 +132,6 @@ class Loader:
         self._share = share or Share()
         self._turns = extras.rows
         self._masker = Masker(store.tokenizers.target, config.masking, SPECIAL.unknown)
-        self._recutters = [
-            Recutter(
-                tokenizer,
-                candidates=config.sampling_candidates,
-                temperature=config.sampling_temperature,
-            )
-            for tokenizer in (store.tokenizers.source, store.tokenizers.target)
-            if config.sampling_candidates > 1
-        ]
 
     def batches(
         self, position: Position, turn: Turn | None = None
@@ -190,6 +177,25 @@ class Loader:
             rows.append(with_ends([*map(recutter.recut, found, draws)]))
         source, target = rows
         return Batch(source, target)
+
+
+def recutters(store: Store, config: DataConfig) -> list[Recutter]:
+    """What cuts words of source and target anew, if anything should."""
+    if config.sampling_candidates == 1:
+        return []
+    if store.tokenizers.config.kind != "unigram":
+        raise ConfigError(
+            "data.sampling_candidates needs a unigram tokenizer, and this store's is "
+            f"{store.tokenizers.config.kind}. Prepare with --tokenizer unigram, or set it to 1."
+        )
+    return [
+        Recutter(
+            tokenizer,
+            candidates=config.sampling_candidates,
+            temperature=config.sampling_temperature,
+        )
+        for tokenizer in (store.tokenizers.source, store.tokenizers.target)
+    ]
 
 
 def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights | None:

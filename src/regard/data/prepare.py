@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.config import Tree
 from regard.data.doctor import DoctorConfig, Report, examined
-from regard.data.store import PartWriter, describe, dtype_for
+from regard.data.store import Content, PartWriter, describe, dtype_for
 from regard.errors import ConfigError, DataError, StorageError, one_message
 from regard.files import whole_folder, write_json
 from regard.text.config import TokenizerConfig
@@ -64,19 +64,35 @@ def prepare(
     _examine([*sets.values()], progress)
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = _learn(sets["train"], tokenizer)
-    with whole_folder(out) as folder:
-        for file, content in tokenizer.files().items():
-            (folder / file).write_bytes(content)
-        reports = {name: part.reports() for name, part in sets.items()}
-        described = {
-            name: _write_part(folder, part, tokenizer, reports[name], progress)
+    tokenizers = tokenizer
+    reports = {name: part.reports() for name, part in sets.items()}
+
+    def write(folder: Path) -> Tree:
+        return {
+            name: _write_part(folder, part, tokenizers, reports[name], progress)
             for name, part in sets.items()
         }
-        description = describe(
-            described, tokenizer, {"source": languages[0], "target": languages[1]}
-        )
+
+    description = write_store(out, tokenizers, write, languages)
+    return Prepared(tokenizers, reports, description)
+
+
+def write_store(
+    out: Path,
+    tokenizers: Tokenizers,
+    write: Callable[[Path], Tree],
+    languages: tuple[str | None, str | None],
+    content: Content = "pairs",
+    labels: Sequence[str] = (),
+) -> Tree:
+    """A prepared folder; `write` writes its parts to a folder, and describes them."""
+    with whole_folder(out) as folder:
+        for file, model in tokenizers.files().items():
+            (folder / file).write_bytes(model)
+        named = dict(zip(("source", "target"), languages, strict=True))
+        description = describe(write(folder), tokenizers, named, content, labels)
         write_json(folder / "store.json", description)
-    return Prepared(tokenizer, reports, description)
+    return description
 
 
 def refuse_foreign_folder(out: Path) -> None:
@@ -93,6 +109,24 @@ def refuse_foreign_folder(out: Path) -> None:
         raise StorageError(
             f"{out} is the folder that this runs in, and cannot be replaced. Choose another --out."
         )
+
+
+def refuse_unusable(
+    parts: Mapping[str, Sequence[Path]], reports: Mapping[str, Sequence[Report]]
+) -> None:
+    """One message about all single files that cannot be used."""
+    problems = []
+    for name, files in parts.items():
+        for path, report in zip(files, reports[name], strict=True):
+            found = report.errors or ([] if report.kept else [_nothing_in(report)])
+            if found:
+                problems.append(one_message(found, f"{path} cannot be used"))
+    _refuse(problems)
+
+
+def _nothing_in(report: Report) -> str:
+    found = "".join(f"; {what}: {count}" for what, (count, _) in report.found.items())
+    return f"it has no text that is left{found}. Check the path."
 
 
 def _refuse_bad_tags(parts: Parts) -> None:

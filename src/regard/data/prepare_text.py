@@ -7,10 +7,15 @@ from pathlib import Path
 
 from regard.config import Tree
 from regard.data.doctor import Report, examined_text
-from regard.data.prepare import Prepared, Progress, refuse_foreign_folder
-from regard.data.store import TextWriter, describe
-from regard.errors import DataError, one_message
-from regard.files import whole_folder, write_json
+from regard.data.prepare import (
+    Prepared,
+    Progress,
+    refuse_foreign_folder,
+    refuse_unusable,
+    write_store,
+)
+from regard.data.store import TextWriter
+from regard.errors import DataError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers, train_tokenizers
@@ -32,7 +37,7 @@ def prepare_text(
     reports = {
         name: [_examined(path, progress, name) for path in files] for name, files in parts.items()
     }
-    _refuse_errors(parts, reports)
+    refuse_unusable(parts, reports)
     if isinstance(tokenizer, TokenizerConfig):
 
         def lines() -> Iterator[str]:
@@ -40,17 +45,16 @@ def prepare_text(
                 yield from (text for _, text in examined_text(path, Report()) if text)
 
         tokenizer = train_tokenizers(lines, lambda: iter(()), tokenizer)
-    with whole_folder(out) as folder:
-        for file, content in tokenizer.files().items():
-            (folder / file).write_bytes(content)
-        described = {
-            name: _write_part(folder, name, files, tokenizer, progress)
+    tokenizers = tokenizer
+
+    def write(folder: Path) -> Tree:
+        return {
+            name: _write_part(folder, name, files, tokenizers, progress)
             for name, files in parts.items()
         }
-        languages = {"source": language, "target": language}
-        description = describe(described, tokenizer, languages, "text")
-        write_json(folder / "store.json", description)
-    return Prepared(tokenizer, reports, description)
+
+    description = write_store(out, tokenizers, write, (language, language), "text")
+    return Prepared(tokenizers, reports, description)
 
 
 def _examined(path: Path, progress: Progress, name: str) -> Report:
@@ -61,19 +65,6 @@ def _examined(path: Path, progress: Progress, name: str) -> Report:
     except DataError as error:  # this file cannot be read, but the next ones may be
         report.errors.append(str(error))
     return report
-
-
-def _refuse_errors(
-    parts: Mapping[str, Sequence[Path]], reports: Mapping[str, Sequence[Report]]
-) -> None:
-    problems = []
-    for name, files in parts.items():
-        for path, report in zip(files, reports[name], strict=True):
-            found = report.errors or ([] if report.kept else ["it has no text. Check the path."])
-            if found:
-                problems.append(one_message(found, f"{path} cannot be used"))
-    if problems:
-        raise DataError("\n".join(problems))
 
 
 def _write_part(

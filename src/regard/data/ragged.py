@@ -7,7 +7,7 @@ the `Lengths` looks across tokens and knows where a sentence begins and ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -282,7 +282,8 @@ class Batch:
     """Pairs of sentences, each with its end mark.
 
     Of running text, the source is what is read and the target what should be written at each place:
-    both have the same lengths. Where nothing should be, there is `SPECIAL.pad`.
+    both have the same lengths. Where nothing should be, there is `SPECIAL.pad`. Of labelled text,
+    the target is its labels.
     """
 
     source: Ragged
@@ -294,6 +295,7 @@ class Batch:
     prefixes: Tensor | None = None  # (B,) if a row is a pair: how much of it all others see
     continues: bool = False  # its rows go on where those of the batch before ended
     ranks: Tensor | None = None  # (N,) an order for tokens: who is seen by whom (XLNet)
+    words: Lengths | None = None  # how many source tokens each labelled word has, marks left out
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -307,25 +309,30 @@ class Batch:
 
     def twice(self) -> Batch:
         """All pairs, and then all of them again."""
-        fertilities = None if self.fertilities is None else self.fertilities.repeat(2)
-        likely = None if self.likely is None else self.likely.twice()
-        doubles = None if self.doubles is None else self.doubles.twice()
-        prefixes = None if self.prefixes is None else self.prefixes.repeat(2)
-        ranks = None if self.ranks is None else self.ranks.repeat(2)
-        sides = self.source.repeated(2), self.target.repeated(2)
-        filler, continues = 2 * self.filler, self.continues
-        return Batch(*sides, filler, fertilities, likely, doubles, prefixes, continues, ranks)
+        doubled = {name: _twice(part) for name, part in self._parts().items()}
+        return replace(self, filler=2 * self.filler, **doubled)
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        fertilities, likely = self.fertilities, self.likely
-        if fertilities is not None:
-            fertilities = fertilities.to(device, non_blocking=True)
-        if likely is not None:
-            likely = likely.to(device)
-        doubles = None if self.doubles is None else self.doubles.to(device)
-        prefixes = None if self.prefixes is None else self.prefixes.to(device)
-        ranks = None if self.ranks is None else self.ranks.to(device)
-        sides = self.source.to(device), self.target.to(device)
-        filler, continues = self.filler, self.continues
-        return Batch(*sides, filler, fertilities, likely, doubles, prefixes, continues, ranks)
+        moved: dict[str, Any] = {
+            name: part.to(device, non_blocking=True)
+            if isinstance(part, Tensor)
+            else part.to(device)
+            for name, part in self._parts().items()
+        }
+        return replace(self, **moved)
+
+    def _parts(self) -> dict[str, Any]:
+        """All that it has but plain numbers."""
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            name: part
+            for name, part in parts.items()
+            if part is not None and not isinstance(part, int)
+        }
+
+
+def _twice(part: Any) -> Any:
+    if isinstance(part, Tensor):
+        return part.repeat(2)
+    return part.repeated(2) if isinstance(part, Ragged | Lengths) else part.twice()

@@ -2,7 +2,8 @@
 
 A prepared folder holds, for each part ("train", "valid") and side ("source", "target"), one file
 of ids laid end to end and one of offsets; the tokenizers; and `store.json`, which describes them.
-Running text has one side, "text", and offsets of its lines and of its documents.
+Running text has one side, "text", and offsets of its lines and of its documents; labelled text is
+described in `label_store.py`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,14 @@ from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
 Side = Literal["source", "target"]
-Content = Literal["pairs", "text"]
-_MADE_WITH = {"pairs": "--source and --target", "text": "--text"}
+Content = Literal["pairs", "text", "tagged", "labelled"]
+# What each content is called, and the options that prepare it.
+_CONTENTS: dict[Content, tuple[str, str]] = {
+    "pairs": ("pairs of sentences", "--source and --target"),
+    "text": ("running text", "--text"),
+    "tagged": ("words with labels", "--tagged"),
+    "labelled": ("texts with labels", "--labelled"),
+}
 
 
 class Rows:
@@ -134,17 +141,17 @@ class Store:
 
     @property
     def content(self) -> Content:
-        """What was prepared: pairs of sentences, or running text."""
+        """What was prepared: pairs of sentences, running text, or words or texts with labels."""
         content: Content = self.description.get("content", "pairs")
         return content
 
     def refuse_other_content(self, wanted: Content, kind: str) -> None:
-        """A model of some kind can read only one of both."""
+        """A model of some kind can read only one of them."""
         if self.content != wanted:
-            things = {"pairs": "pairs of sentences", "text": "running text"}
+            things, options = _CONTENTS[wanted]
             raise ConfigError(
-                f"{self.folder} holds {things[self.content]}, and model.kind={kind} reads "
-                f"{things[wanted]}. Prepare with {_MADE_WITH[wanted]}, or take another model.kind."
+                f"{self.folder} holds {_CONTENTS[self.content][0]}, and model.kind={kind} reads "
+                f"{things}. Prepare with {options}, or take another model.kind."
             )
 
     def has(self, part: str) -> bool:
@@ -155,7 +162,8 @@ class Store:
         """The pairs of a part."""
         if self.content != "pairs":
             raise DataError(
-                f"{self.folder} holds running text, and pairs of sentences are needed here. "
+                f"{self.folder} holds {_CONTENTS[self.content][0]}, and pairs of sentences are "
+                "needed here. "
                 "Give a folder that was prepared with --source and --target."
             )
         dtype = self.description["dtype"]
@@ -350,11 +358,13 @@ def describe(
     tokenizers: Tokenizers,
     languages: Mapping[str, str | None],
     content: Content = "pairs",
+    labels: Sequence[str] = (),
 ) -> Tree:
-    """What `store.json` says of a folder with these parts."""
+    """What `store.json` says of a folder with these parts, and with labels of these names."""
     contents = [part["digest"].encode() for part in parts.values()]
     contents += [tokenizers.source.model, tokenizers.target.model]
     contents += [json.dumps(as_tree(tokenizers.config)).encode()]
+    contents += [label.encode() for label in labels]
     return {
         "format": FORMAT,
         "content": content,
@@ -364,6 +374,7 @@ def describe(
             "source": tokenizers.source.vocab_size,
             "target": tokenizers.target.vocab_size,
             "joint": tokenizers.config.joint,
+            **({"labels": list(labels)} if labels else {}),
         },
         "dtype": dtype_for(tokenizers),
         "parts": parts,

@@ -55,7 +55,7 @@ class StreamLoader:
     """The training part of a text store as an endless row of batches that go on."""
 
     def __init__(self, store: Store, config: DataConfig, task: TextTask, *, seed: int) -> None:
-        refuse_what_is_for_pairs(config)
+        refuse_what_is_for_pairs(config, task)
         self._text = store.text("train")
         self._task = task
         self._rows = rows_for(self._text, config, task.context)

@@ -1,4 +1,4 @@
-"""Batches of running text from a prepared store."""
+"""Batches of running or labelled text from a prepared store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from regard.data.loader import DataConfig, nothing
+from regard.data.label_rows import LabelRows
+from regard.data.label_store import labelled_part
+from regard.data.loader import DataConfig, nothing, recutters
 from regard.data.masking import Masker
 from regard.data.pieces import Pieces
 from regard.data.ragged import Batch
@@ -30,7 +32,7 @@ class TextLoader:
         seed: int,
         share: Share | None = None,
     ) -> None:
-        refuse_what_is_for_pairs(config)
+        refuse_what_is_for_pairs(config, task)
         self._rows = rows_of(store, "train", config, task, seed)
         self._budget = config.batch_tokens
         self._seed = seed
@@ -59,11 +61,26 @@ class TextLoader:
 
 def rows_of(store: Store, part: str, config: DataConfig, task: TextTask, seed: int) -> TextRows:
     """A part of a store as rows for a task."""
+    if task.content != "text":
+        return label_rows(store, part, config, task, seed)
     text = store.text(part)
     if task.objective == "causal":
         return CausalRows(text, task, seed)
     masker = Masker(store.tokenizers.source, config.masking, task.mask)
     return MaskedRows(text, task, masker, seed, dynamic=config.masking.dynamic)
+
+
+def label_rows(store: Store, part: str, config: DataConfig, task: TextTask, seed: int) -> LabelRows:
+    """Labelled text as rows; what a model could not read is refused."""
+    longest = store.description["parts"][part]["longest"] + 2
+    if task.content == "tagged" and longest > task.context:
+        raise ConfigError(
+            f"A sentence of {store.folder} has {longest} subwords with its marks, and the model "
+            f"reads {task.context} at once. Set model.max_positions={longest}, or prepare with "
+            f"--max-tokens {task.context - 2}."
+        )
+    recutter = next(iter(recutters(store, config)), None)
+    return LabelRows(labelled_part(store, part), task, seed, recutter)
 
 
 def text_in_order(store: Store, config: DataConfig, task: TextTask) -> Iterator[Batch]:
@@ -76,10 +93,10 @@ def text_in_order(store: Store, config: DataConfig, task: TextTask) -> Iterator[
         yield rows.batch(pieces, order[begin:end], None)
 
 
-def refuse_what_is_for_pairs(config: DataConfig) -> None:
-    """Settings that running text has no use for."""
-    if config.weights or config.sampling_candidates > 1:
+def refuse_what_is_for_pairs(config: DataConfig, task: TextTask) -> None:
+    """Settings that running text has no use for, and labelled text hardly any."""
+    if config.weights or (config.sampling_candidates > 1 and task.content == "text"):
         raise ConfigError(
-            "data.weights and data.sampling_candidates are for pairs of sentences, and this is "
-            "running text. Leave them out."
+            "data.weights and data.sampling_candidates are for pairs of sentences (the latter for "
+            "labelled text, too), and this is other text. Leave them out."
         )

@@ -13,21 +13,26 @@ from regard.data.masking import Ids, Masker
 from regard.data.pieces import Pieces, cut
 from regard.data.ragged import Batch, Doubles, Lengths, Ragged
 from regard.data.sampling import Indices
-from regard.data.store import Text
+from regard.data.store import Content, Text
 from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class TextTask:
-    """What a model makes of running text."""
+    """What a model makes of running text, or of words and texts with labels."""
 
-    objective: Literal["causal", "masked", "permuted"]
+    objective: Literal["causal", "masked", "permuted", "tagged", "labelled"]
     context: int  # tokens that are read at once
     start: int = SPECIAL.start  # the mark before a document
     mask: int = SPECIAL.unknown  # what stands for a hidden word
     doubles: bool = False  # whether a row has two pieces, which may be strangers
     streams: bool = False  # whether a batch goes on where the one before it ended
     one_in: int = 1  # permuted: of so many tokens one is asked for
+
+    @property
+    def content(self) -> Content:
+        """What it is made of."""
+        return self.objective if self.objective in ("tagged", "labelled") else "text"
 
 
 class TextRows(Protocol):

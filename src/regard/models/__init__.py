@@ -8,12 +8,14 @@ from typing import Any
 from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
 from regard.models.causal import Causal, CausalConfig
+from regard.models.classifier import ClassifierConfig, ClassifierModel
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.masked import Masked, MaskedConfig
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.permuted import Permuted, PermutedConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.tagger import TaggerConfig, TaggerModel
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.unilm import Unilm, UnilmConfig
 from regard.models.xl import XL, XLConfig
@@ -28,6 +30,8 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "unilm": (UnilmConfig, Unilm),
     "xl": (XLConfig, XL),
     "permuted": (PermutedConfig, Permuted),
+    "tagger": (TaggerConfig, TaggerModel),
+    "classifier": (ClassifierConfig, ClassifierModel),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
@@ -44,6 +48,8 @@ __all__ = [
     "XL",
     "Causal",
     "CausalConfig",
+    "ClassifierConfig",
+    "ClassifierModel",
     "Convolutional",
     "ConvolutionalConfig",
     "Masked",
@@ -56,6 +62,8 @@ __all__ = [
     "PermutedConfig",
     "Recurrent",
     "RecurrentConfig",
+    "TaggerConfig",
+    "TaggerModel",
     "Transformer",
     "TransformerConfig",
     "Unilm",

@@ -51,13 +51,18 @@ class ModelConfig(Settings):
 
     @property
     def task(self) -> TextTask | None:
-        """What it makes of running text; None: it is trained on pairs of sentences."""
+        """What it makes of other text; None: it is trained on pairs of sentences."""
         return None
 
     @property
     def content(self) -> Content:
         """What it is trained on."""
-        return "pairs" if self.task is None else "text"
+        return "pairs" if self.task is None else self.task.content
+
+    @property
+    def gives_labels(self) -> bool:
+        """Whether it gives labels to words or texts."""
+        return self.content in ("tagged", "labelled")
 
     @property
     def turns(self) -> Turns | None:

@@ -187,9 +187,13 @@ def _read_description(folder: Path) -> Tree:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters and running statistics by name, shared ones once."""
+    """The parameters and running statistics by name, shared ones once.
+
+    What follows from the settings, and is no statistic, is not persistent and left out.
+    """
+    kept = model.state_dict().keys()
     named = itertools.chain(model.named_parameters(), model.named_buffers())
-    return {name: tensor.detach() for name, tensor in named}
+    return {name: tensor.detach() for name, tensor in named if name in kept}
 
 
 @torch.no_grad()

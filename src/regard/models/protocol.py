@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -9,17 +10,19 @@ from torch import Tensor
 
 from regard.attention.cache import Some
 from regard.data.ragged import Lengths, Ragged
+from regard.layers.crf import Crf
 from regard.layers.embedding import Projection
 from regard.layers.recall import Memory
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """How many ids each side has, and whether they mean the same on both."""
+    """How many ids each side has, whether they mean the same on both, and what labels there are."""
 
     source: int
     target: int
     joint: bool = True
+    labels: Sequence[str] = ()  # the one with number 1 first; 0 is no label
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Predictions:
     labels: Lengths | None = None  # of the sentences among the targets, ends included
     fertilities: Fertilities | None = None  # where a model says how long its output gets
     sentences: Classes | None = None  # where it says which pieces of text belong together
+    chain: Crf | None = None  # where the labels of a sentence are chosen together
     memory: Memory | None = None  # what the next segments of the same streams are read with
 
 

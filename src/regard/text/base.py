@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from regard.text.config import TokenizerConfig
+from regard.text.special import SPECIAL
 
 
 class Tokenizer(ABC):
@@ -51,6 +52,10 @@ class Tokenizer(ABC):
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without start or end."""
         return self.encode_all([text])[0]
+
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Ids of each word of a sentence, as if a space stood before it; none is without ids."""
+        return [ids or [SPECIAL.unknown] for ids in self.encode_all(words)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; marks give no text."""

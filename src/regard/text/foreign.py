@@ -147,6 +147,12 @@ class LibraryTokenizer(ForeignTokenizer):
         found = self.library.encode_batch(list(texts), add_special_tokens=False)
         return [self.numbering.ours(one.ids) for one in found]
 
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Ids of each word; to byte-level BPE, the space before a word is a part of it."""
+        if self.config.kind == "byte_bpe":
+            words = [*words[:1], *(f" {word}" for word in words[1:])]
+        return super().encode_words(words)
+
     def decode_all(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The texts of many ids; marks give no text."""
         return self.library.decode_batch([self.numbering.written(ids) for ids in sentences])

@@ -109,9 +109,10 @@ class TrainingConfig(Settings):
         Ge(1),
     ] = 1
     validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
-    best_by: Annotated[Literal["loss", "bleu"], Doc("which validation figure is to improve")] = (
-        "loss"
-    )
+    best_by: Annotated[
+        Literal["loss", "bleu", "accuracy"],
+        Doc("which validation figure is to improve; accuracy is that of labels"),
+    ] = "loss"
     patience: Annotated[
         int, Doc("stop after so many validations without improvement; 0: never"), Ge(0)
     ] = 0
@@ -156,16 +157,28 @@ class RunConfig(Settings):
                 "training.word_distillation is for targets that stand alone, and a "
                 f"{self.model.kind} model has none; set it to 0"
             )
-        if self.training.best_by == "bleu" and self.model.content == "text":
+        if self.training.best_by == "bleu" and self.model.content != "pairs":
             yield (
-                "training.best_by is bleu, and a model of running text translates nothing; leave "
-                "it at loss"
+                f"training.best_by is bleu, and a {self.model.kind} model translates nothing; "
+                "leave it at loss"
+            )
+        if self.training.best_by == "accuracy" and not self.model.gives_labels:
+            yield (
+                f"training.best_by is accuracy, and a {self.model.kind} model gives no labels; "
+                "leave it at loss"
             )
         if self.training.r_drop and self.model.task is not None and self.model.task.streams:
             yield (
                 "training.r_drop reads each batch twice, and what a model remembers is of one "
                 "reading; set training.r_drop=0"
             )
+        if getattr(self.model, "crf", False):
+            for name in ("label_smoothing", "r_drop"):
+                if getattr(self.training, name):
+                    yield (
+                        f"training.{name} is for labels that are chosen one by one, and model.crf "
+                        f"chooses them together; set training.{name}=0"
+                    )
         if self.training.glancing and self.model.kind != "nonautoregressive":
             yield (
                 "training.glancing shows words to models that write all of them at once; set "

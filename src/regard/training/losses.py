@@ -39,7 +39,9 @@ def loss_of(
     distillation: float = 0.0,
 ) -> Loss:
     """All that a model's predictions are judged by; with R-Drop, the batch went through twice."""
-    if predictions.labels is not None:
+    if predictions.chain is not None:
+        loss = whole_path(predictions)
+    elif predictions.labels is not None:
         loss = any_path(predictions, smoothing, r_drop_weight)
     elif r_drop_weight is not None:
         loss = r_drop(predictions, smoothing, r_drop_weight)
@@ -87,6 +89,16 @@ def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | 
         return Loss(total, nll.detach())
     apart = (real.chunk(2)[0] * divergence(*log_probs.chunk(2))).sum()
     return Loss(total / 2 + r_drop_weight / 4 * apart, nll.detach() / 2)
+
+
+def whole_path(predictions: Predictions) -> Loss:
+    """A CRF: how unlikely the right labels of a sentence are among all that it could have."""
+    assert predictions.chain is not None
+    assert predictions.lengths is not None
+    scores = predictions.project(predictions.hidden)[:, 1:]  # the first would be no label
+    wanted = Ragged(predictions.targets - 1, predictions.lengths)
+    nll = predictions.chain.negative_log_likelihood(scores, wanted).sum()
+    return Loss(nll, nll.detach())
 
 
 def with_distributions(

@@ -12,6 +12,16 @@ _TEXT: dict[str, Any] = {
     "schedule": "cosine",
     "checkpoint_every": 500,
 }
+# What labels are trained with: how many are right is what counts.
+_LABELS: dict[str, Any] = {
+    "label_smoothing": 0.0,
+    "optimizer": "adamw",
+    "weight_decay": 0.1,
+    "schedule": "cosine",
+    "warmup_steps": 300,
+    "checkpoint_every": 250,
+    "best_by": "accuracy",
+}
 # One stack that two CPU cores can train.
 _TINY_STACK: dict[str, Any] = {
     "layers": 4,
@@ -173,6 +183,33 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         "data": {"batch_tokens": 2048},
         "training": {**_TEXT, "learning_rate": 3e-3, "warmup_steps": 200, "max_steps": 2000},
+    },
+    # words with labels, some ten thousand sentences; minutes on two CPU cores
+    "tagger-tiny": {
+        "model": {
+            "kind": "tagger",
+            **_TINY_STACK,
+            "layers": 2,
+            "feedforward": "convolution",
+            "feedforward_width": 256,
+            "dropout": 0.3,
+            "positions": "rotary",
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_LABELS, "learning_rate": 3e-3, "max_steps": 3000},
+    },
+    # texts with labels
+    "classifier-tiny": {
+        "model": {
+            "kind": "classifier",
+            **_TINY_STACK,
+            "layers": 2,
+            "feedforward_width": 256,
+            "dropout": 0.3,
+            "positions": "rotary",
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_LABELS, "learning_rate": 1e-3, "max_steps": 5000},
     },
     # the same for words in any order
     "xlnet-tiny": {

@@ -8,7 +8,7 @@ mean of the best so far, if this is one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.data.loader import Extras
@@ -28,7 +28,7 @@ from regard.models.folder import (
 from regard.training import checkpoint
 from regard.training.config import RunConfig
 from regard.training.record import Row
-from regard.training.validation import Bleu, Validation, validation_loss
+from regard.training.validation import Bleu, Validation, validated
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Publisher:
         if self._valid is None and self._config.average_best > 1:
             raise ConfigError(
                 "training.average_best needs validation text, which says what is best. Prepare the "
-                "data with --valid-source and --valid-target, or --valid-text; or set "
-                "training.average_last instead."
+                "data with --valid-source and --valid-target, --valid-text, --valid-tagged or "
+                "--valid-labelled; or set training.average_last instead."
             )
 
     def consider(self, model: Model, step: int) -> Verdict | None:
@@ -115,8 +115,8 @@ class Publisher:
 
     def _validated(self, model: Model) -> Validation:
         assert self._valid is not None
-        loss = validation_loss(model, self._valid(), precision=self._config.precision)
-        return Validation(loss, self._bleu(model) if self._bleu else None)
+        found = validated(model, self._valid(), precision=self._config.precision)
+        return replace(found, bleu=self._bleu(model)) if self._bleu else found
 
     def _figure(self, result: Validation) -> float:
         return result.figure(self._config.best_by)

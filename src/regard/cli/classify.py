@@ -1,0 +1,49 @@
+"""regard classify: texts from standard input, their labels to standard output."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import BatchSize, Device, Model
+
+
+def classify(
+    model: Model,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="Texts, two being joined by a tab; without one, the lines of standard input.",
+        ),
+    ] = None,
+    labelled: Annotated[
+        bool,
+        typer.Option(
+            "--labelled", help="Lines begin with a label and a tab, as those of prepare do."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON for each text, with probabilities.")
+    ] = False,
+    batch_size: BatchSize = None,
+    device: Device = "auto",
+) -> None:
+    """Give each line a label: it comes out as label, tab, text.
+
+    A line may be two texts with a tab between them.
+    """
+    from regard.cli.translate import portions
+    from regard.decoding.labeller import Classifier
+
+    classifier = Classifier.load(model, device=device)
+    for lines in [texts] if texts else portions(2000):
+        rows = [line.split("\t")[int(labelled) :] for line in lines]
+        for found in classifier.classify(rows, batch_size=batch_size):
+            if as_json:
+                print(json.dumps(asdict(found), ensure_ascii=False))
+            else:
+                print(found.label, *found.texts, sep="\t")

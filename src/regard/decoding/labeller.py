@@ -1,0 +1,153 @@
+"""Text in, labels out: a tagger or a classifier and its tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from regard.data.label_rows import Texts, label_batch
+from regard.decoding.engine import by_length
+from regard.devices import device_named
+from regard.errors import ConfigError, DataError
+from regard.models.classifier import ClassifierModel
+from regard.models.folder import ModelFolder, load_model
+from regard.models.labelling import LabelModel
+from regard.models.tagger import TaggerModel
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence whose words have labels, and how likely the model finds each of these."""
+
+    words: list[str]
+    labels: list[str]
+    probabilities: list[float]
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A text, or two, with a label, and how likely the model finds each that there is."""
+
+    texts: list[str]
+    label: str
+    probabilities: dict[str, float]
+
+    @property
+    def probability(self) -> float:
+        """Of the label."""
+        return self.probabilities[self.label]
+
+
+class Tagger:
+    """A trained tagger, ready for text."""
+
+    def __init__(self, folder: ModelFolder, model: TaggerModel) -> None:
+        self.folder, self.model = folder, model
+
+    @staticmethod
+    def load(folder: str | Path, *, device: str = "auto") -> Tagger:
+        """Read a model folder."""
+        described, model = load_model(Path(folder), device_named(device))
+        if not isinstance(model, TaggerModel):
+            raise _wrong_kind(folder, described, "tagger", "labels words")
+        return Tagger(described, model)
+
+    def tag(
+        self, sentences: Sequence[str | Sequence[str]], *, batch_size: int | None = None
+    ) -> list[Tagged]:
+        """A label for each word; words of a sentence given as text stand between spaces.
+
+        A sentence that is too long for the model is read in parts.
+        """
+        words = [one.split() if isinstance(one, str) else [*one] for one in sentences]
+        most = self.model.config.max_positions - 2
+        encode = self.folder.tokenizers.source.encode_words
+        parts = [[*_parts(encode(one), most)] if one else [] for one in words]
+        found = iter(_labels(self.model, [part for one in parts for part in one], batch_size))
+        labels = self.folder.vocabulary.labels
+        results = []
+        for sentence, own in zip(words, parts, strict=True):
+            given = [label for _ in own for label in next(found)]
+            names = [labels[label.number - 1] for label in given]
+            results.append(
+                Tagged(sentence, names, [label.row[label.number - 1] for label in given])
+            )
+        return results
+
+
+class Classifier:
+    """A trained classifier, ready for text."""
+
+    def __init__(self, folder: ModelFolder, model: ClassifierModel) -> None:
+        self.folder, self.model = folder, model
+
+    @staticmethod
+    def load(folder: str | Path, *, device: str = "auto") -> Classifier:
+        """Read a model folder."""
+        described, model = load_model(Path(folder), device_named(device))
+        if not isinstance(model, ClassifierModel):
+            raise _wrong_kind(folder, described, "classifier", "labels texts")
+        return Classifier(described, model)
+
+    def classify(
+        self, texts: Sequence[str | Sequence[str]], *, batch_size: int | None = None
+    ) -> list[Classified]:
+        """A label for each text, or for each two; what is too long is read as far as it can be."""
+        examples = [[one] if isinstance(one, str) else [*one] for one in texts]
+        wrong = next((n for n, one in enumerate(examples, 1) if not 1 <= len(one) <= 2), None)
+        if wrong:
+            raise DataError(f"Text {wrong} is neither one text nor two.")
+        ids = [self.folder.tokenizers.source.encode_all(one) for one in examples]
+        names = self.folder.vocabulary.labels
+        return [
+            Classified(one, names[label.number - 1], dict(zip(names, label.row, strict=True)))
+            for one, [label] in zip(examples, _labels(self.model, ids, batch_size), strict=True)
+        ]
+
+
+class _Label(NamedTuple):
+    """A label by its number, and how likely each is."""
+
+    number: int
+    row: list[float]
+
+
+def _labels(
+    model: LabelModel, examples: Sequence[Texts], batch_size: int | None
+) -> list[list[_Label]]:
+    """The labels of each example, in the order of the examples."""
+
+    @torch.inference_mode()
+    def of(chunk: list[Texts]) -> list[list[_Label]]:
+        batch = label_batch(chunk, model.config.task).to(model.device)
+        predictions = model(batch)
+        chosen = model.chosen(predictions).tolist()
+        labels = map(_Label, chosen, model.probabilities(predictions).tolist())
+        return [[next(labels) for _ in range(size)] for size in batch.target.lengths.host.tolist()]
+
+    return by_length(examples, lambda texts: sum(map(len, texts)), batch_size, of)
+
+
+def _parts(words: Texts, most: int) -> Iterator[Texts]:
+    """A sentence in parts of no more subwords than that; a word that is longer is cut."""
+    part: list[Sequence[int]] = []
+    size = 0
+    for word in words:
+        word = word[:most]
+        if part and size + len(word) > most:
+            yield part
+            part, size = [], 0
+        part.append(word)
+        size += len(word)
+    yield part
+
+
+def _wrong_kind(folder: str | Path, described: ModelFolder, kind: str, does: str) -> ConfigError:
+    return ConfigError(
+        f"{folder} is a {described.config.kind} model, and only model.kind={kind} {does}. See "
+        f"`regard train --preset {kind}-tiny`."
+    )

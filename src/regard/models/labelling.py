@@ -1,0 +1,126 @@
+"""What models that give labels have in common: one stack that sees all, and scores of labels.
+
+Labels are words of a small vocabulary of their own. As in every other, 0 is no word: no target that
+counts is 0, so all losses take labels as they take words, and nobody is ever given the label 0.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.multihead import AttentionRecord
+from regard.config import Doc, Ge, Le
+from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.text_rows import TextTask
+from regard.errors import ConfigError
+from regard.layers.crf import Crf
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import Projection
+from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.protocol import Predictions, Vocabulary
+from regard.text.special import SPECIAL
+
+
+@dataclass(frozen=True)
+class LabelConfig(LanguageConfig):
+    """The shape of a stack under a layer that scores labels."""
+
+    objective: ClassVar[Literal["tagged", "labelled"]]
+    tied_embeddings: Annotated[Literal["none"], Doc("labels have vectors of their own")] = "none"
+    output_bias: Annotated[bool, Doc("a bias for each label")] = True
+    max_positions: Annotated[
+        int, Doc("tokens that are read at once; what is longer is cut"), Ge(1)
+    ] = 512
+    segments: Annotated[
+        int, Doc("vectors that tell two texts apart, as BERT has; 0: none"), Ge(0)
+    ] = 0
+    head_dropout: Annotated[
+        float | None, Doc("before labels are scored; unset: as `dropout`"), Ge(0), Le(0.99)
+    ] = None
+
+    @property
+    def task(self) -> TextTask:
+        """To give labels to words, or to texts."""
+        start = int(getattr(SPECIAL, self.start_token))
+        return TextTask(self.objective, self.max_positions, start)
+
+    @property
+    def obstacle_to_sharing(self) -> str | None:
+        """Nobody has tried."""
+        return super().obstacle_to_sharing or (
+            f"model.kind={self.kind} was never trained by several processes. Train it with one; "
+            "larger batches (data.batch_tokens, training.accumulate) do the same."
+        )
+
+
+class LabelModel(LanguageModel):
+    """A stack whose states, one for each thing that has a label, become scores of labels."""
+
+    config: LabelConfig
+
+    def __init__(self, config: LabelConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary, causal=False, segments=config.segments)
+        if not vocabulary.labels:
+            raise ConfigError(f"A {config.kind} model needs labels, and these data have none.")
+        dropout = config.dropout if config.head_dropout is None else config.head_dropout
+        self.head_dropout = Dropout(dropout)
+        scores = nn.Embedding(1 + len(vocabulary.labels), config.width)
+        self.projection = Projection(scores.weight, bias=config.output_bias)
+        self.chain: Crf | None = None  # chooses the labels of a row together
+
+    @abstractmethod
+    def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
+        """A vector for each label that is wanted. (labels, D)"""
+
+    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
+        """Hidden states for all labels, each knowing the whole row."""
+        hidden = self.head_dropout(self.states(batch, record))
+        targets = batch.target
+        return Predictions(
+            hidden, targets.tokens, self.projection, targets.lengths, chain=self.chain
+        )
+
+    def scores(self, predictions: Predictions) -> Tensor:
+        """The scores of all labels but 0. (labels, L)"""
+        return self.projection(predictions.hidden)[:, 1:].float()
+
+    def probabilities(self, predictions: Predictions) -> Tensor:
+        """How likely each label is, 0 left out. (labels, L)"""
+        scores, chain, lengths = self.scores(predictions), predictions.chain, predictions.lengths
+        if chain is None or lengths is None:
+            return scores.softmax(-1)
+        return chain.marginals(scores, lengths)
+
+    def chosen(self, predictions: Predictions) -> Tensor:
+        """The labels that it gives, numbered from 1. (labels,)"""
+        scores, chain, lengths = self.scores(predictions), predictions.chain, predictions.lengths
+        if chain is None or lengths is None:
+            return scores.argmax(-1) + 1
+        return chain.best_paths(scores, lengths) + 1
+
+    def read(self, text: Ragged, record: AttentionRecord | None = None) -> Tensor:
+        """A vector for each token. (N, D)"""
+        lengths = text.lengths
+        segments = segments_of(text) if self.config.segments > 1 else None
+        x = self.embedding(text.tokens, lengths.positions, lengths.longest, segments)
+        return self.encoder(x, lengths, record)
+
+
+def segments_of(text: Ragged) -> Tensor:
+    """0 up to the first end mark of each row, and 1 after it. (N,)"""
+    ends = (text.tokens == SPECIAL.end).long()
+    before = ends.cumsum(0) - ends  # end marks that stand before a token
+    first = before[text.lengths.offsets[:-1].long()]
+    return (before - first[text.lengths.sentence]).clamp(max=1)
+
+
+def inner_places(lengths: Lengths) -> Tensor:
+    """Where the tokens between the first and the last of each row stand. (N - 2B,)"""
+    inner = lengths.without_ends().without_ends()
+    places: Tensor = torch.arange(inner.total, device=lengths.lengths.device)
+    return places + 2 * inner.sentence + 1
