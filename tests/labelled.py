@@ -12,6 +12,7 @@ from regard.data.label_doctor import LabelFormat
 from regard.data.prepare_labels import prepare_labels
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
+from regard.text.tokenizer import Tokenizers
 
 Sentence = list[tuple[str, str]]  # words and their labels
 TAGGER: dict[str, Any] = {
@@ -51,7 +52,7 @@ def columns(sentences: list[Sentence]) -> str:
     return "\n".join(blocks)
 
 
-def write_tagged_store(folder: Path, *, tokenizer: str = "unigram") -> Store:
+def write_tagged_store(folder: Path, *, tokenizer: str | Tokenizers = "unigram") -> Store:
     """Sentences of the grammar, prepared."""
     (folder / "train.tsv").write_text(columns(tagged_sentences(300, seed=1)))
     (folder / "valid.tsv").write_text(columns(tagged_sentences(60, seed=2)))
@@ -80,20 +81,24 @@ def opinions(count: int, *, seed: int = 0, pairs: bool = False) -> list[tuple[st
     return found
 
 
-def write_labelled_store(folder: Path, *, pairs: bool = False) -> Store:
+def write_labelled_store(
+    folder: Path, *, pairs: bool = False, tokenizer: str | Tokenizers = "word"
+) -> Store:
     """Opinions, prepared."""
     for name, count, seed in (("train", 500, 1), ("valid", 100, 2)):
         rows = opinions(count, seed=seed, pairs=pairs)
         (folder / f"{name}.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
-    return _prepared(folder, LabelFormat("labelled"), "word")
+    return _prepared(folder, LabelFormat("labelled"), tokenizer)
 
 
-def _prepared(folder: Path, format: LabelFormat, tokenizer: str) -> Store:
+def _prepared(folder: Path, format: LabelFormat, tokenizer: str | Tokenizers) -> Store:
+    if isinstance(tokenizer, str):
+        cut = build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 320})
     prepare_labels(
         {name: [folder / f"{name}.tsv"] for name in ("train", "valid")},
         folder / "prepared",
         format=format,
-        tokenizer=build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 320}),
+        tokenizer=cut if isinstance(tokenizer, str) else tokenizer,
         doctor=DoctorConfig(),
     )
     return Store(folder / "prepared")

@@ -7,14 +7,14 @@ counts is 0, so all losses take labels as they take words, and nobody is ever gi
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge, Le
+from regard.config import Doc, Ge, Le, Tree, as_tree
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.text_rows import TextTask
 from regard.errors import ConfigError
@@ -56,6 +56,17 @@ class LabelConfig(LanguageConfig):
             f"model.kind={self.kind} was never trained by several processes. Train it with one; "
             "larger batches (data.batch_tokens, training.accumulate) do the same."
         )
+
+
+# Kinds whose stack sees all, and so can be that of a model that gives labels.
+LENDERS = ("masked", "tagger", "classifier")
+_OWN = ("kind", "tied_embeddings", "output_bias")
+
+
+def lent_stack(config: LanguageConfig) -> Tree:
+    """The settings of a model's stack, for another kind to have it under a head of its own."""
+    names = {one.name for one in fields(LanguageConfig)} | {"segments"}
+    return {n: value for n, value in as_tree(config).items() if n in names and n not in _OWN}
 
 
 class LabelModel(LanguageModel):

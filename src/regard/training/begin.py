@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from regard.config import Tree, as_tree, differences
 from regard.data.store import Store
 from regard.errors import ConfigError
-from regard.models.base import AutoregressiveModel, Model
+from regard.models.base import AutoregressiveModel, Model, ModelConfig
 from regard.models.folder import ModelFolder, Training, load_model, put_weights, shown_weights
+from regard.models.labelling import LENDERS, LabelModel, lent_stack
+from regard.models.language import LanguageConfig
 from regard.training.config import RunConfig, origin_of
 
 
@@ -25,8 +29,26 @@ def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
     old = ModelFolder.read(origin)
     _refuse_another_kind(origin, old, folder)
     model = folder.model()
-    put_weights(model, shown_weights(origin), origin)
+    if _has_new_head(old, folder):
+        assert isinstance(model, LabelModel)
+        put_stack(model, shown_weights(origin), origin)
+    else:
+        put_weights(model, shown_weights(origin), origin)
     return _heir(folder, old), model
+
+
+def _has_new_head(old: ModelFolder, new: ModelFolder) -> bool:
+    """Whether only the stack is taken over: what the labels are is another question now."""
+    if not new.config.gives_labels:
+        return False
+    return old.config.kind != new.config.kind or old.vocabulary.labels != new.vocabulary.labels
+
+
+def put_stack(model: LabelModel, tensors: Mapping[str, Tensor], origin: Path) -> None:
+    """Copy the weights of a stack and its embeddings into a model whose head stays as it is."""
+    for name, part in (("embedding.", model.embedding), ("encoder.", model.encoder)):
+        own = {n.removeprefix(name): tensor for n, tensor in tensors.items() if n.startswith(name)}
+        put_weights(part, own, origin)
 
 
 def begun_teacher(
@@ -64,7 +86,10 @@ def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> No
             f"The data was cut by another tokenizer than {origin} knows. Prepare it with "
             f"`regard prepare --tokenizer-from {origin}`."
         )
-    changed = differences(_form(old), _form(new), "model.")
+    forms = _form(old.config), _form(new.config)
+    if _has_new_head(old, new):
+        forms = _stack(old.config), _stack(new.config)
+    changed = differences(*forms, "model.")
     if changed:
         raise ConfigError(
             f"{origin} has another form: {'; '.join(changed)}. Leave these settings out, or the "
@@ -72,7 +97,17 @@ def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> No
         )
 
 
-def _form(folder: ModelFolder) -> Tree:
+def _form(config: ModelConfig) -> Tree:
     """The settings that weights depend on: all but the dropouts."""
-    tree = as_tree(folder.config)
+    return _weighty(as_tree(config))
+
+
+def _stack(config: ModelConfig) -> Tree:
+    """Those that the weights of the stack depend on, and the kind if it has none to lend."""
+    if config.kind not in LENDERS or not isinstance(config, LanguageConfig):
+        return {"kind": config.kind}
+    return _weighty(lent_stack(config))
+
+
+def _weighty(tree: Tree) -> Tree:
     return {name: value for name, value in tree.items() if "dropout" not in name}

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, override, read_toml
 from regard.data.loader import DataConfig, Extras
+from regard.data.store import Content, Store
 from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models import SHAPES
 from regard.models.base import ModelConfig
 from regard.models.folder import ModelFolder
+from regard.models.labelling import LENDERS, lent_stack
+from regard.models.language import LanguageConfig
 from regard.models.transformer import TransformerConfig
-from regard.training.presets import FINE_TUNING, PRESETS
+from regard.training.presets import FINE_TUNING, FINE_TUNING_LABELS, PRESETS
 
+# Which kind gives labels to what.
+HEADS: dict[Content, str] = {"tagged": "tagger", "labelled": "classifier"}
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
 
@@ -224,14 +229,39 @@ def run_config(
     init_from = tree.get("init_from")
     if isinstance(init_from, str) and init_from != "none":
         old = ModelFolder.read(origin_of(init_from, str(tree["out"])))
-        base = merged(_over({"model": as_tree(old.config)}, base, init_from), FINE_TUNING)
+        model = _inherited(old.config, _kind_asked_for(base, tree))
+        tuning = FINE_TUNING_LABELS if model["kind"] in HEADS.values() else FINE_TUNING
+        base = merged(_over({"model": model}, base, init_from), tuning)
     return build(RunConfig, _over(base, tree, name or str(init_from)))
+
+
+def _inherited(config: ModelConfig, kind: str | None) -> Tree:
+    """The settings that come with a model; one that gives labels may have another's stack."""
+    lends = config.kind in LENDERS and kind in HEADS.values()
+    if kind == config.kind or not lends or not isinstance(config, LanguageConfig):
+        return as_tree(config)
+    return {"kind": kind, **lent_stack(config)}
+
+
+def _kind_asked_for(base: Tree, tree: Tree) -> str | None:
+    """The one that is named; if none is, the one that the data need, if they have labels."""
+    both = merged(base, tree)
+    kind: str | None = _named(both, "model", "kind")
+    folder = Path(_named(both, "data", "folder") or DataConfig.folder)
+    if kind is None and (folder / "store.json").is_file():
+        return HEADS.get(Store(folder).content)
+    return kind
+
+
+def _named(tree: Tree, table: str, name: str) -> Any:
+    """What a tree says of a setting, which is not checked yet; None: nothing."""
+    found = tree.get(table)
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def _over(base: Tree, tree: Tree, origin: str) -> Tree:
     """Both in one; but settings of one kind of model mean nothing to another."""
-    models = [part.get("model") for part in (base, tree)]
-    old, new = (model.get("kind") if isinstance(model, dict) else None for model in models)
+    old, new = (_named(part, "model", "kind") for part in (base, tree))
     if old and new and old != new:
         raise ConfigError(
             f"{origin} is for a {old} model, but model.kind={new} is asked for. Leave out one of "

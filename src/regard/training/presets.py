@@ -234,3 +234,13 @@ FINE_TUNING: dict[str, Any] = {
         "checkpoint_every": 200,
     }
 }
+# What suits a new head on such a model.
+FINE_TUNING_LABELS: dict[str, Any] = {
+    "data": {"batch_tokens": 2048},
+    "training": {
+        **_LABELS,
+        **FINE_TUNING["training"],
+        "weight_decay": 0.01,
+        "schedule": "linear",
+    },
+}
