@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Engine, Precision, Teacher, setting
+from regard.cli.labels import evaluate_labels
+from regard.cli.options import (
+    BatchSize,
+    Column,
+    Device,
+    Engine,
+    Header,
+    Precision,
+    Teacher,
+    setting,
+)
 from regard.cli.perplexity import evaluate_text
+from regard.data.label_doctor import LabelFormat
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, DataError
 
@@ -32,6 +43,16 @@ def evaluate(
         Path | None,
         typer.Option(help="In place of both: running text for language models to foretell."),
     ] = None,
+    tagged: Annotated[
+        Path | None,
+        typer.Option(help="In place of them: words with labels (CoNLL-U or columns) for a tagger."),
+    ] = None,
+    labelled: Annotated[
+        Path | None,
+        typer.Option(help="In place of them: texts with labels (label, tab, text)."),
+    ] = None,
+    column: Column = None,
+    header: Header = None,
     stride: Annotated[
         int | None,
         typer.Option(
@@ -66,10 +87,18 @@ def evaluate(
         bool, typer.Option("--by-length", help="BLEU by the length of the reference.")
     ] = False,
     worst: Annotated[
-        int, typer.Option(help="How many of the worst sentences to show (by chrF2).", min=0)
+        int,
+        typer.Option(
+            help="How many of the worst sentences to show (by chrF2), or of the worst labels.",
+            min=0,
+        ),
     ] = 0,
     picture: Annotated[
-        Path | None, typer.Option(help="A PNG: BLEU by length, and the scores of sentences.")
+        Path | None,
+        typer.Option(
+            help="A PNG: BLEU by length, and the scores of sentences; or which label is taken for "
+            "which."
+        ),
     ] = None,
     beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
     length_penalty: Annotated[
@@ -88,18 +117,35 @@ def evaluate(
     precision: Precision = None,
     device: Device = "auto",
 ) -> None:
-    """Measure translations (BLEU, chrF and TER by sacrebleu), or the perplexity of a text."""
+    """Measure translations (BLEU, chrF, TER by sacrebleu), the perplexity of a text, or labels."""
+    if format not in ("text", "json"):
+        raise ConfigError(f"There is no format {format!r}. Use text or json.")
+    if tagged is not None or labelled is not None:
+        test = tagged or labelled
+        assert test is not None
+        evaluate_labels(
+            models or [],
+            test,
+            LabelFormat("tagged" if tagged else "labelled", column, header),
+            worst=worst,
+            picture=picture,
+            as_json=format == "json",
+            batch_size=batch_size,
+            device=device,
+        )
+        return
     if text is not None:
         evaluate_text(
             models or [], text, stride=stride, memory=memory, format=format, device=device
         )
         return
     if reference is None:
-        raise ConfigError("Give the right translations with --reference, or a text with --text.")
+        raise ConfigError(
+            "Give the right translations with --reference, a text with --text, or labels with "
+            "--tagged or --labelled."
+        )
     hypotheses = hypotheses or []
     teams = [models] if models and ensemble else [[model] for model in models or []]
-    if format not in ("text", "json"):
-        raise ConfigError(f"There is no format {format!r}. Use text or json.")
     _check_systems(
         teams, hypotheses, source=source, against=against, output=output, ensemble=ensemble
     )

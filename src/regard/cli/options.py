@@ -34,6 +34,21 @@ BatchSize = Annotated[
     int | None,
     typer.Option(help="Sentences that are worked on at once; unset: what suits the engine.", min=1),
 ]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        help="Of words with labels: the labels' column, by its name in CoNLL-U or its number; "
+        "unset: upos in CoNLL-U, the last elsewhere.",
+        show_default=False,
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        help="Of texts with labels: whether the first line names the columns; unset: look.",
+        show_default=False,
+    ),
+]
 Teacher = Annotated[
     Path | None,
     typer.Option(

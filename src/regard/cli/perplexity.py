@@ -26,8 +26,6 @@ def evaluate_text(
 
     if not models:
         raise ConfigError("There is nothing to evaluate. Give a model folder.")
-    if format not in ("text", "json"):
-        raise ConfigError(f"There is no format {format!r}. Use text or json.")
     documents = documents_of(text)
     rows = []
     for path in models:

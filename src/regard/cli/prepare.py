@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import setting
+from regard.cli.options import Column, Header, setting
 from regard.data.doctor import DoctorConfig, Report
 from regard.data.label_doctor import LabelFormat
 from regard.errors import ConfigError, one_message
@@ -61,13 +61,7 @@ def prepare(
     valid_tagged: Annotated[
         Path | None, typer.Option(help="With --tagged: validation sentences.")
     ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(
-            help="With --tagged: the labels' column, by its name in CoNLL-U or its number; unset: "
-            "upos in CoNLL-U, the last elsewhere."
-        ),
-    ] = None,
+    column: Column = None,
     labelled: Annotated[
         list[Path] | None,
         typer.Option(
@@ -78,12 +72,7 @@ def prepare(
     valid_labelled: Annotated[
         Path | None, typer.Option(help="With --labelled: validation texts.")
     ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            help="With --labelled: whether the first line names the columns; unset: look.",
-        ),
-    ] = None,
+    header: Header = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(

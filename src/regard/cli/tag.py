@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model
+from regard.cli.options import BatchSize, Column, Device, Model
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def tag(
             "if the first line that is no comment has a tab."
         ),
     ] = "auto",
-    column: Annotated[
-        str | None,
-        typer.Option(help="Where labels go, by name (CoNLL-U) or number; unset: as in prepare."),
-    ] = None,
+    column: Column = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A line of JSON for each sentence, with probabilities.")
     ] = False,

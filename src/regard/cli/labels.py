@@ -1,0 +1,96 @@
+"""The part of `regard evaluate` that is about labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+from regard.data.label_doctor import LabelFormat
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.evaluation.label_report import LabelReport
+    from regard.evaluation.labelling import Scores
+
+
+def evaluate_labels(
+    models: Sequence[Path],
+    path: Path,
+    format: LabelFormat,
+    *,
+    worst: int,
+    picture: Path | None,
+    as_json: bool,
+    batch_size: int | None,
+    device: str,
+) -> None:
+    """Print how good the labels are that each model gives."""
+    from regard.cli.screen import written
+    from regard.data.examples import read_examples
+    from regard.evaluation.label_report import given_labels, label_report
+    from regard.plots import confusion
+
+    if not models:
+        raise ConfigError("There is nothing to evaluate. Give a model folder.")
+    if picture and len(models) > 1:
+        raise ConfigError("--picture draws what one model takes for what. Give one model.")
+    examples = read_examples(path, format.content, format.column, format.header)
+    reports = []
+    for model in models:
+        given = given_labels(model, format.content, examples, device=device, batch_size=batch_size)
+        reports.append(label_report(str(model), given, examples, worst_count=worst))
+    if as_json:
+        print(json.dumps([asdict(one) for one in reports], indent=2, ensure_ascii=False))
+    else:
+        _print_text(reports)
+    if picture:
+        written(picture, confusion(picture, reports[0].confusion, reports[0].names))
+
+
+def _print_text(reports: Sequence[LabelReport]) -> None:
+    from regard.cli.screen import show, table
+
+    names = ["accuracy", "macro F1", *(["span F1"] if reports[0].spans else [])]
+    rows: list[list[str | float]] = [[one.name, *_figures(one)] for one in reports]
+    if len(reports) > 1:
+        columns = [*zip(*map(_figures, reports), strict=True)]
+        rows.append(["mean", *map(fmean, columns)])
+        rows.append(["spread", *map(stdev, columns)])
+    show(table("", ["", *names], rows))
+    if len(reports) == 1:
+        (report,) = reports
+        print()
+        _print_scores("label", report.each)
+        if report.spans:
+            print()
+            _print_scores("span", report.spans)
+    for report in reports:
+        if report.worst:
+            title = "Wrong, and sure of it" + (f", {report.name}" if len(reports) > 1 else "")
+            found = [
+                [one.line, one.found, one.gold, 100 * one.probability, one.text]
+                for one in report.worst
+            ]
+            print()
+            show(table(title, ["line", "found", "right", "sure", "text"], found))
+
+
+def _figures(report: LabelReport) -> list[float]:
+    """Of a hundred."""
+    spans = [report.spans.overall.f1] if report.spans else []
+    return [100 * value for value in (report.accuracy, report.macro_f1, *spans)]
+
+
+def _print_scores(what: str, scores: Scores) -> None:
+    from regard.cli.screen import show, table
+
+    everything = {**scores.each, **({"all": scores.overall} if what == "span" else {})}
+    rows = [
+        [name, 100 * one.precision, 100 * one.recall, 100 * one.f1, one.support]
+        for name, one in everything.items()
+    ]
+    show(table("", [what, "precision", "recall", "F1", "count"], rows))

@@ -1,0 +1,115 @@
+"""All that is said of the labels that a model gives to a test set, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.examples import Example
+from regard.data.label_doctor import LabelledContent
+from regard.data.spans import mark_spans
+from regard.decoding.labeller import Classifier, Tagger
+from regard.evaluation.labelling import (
+    Scores,
+    accuracy,
+    confusion,
+    label_scores,
+    span_scores,
+    worst,
+)
+
+
+@dataclass(frozen=True)
+class Given:
+    """The labels that a model gives to each example, and how likely it finds each of them."""
+
+    labels: list[list[str]]
+    probabilities: list[list[float]]
+
+
+@dataclass(frozen=True)
+class WrongLabel:
+    """A mistake, with the text around it; a wrong word stands between stars."""
+
+    line: int  # where its sentence or text begins
+    text: str
+    found: str
+    gold: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """How good a model's labels are."""
+
+    name: str
+    labels: int  # how many there are to give
+    accuracy: float  # from 0 to 1, as all others
+    macro_f1: float  # over labels
+    each: Scores  # labels by themselves
+    spans: Scores | None  # where labels mark spans
+    names: list[str]  # of the rows and columns of
+    confusion: list[list[int]]
+    worst: list[WrongLabel]
+
+
+def given_labels(
+    model: Path,
+    content: LabelledContent,
+    examples: Sequence[Example],
+    *,
+    device: str,
+    batch_size: int | None = None,
+) -> Given:
+    """What a model says of the texts of some examples."""
+    texts = [example.texts for example in examples]
+    if content == "tagged":
+        words = Tagger.load(model, device=device).tag(texts, batch_size=batch_size)
+        return Given([one.labels for one in words], [one.probabilities for one in words])
+    found = Classifier.load(model, device=device).classify(texts, batch_size=batch_size)
+    return Given([[one.label] for one in found], [[one.probability] for one in found])
+
+
+def label_report(
+    name: str, given: Given, examples: Sequence[Example], *, worst_count: int = 0
+) -> LabelReport:
+    """The figures of labels beside what is right."""
+    found = [label for labels in given.labels for label in labels]
+    gold = [label for example in examples for label in example.labels]
+    names = sorted({*found, *gold})
+    each = label_scores(found, gold)
+    marked = mark_spans(sorted({*gold}))
+    sentences = [example.labels for example in examples]
+    probabilities = [value for row in given.probabilities for value in row]
+    places = [(example, place) for example in examples for place in range(len(example.labels))]
+    mistakes = worst(found, gold, probabilities, count=worst_count)
+    return LabelReport(
+        name,
+        labels=len(gold),
+        accuracy=accuracy(found, gold),
+        macro_f1=each.macro_f1,
+        each=each,
+        spans=span_scores(given.labels, sentences) if marked else None,
+        names=names,
+        confusion=confusion(found, gold, names).tolist(),
+        worst=[
+            WrongLabel(
+                places[one.place][0].line,
+                _around(*places[one.place]),
+                one.found,
+                one.gold,
+                one.probability,
+            )
+            for one in mistakes
+        ],
+    )
+
+
+def _around(example: Example, place: int) -> str:
+    """A text, or the words of a sentence of which one is marked."""
+    if len(example.labels) == 1 and len(example.texts) <= 2:
+        return " | ".join(example.texts)
+    words = [*example.texts]
+    words[place] = f"*{words[place]}*"
+    return " ".join(words)

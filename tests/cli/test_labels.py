@@ -1,0 +1,102 @@
+"""Labels on the command line: prepare, train, tag, classify, evaluate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Command, regard
+from cli.test_errors import assert_told
+from labelled import columns, opinions, tagged_sentences
+
+__all__ = ["regard"]  # a fixture
+
+SMALL = [
+    *("--set", "model.width=32", "--set", "model.heads=2", "--set", "training.tensorboard=false"),
+    *("--set", "training.warmup_steps=10", "--set", "training.checkpoint_every=60"),
+    *("--set", "training.max_steps=120", "--set", "model.dropout=0.1"),
+]
+CONLLU = (
+    "# text = the run\n1-2\ttherun\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "1\tthe\tthe\tX\t_\t_\t_\t_\t_\t_\n2\trun\trun\tX\t_\t_\t_\t_\t_\t_\n"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("labels")
+    for name, count in (("train", 300), ("valid", 40)):
+        sentences = tagged_sentences(count, seed=count)
+        (folder / f"{name}.tags").write_text(columns(sentences))
+        rows = ["label\ttext", *map("\t".join, opinions(count, seed=count))]
+        (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_words(folder: Path, regard: Command) -> None:
+    files = ["--tagged", folder / "train.tags", "--valid-tagged", folder / "valid.tags"]
+    data, out, test = folder / "tagged", folder / "tagger", folder / "valid.tags"
+    done = regard("prepare", *files, "--vocab-size", "320", "--out", data)
+    assert "examples kept" in done.err
+    assert "--preset tagger-tiny" in done.err
+    done = regard("train", "--preset", "tagger-tiny", "--data", data, "--out", out, *SMALL)
+    assert "accuracy" in done.err
+    assert f"regard tag {out}" in done.err
+    assert regard("tag", out, "the run may").out == "the\tO\nrun\tB-thing\nmay\tO\n\n"
+    assert regard("tag", out, stdin="the run\nmay smith\n").out.split("\n\n")[:2] == [
+        "the\tO\nrun\tB-thing",
+        "may\tB-name\nsmith\tI-name",
+    ]
+    found = regard("tag", out, stdin=CONLLU + "\n" + CONLLU).out
+    wanted = CONLLU.replace("the\tX", "the\tO").replace("run\tX", "run\tB-thing")
+    assert found == f"{wanted}\n{wanted}\n"
+    words = regard("tag", out, "--input", "columns", stdin="the\nrun\n\nmay\n").out
+    assert words.startswith("the\tO\nrun\tB-thing\n\nmay\t")
+    row = json.loads(regard("tag", out, "--json", "the run").out)
+    assert row["labels"] == ["O", "B-thing"]
+    assert len(row["probabilities"]) == 2
+    picture = folder / "confusion.png"
+    told = regard("evaluate", out, "--tagged", test, "--worst", "3", "--picture", picture).out
+    assert "span F1" in told
+    assert picture.stat().st_size > 1000
+    (report,) = json.loads(regard("evaluate", out, "--tagged", test, "--format", "json").out)
+    assert report["accuracy"] >= 0.95
+    assert report["labels"] == sum(map(len, tagged_sentences(40, seed=40)))
+    assert sum(map(sum, report["confusion"])) == report["labels"]
+    assert report["spans"]["overall"]["f1"] >= 0.9
+    both = regard("evaluate", out, out, "--tagged", test).out
+    assert "spread" in both
+    assert_told(regard("tag", out, stdin="a\tO\nb\n"), "line 2", "1 columns")
+    assert_told(regard("tag", out, "--input", "tsv", stdin="a"), "Use text, columns or auto")
+    assert_told(regard("classify", out, "text"), "tagger model", "classifier-tiny")
+    assert_told(regard("evaluate", "--tagged", test), "Give a model folder")
+    assert_told(regard("evaluate", out, out, "--tagged", test, "--picture", "p"), "--picture")
+
+
+def test_texts(folder: Path, regard: Command) -> None:
+    files = ["--labelled", folder / "train.tsv", "--valid-labelled", folder / "valid.tsv"]
+    data, out = folder / "labelled", folder / "classifier"
+    done = regard("prepare", *files, "--tokenizer", "word", "--vocab-size", "300", "--out", data)
+    assert "header: not read" in done.err
+    regard("train", "--preset", "classifier-tiny", "--data", data, "--out", out, *SMALL)
+    found = regard("classify", out, stdin="very good film\nplot very not good\n").out
+    assert found == "True\tvery good film\nFalse\tplot very not good\n"
+    assert regard("classify", out, "--labelled", stdin="x\tdull\n").out == "False\tdull\n"
+    row = json.loads(regard("classify", out, "--json", "not a dull film").out)
+    assert row["probabilities"].keys() == {"True", "False"}
+    told = regard("evaluate", out, "--labelled", folder / "valid.tsv").out
+    assert "accuracy" in told
+    assert "span" not in told
+
+
+def test_options_that_mean_nothing_here(folder: Path, regard: Command) -> None:
+    files, out = ["--tagged", folder / "train.tags"], ["--out", folder / "nothing"]
+    for more in (["--source", "a"], ["--labelled", "a"], ["--no-skip-copied"]):
+        assert_told(regard("prepare", *files, *more, *out), more[0].replace("no-", ""))
+    assert_told(regard("prepare", *files, "--header", *out), "--header")
+    assert_told(regard("prepare", "--labelled", "a", "--column", "2", *out), "--column")
+    assert_told(regard("prepare", "--text", "a", "--column", "2", *out), "--column")
+    assert_told(regard("prepare", *files, "--column", "9", *out), "--column", "1 to 2")
+    assert not (folder / "nothing").exists()
