@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -21,8 +21,9 @@ from labelled import (
 )
 from regard.config import build
 from regard.data.label_rows import label_batch
-from regard.data.ragged import Ragged
+from regard.data.ragged import Batch, Ragged
 from regard.data.spans import first_illegal
+from regard.data.spelling import Speller
 from regard.data.store import Store
 from regard.decoding.labeller import Classifier, Tagger
 from regard.errors import ConfigError, DataError, StoppedError
@@ -30,6 +31,7 @@ from regard.models import ARCHITECTURES, new_model
 from regard.models.folder import load_model
 from regard.models.labelling import LabelModel, inner_places, segments_of
 from regard.models.protocol import Vocabulary
+from regard.text.base import Tokenizer
 from regard.training.config import RunConfig
 from regard.training.losses import loss_of
 from toys import altered, run, some_run, write_model_folder
@@ -39,6 +41,7 @@ TAGGERS: dict[str, dict[str, Any]] = {
     "first": {},
     "last, convolutions": {"pooling": "last", "feedforward": "convolution"},
     "mean, CRF": {"pooling": "mean", "crf": True},
+    "spelled": {"characters": 8},
 }
 CLASSIFIERS: dict[str, dict[str, Any]] = {
     "mean": {},
@@ -74,6 +77,22 @@ def model_of(form: str) -> LabelModel:
     return model.eval()
 
 
+class Letters:
+    """Stands for a tokenizer whose subwords are letters."""
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        return "".join(chr(ord("a") + i) for i in ids)
+
+
+SPELLER = Speller(cast(Tokenizer, Letters()))
+
+
+def batch_of(
+    model: LabelModel, rows: list[list[list[int]]], labels: list[list[int]] | None = None
+) -> Batch:
+    return label_batch(rows, model.config.task, labels, SPELLER)
+
+
 def examples(kind: str) -> list[list[list[int]]]:
     if kind == "tagger":
         return [[[5], [6, 7], [8, 9, 10]], [[11, 12]], [[5, 6], [7]]]
@@ -85,8 +104,8 @@ def examples(kind: str) -> list[list[list[int]]]:
 def test_no_example_sees_another(form: str) -> None:
     model = model_of(form)
     rows = examples(model.config.kind)
-    together = model(label_batch(rows, model.config.task))
-    alone = [model(label_batch([row], model.config.task)) for row in rows]
+    together = model(batch_of(model, rows))
+    alone = [model(batch_of(model, [row])) for row in rows]
     for what in (model.scores, model.probabilities, model.chosen):
         apart = torch.cat([what(one) for one in alone])
         torch.testing.assert_close(what(together), apart, rtol=1e-4, atol=1e-5)
@@ -102,11 +121,11 @@ def test_the_loss_is_that_of_the_probabilities(form: str) -> None:
     sizes = [len(row) if model.config.kind == "tagger" else 1 for row in rows]
     for choice in range(3):  # what spans allow, whatever the form
         wanted = [[[3, 1, 2], [1, 2, 2], [3, 3, 1]][choice][:size] for size in sizes]
-        predictions = model(label_batch(rows, model.config.task, wanted))
+        predictions = model(batch_of(model, rows, wanted))
         assert predictions.targets.tolist() == [label for row in wanted for label in row]
         nll = 0.0
         for row, labels in zip(rows, wanted, strict=True):
-            alone = model(label_batch([row], model.config.task))
+            alone = model(batch_of(model, [row]))
             if model.chain is None:
                 logs = model.projection(alone.hidden).log_softmax(-1)
                 nll -= float(logs[range(len(labels)), labels].sum())
@@ -238,13 +257,14 @@ def test_stopped_is_uninterrupted(
     kind: str, tagged: Store, labelled: Store, tmp_path: Path
 ) -> None:
     store = tagged if kind == "tagger" else labelled
-    form = {"kind": kind, "word_dropout": 0.1, **({"crf": True} if kind == "tagger" else {})}
+    more = {"crf": True, "characters": 8} if kind == "tagger" else {}
+    form = {"kind": kind, "word_dropout": 0.1, **more}
     methods = {"label_smoothing": 0.0, "ema_decay": 0.8, "best_by": "accuracy", "average_last": 2}
     whole = some_run(tmp_path / "whole", store, form, **methods)
     parts = some_run(tmp_path / "parts", store, form, **methods)
     if kind == "tagger":
-        more = {"sampling_candidates": 4}
-        whole, parts = altered(whole, data=more), altered(parts, data=more)
+        cuts = {"sampling_candidates": 4, "workers": 1}
+        whole, parts = altered(whole, data=cuts), altered(parts, data=cuts)
     run(whole, store)
     with pytest.raises(StoppedError):
         run(parts, store, watcher=Interrupting(8, signal.SIGTERM))

@@ -20,7 +20,7 @@ Row = NDArray[np.int64]
 Extra = NDArray[Any]
 Extras = list[Extra] | None
 Rows = list[tuple[Row, Row]]
-Sent = tuple[Position, Rows, int, Extras, Extras, Extras, Extras, bool, Extras, Extras]
+Sent = tuple[Position, Rows, int, Extras, Extras, Extras, Extras, bool, Extras, Extras, Rows]
 _BATCHES = 8  # that a process is ahead
 
 
@@ -56,7 +56,7 @@ class _Turns(IterableDataset[Sent]):
 def _sent(placed: Placed) -> Sent:
     """As plain arrays: PyTorch would send each tensor through a file of its own."""
     position, batch = placed
-    rows = [(row.tokens.numpy(), row.lengths.lengths.numpy()) for row in batch.sides]
+    rows = [*map(_arrays, batch.sides)]
     counts = None if batch.fertilities is None else [batch.fertilities.numpy()]
     likely = None
     if batch.likely is not None:
@@ -67,22 +67,31 @@ def _sent(placed: Placed) -> Sent:
     prefixes = None if batch.prefixes is None else [batch.prefixes.numpy()]
     ranks = None if batch.ranks is None else [batch.ranks.numpy()]
     words = None if batch.words is None else [batch.words.lengths.numpy()]
-    extras = counts, likely, doubles, prefixes, batch.continues, ranks, words
+    spelling = [] if batch.spelling is None else [_arrays(batch.spelling)]
+    extras = counts, likely, doubles, prefixes, batch.continues, ranks, words, spelling
     return position, rows, batch.filler, *extras
 
 
+def _arrays(row: Ragged) -> tuple[Row, Row]:
+    return row.tokens.numpy(), row.lengths.lengths.numpy()
+
+
+def _ragged(arrays: tuple[Row, Row]) -> Ragged:
+    tokens, lengths = arrays
+    return Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist()))
+
+
 def _received(sent: Sent) -> Placed:
-    position, rows, filler, counts, likely, two, seen, continues, order, sizes = sent
-    source, target = (
-        Ragged(torch.from_numpy(tokens), Lengths.of(lengths.tolist())) for tokens, lengths in rows
-    )
+    position, rows, filler, counts, likely, two, seen, continues, order, sizes, spelled = sent
+    source, target = map(_ragged, rows)
     fertilities = None if counts is None else torch.from_numpy(counts[0])
     guesses = None if likely is None else Distributions(*map(torch.from_numpy, likely))
     doubles = None if two is None else Doubles(*map(torch.from_numpy, two))
     prefixes = None if seen is None else torch.from_numpy(seen[0])
     ranks = None if order is None else torch.from_numpy(order[0])
     words = None if sizes is None else Lengths.of(sizes[0].tolist())
-    extras = fertilities, guesses, doubles, prefixes, continues, ranks, words
+    spelling = _ragged(spelled[0]) if spelled else None
+    extras = fertilities, guesses, doubles, prefixes, continues, ranks, words, spelling
     return position, Batch(source, target, filler, *extras)
 
 

@@ -8,6 +8,7 @@ with one label for all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -16,6 +17,7 @@ from regard.data.label_store import LabelledPart
 from regard.data.pieces import Pieces
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.sampling import Indices
+from regard.data.spelling import Speller
 from regard.data.text_rows import TextTask
 from regard.text.recut import Recutter
 from regard.text.special import SPECIAL
@@ -28,10 +30,15 @@ class LabelRows:
     """The examples of a part as rows; in training, words may be cut anew each time."""
 
     def __init__(
-        self, part: LabelledPart, task: TextTask, seed: int, recutter: Recutter | None = None
+        self,
+        part: LabelledPart,
+        task: TextTask,
+        seed: int,
+        speller: Speller,
+        recutter: Recutter | None = None,
     ) -> None:
         self._part, self._task, self._seed = part, task, seed
-        self._recutter = recutter
+        self._speller, self._recutter = speller, recutter
         texts = 1 if task.objective == "tagged" else int(part.sizes.lengths().max(initial=1))
         self.frame = 1 + texts  # the start mark, and an end mark after each
 
@@ -45,7 +52,7 @@ class LabelRows:
         """Some of them as a batch."""
         examples = [self._texts(int(index), epoch) for index in indices]
         labels = [self._part.labels[int(index)].tolist() for index in indices]
-        return label_batch(examples, self._task, labels)
+        return label_batch(examples, self._task, labels, self._speller)
 
     def _texts(self, index: int, epoch: int | None) -> Texts:
         ends = np.cumsum(self._part.sizes[index])[:-1]
@@ -56,10 +63,21 @@ class LabelRows:
         return [self._recutter.recut(text, draw) for text in texts]
 
 
-def label_batch(examples: Sequence[Texts], task: TextTask, labels: Labels | None = None) -> Batch:
-    """Examples as a batch; without labels, there is room for them."""
-    make = _of_words if task.objective == "tagged" else _of_texts
-    return make(examples, task, labels)
+def label_batch(
+    examples: Sequence[Texts],
+    task: TextTask,
+    labels: Labels | None = None,
+    speller: Speller | None = None,
+) -> Batch:
+    """Examples as a batch; without labels, there is room for them. Words may have to be spelled."""
+    if task.objective == "labelled":
+        return _of_texts(examples, task, labels)
+    batch = _of_words(examples, task, labels)
+    if not task.spelled:
+        return batch
+    assert speller is not None
+    words = (word for example in examples for word in example)
+    return replace(batch, spelling=speller.spell(words))
 
 
 def _of_words(examples: Sequence[Texts], task: TextTask, labels: Labels | None) -> Batch:

@@ -296,6 +296,7 @@ class Batch:
     continues: bool = False  # its rows go on where those of the batch before ended
     ranks: Tensor | None = None  # (N,) an order for tokens: who is seen by whom (XLNet)
     words: Lengths | None = None  # how many source tokens each labelled word has, marks left out
+    spelling: Ragged | None = None  # the bytes of each of these words
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:

@@ -13,6 +13,7 @@ from regard.data.masking import Masker
 from regard.data.pieces import Pieces
 from regard.data.ragged import Batch
 from regard.data.sampling import Indices, Position, Share, Turn, endless, epoch_batches, fill
+from regard.data.spelling import Speller
 from regard.data.store import Store
 from regard.data.text_rows import CausalRows, MaskedRows, TextRows, TextTask
 from regard.errors import ConfigError
@@ -80,7 +81,8 @@ def label_rows(store: Store, part: str, config: DataConfig, task: TextTask, seed
             f"--max-tokens {task.context - 2}."
         )
     recutter = next(iter(recutters(store, config)), None)
-    return LabelRows(labelled_part(store, part), task, seed, recutter)
+    speller = Speller(store.tokenizers.source)
+    return LabelRows(labelled_part(store, part), task, seed, speller, recutter)
 
 
 def text_in_order(store: Store, config: DataConfig, task: TextTask) -> Iterator[Batch]:

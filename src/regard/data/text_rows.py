@@ -28,6 +28,7 @@ class TextTask:
     doubles: bool = False  # whether a row has two pieces, which may be strangers
     streams: bool = False  # whether a batch goes on where the one before it ended
     one_in: int = 1  # permuted: of so many tokens one is asked for
+    spelled: bool = False  # tagged: whether the bytes of words are read, too
 
     @property
     def content(self) -> Content:

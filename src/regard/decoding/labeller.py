@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from regard.data.label_rows import Texts, label_batch
+from regard.data.spelling import Speller
 from regard.decoding.engine import by_length
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError
@@ -17,6 +18,7 @@ from regard.models.classifier import ClassifierModel
 from regard.models.folder import ModelFolder, load_model
 from regard.models.labelling import LabelModel
 from regard.models.tagger import TaggerModel
+from regard.text.base import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,10 @@ class Tagger:
         """
         words = [one.split() if isinstance(one, str) else [*one] for one in sentences]
         most = self.model.config.max_positions - 2
-        encode = self.folder.tokenizers.source.encode_words
-        parts = [[*_parts(encode(one), most)] if one else [] for one in words]
-        found = iter(_labels(self.model, [part for one in parts for part in one], batch_size))
+        tokenizer = self.folder.tokenizers.source
+        parts = [[*_parts(tokenizer.encode_words(one), most)] if one else [] for one in words]
+        rows = [part for one in parts for part in one]
+        found = iter(_labels(self.model, tokenizer, rows, batch_size))
         labels = self.folder.vocabulary.labels
         results = []
         for sentence, own in zip(words, parts, strict=True):
@@ -101,11 +104,12 @@ class Classifier:
         wrong = next((n for n, one in enumerate(examples, 1) if not 1 <= len(one) <= 2), None)
         if wrong:
             raise DataError(f"Text {wrong} is neither one text nor two.")
-        ids = [self.folder.tokenizers.source.encode_all(one) for one in examples]
-        names = self.folder.vocabulary.labels
+        tokenizer, names = self.folder.tokenizers.source, self.folder.vocabulary.labels
+        ids = [tokenizer.encode_all(one) for one in examples]
+        found = _labels(self.model, tokenizer, ids, batch_size)
         return [
             Classified(one, names[label.number - 1], dict(zip(names, label.row, strict=True)))
-            for one, [label] in zip(examples, _labels(self.model, ids, batch_size), strict=True)
+            for one, [label] in zip(examples, found, strict=True)
         ]
 
 
@@ -117,13 +121,14 @@ class _Label(NamedTuple):
 
 
 def _labels(
-    model: LabelModel, examples: Sequence[Texts], batch_size: int | None
+    model: LabelModel, tokenizer: Tokenizer, examples: Sequence[Texts], batch_size: int | None
 ) -> list[list[_Label]]:
     """The labels of each example, in the order of the examples."""
+    speller = Speller(tokenizer)
 
     @torch.inference_mode()
     def of(chunk: list[Texts]) -> list[list[_Label]]:
-        batch = label_batch(chunk, model.config.task).to(model.device)
+        batch = label_batch(chunk, model.config.task, speller=speller).to(model.device)
         predictions = model(batch)
         chosen = model.chosen(predictions).tolist()
         labels = map(_Label, chosen, model.probabilities(predictions).tolist())

@@ -116,10 +116,13 @@ class LabelModel(LanguageModel):
 
     def read(self, text: Ragged, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each token. (N, D)"""
+        return self.encoder(self.embedded(text), text.lengths, record)
+
+    def embedded(self, text: Ragged) -> Tensor:
+        """What the stack reads: a vector for each token. (N, D)"""
         lengths = text.lengths
         segments = segments_of(text) if self.config.segments > 1 else None
-        x = self.embedding(text.tokens, lengths.positions, lengths.longest, segments)
-        return self.encoder(x, lengths, record)
+        return self.embedding(text.tokens, lengths.positions, lengths.longest, segments)
 
 
 def segments_of(text: Ragged) -> Tensor:

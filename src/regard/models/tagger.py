@@ -1,6 +1,6 @@
 """A tagger: a label for each word, from a stack that sees the whole sentence.
 
-    hidden = Stack(E[start, subwords, end] + P)
+    hidden = Stack(E[start, subwords, end] + P)        with `characters`: + how words are spelled
     word_i = the first or last of its subwords' states, or their mean
     p(y_i | x) = softmax(W word_i + b)        each label by itself
     p(y | x) = CRF(W word + b)                with `crf`: all together (`layers/crf.py`)
@@ -11,17 +11,20 @@ which a word's neighbours matter most.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc
+from regard.config import Doc, Ge
 from regard.data.ragged import Batch
+from regard.data.text_rows import TextTask
 from regard.layers.crf import Crf
+from regard.layers.dropout import Dropout
 from regard.layers.init import initialize
 from regard.layers.pooling import Pooling, pool_words
+from regard.layers.spelling import Spelling
 from regard.models.labelling import LabelConfig, LabelModel, inner_places
 from regard.models.protocol import Vocabulary
 
@@ -35,7 +38,15 @@ class TaggerConfig(LabelConfig):
     crf: Annotated[
         bool, Doc("choose the labels of a sentence together; spans are always well formed")
     ] = False
+    characters: Annotated[
+        int, Doc("size of the vectors of bytes, of which a word's spelling is made; 0: none"), Ge(0)
+    ] = 0
     pooling: Annotated[Pooling, Doc("what a word is made of: which of its subwords")] = "first"
+
+    @property
+    def task(self) -> TextTask:
+        """A label for each word, which may be spelled."""
+        return replace(super().task, spelled=self.characters > 0)
 
 
 class TaggerModel(LabelModel):
@@ -45,11 +56,20 @@ class TaggerModel(LabelModel):
 
     def __init__(self, config: TaggerConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
+        characters = config.characters
+        self.spelling = Spelling(characters, config.width) if characters else None
+        self.spelling_dropout = Dropout(config.dropout)
         self.chain = Crf(vocabulary.labels) if config.crf else None
         initialize(self, config.init)
 
     def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each word. (W, D)"""
         assert batch.words is not None
-        subwords = self.read(batch.source, record)[inner_places(batch.source.lengths)]
+        places = inner_places(batch.source.lengths)
+        x = self.embedded(batch.source)
+        if self.spelling is not None:  # added to each of a word's subwords
+            assert batch.spelling is not None
+            spelled = self.spelling_dropout(self.spelling(batch.spelling)).to(x.dtype)
+            x = x.index_add(0, places, spelled[batch.words.sentence])
+        subwords = self.encoder(x, batch.source.lengths, record)[places]
         return pool_words(subwords, batch.words, self.config.pooling)
