@@ -72,6 +72,8 @@ def test_words(folder: Path, regard: Command) -> None:
     assert_told(regard("tag", out, "--input", "tsv", stdin="a"), "Use text, columns or auto")
     assert_told(regard("classify", out, "text"), "tagger model", "classifier-tiny")
     assert_told(regard("evaluate", "--tagged", test), "Give a model folder")
+    assert_told(regard("evaluate", out, "--text", test), "has no perplexity", "--tagged")
+    assert_told(regard("translate", out, stdin="a"), "translates nothing", "regard tag")
     assert_told(regard("evaluate", out, out, "--tagged", test, "--picture", "p"), "--picture")
 
 

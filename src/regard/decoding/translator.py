@@ -204,9 +204,10 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
     first, *others = found
     for path, one in zip(paths, found, strict=True):
         if one.config.content != "pairs":
+            verbs = ("tag", "classify") if one.config.gives_labels else ("generate", "fill")
             raise ConfigError(
-                f"{path} is a {one.config.kind} model of running text, and translates nothing. "
-                "See `regard generate` and `regard fill`."
+                f"{path} is a {one.config.kind} model, and translates nothing. "
+                f"See `regard {verbs[0]}` and `regard {verbs[1]}`."
             )
     for path, other in zip(paths[1:], others, strict=True):
         if first.translates_otherwise(other):

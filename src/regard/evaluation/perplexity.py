@@ -123,6 +123,11 @@ def _window(model: Model) -> int:
             f"A {model.config.kind} model translates, and has no perplexity of a text alone. "
             "Use `regard score`."
         )
+    if task.content != "text":
+        raise ConfigError(
+            f"A {model.config.kind} model gives labels, and has no perplexity of a text. "
+            "Use `regard evaluate --tagged` or `--labelled`."
+        )
     return task.context
 
 
