@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from regard.text.special import SPECIAL
+
 
 class Lengths:
     """Where the B sentences lie in a row of N tokens."""
@@ -304,6 +306,17 @@ class Batch:
     def target_tokens(self) -> int:
         """How many tokens the loss counts."""
         return self.target.lengths.total - self.filler
+
+    @property
+    def asked(self) -> Tensor:
+        """Where something should be written: nobody waits for a GPU to count the places. (A,)
+
+        If that is nowhere, it is everywhere: something goes through a model all the same.
+        """
+        tokens, count = self.target.tokens, self.target_tokens
+        if count in (0, len(tokens)):
+            return torch.arange(len(tokens), device=tokens.device)
+        return (tokens == SPECIAL.pad).byte().argsort(stable=True)[:count]
 
     def twice(self) -> Batch:
         """All pairs, and then all of them again."""
