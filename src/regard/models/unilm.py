@@ -109,7 +109,7 @@ class Unilm(LanguageModel, AutoregressiveModel):
         """The source, read once, and room for so many beams and tokens."""
         lengths = source.lengths
         x = self.embedding(source.tokens, lengths.positions, lengths.longest)
-        memories = self.encoder.remember(x, lengths)
+        memories = self.encoder.remember(x, lengths, causal=False)
         caches = self.encoder.prepare(len(lengths), beams, room)
         sources = Sources.of(lengths.mask, lengths.lengths, x.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)
