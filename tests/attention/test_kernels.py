@@ -232,7 +232,8 @@ def compiled(kernel, **fixed):
     kinds = {"scale": "fp32", "dropout": "fp32", "seed": "*i64", "prefix": "*i64", "shorter": "i32"}
     for name in kernel.arg_names:
         kind = "*i32" if "offsets" in name else "i32" if name[-4:] in ("_row", "head") else "*bf16"
-        kinds.setdefault(name, "constexpr" if name in fixed else kind)
+        kinds.setdefault(name, kind)
+    kinds.update(dict.fromkeys(fixed, "constexpr"))
     kinds = {name: kinds[name] for name in kernel.arg_names}
     source, warps = ASTSource(kernel, kinds, fixed), kernels._warps(fixed["keys"])
     found = triton.compile(source, GPUTarget("cuda", 90, 32), {"num_warps": warps})
@@ -240,8 +241,9 @@ def compiled(kernel, **fixed):
 
 for kernel in (kernels._forward, kernels._backward):
     for drops, side, width in ((False, 128, 64), (True, 16, 20)):
+        none = {"prefix": None} if drops else {}
         compiled(
-            kernel, drops=drops, causal=not drops, prefixed=not drops, queries=side, keys=side,
+            kernel, **none, drops=drops, causal=not drops, queries=side, keys=side,
             key_width=width, key_block=kernels._block(width),
             value_width=width, value_block=kernels._block(width),
         )

@@ -92,18 +92,25 @@ def _launch(
     """One program for each sentence and head; `others` lie end to end."""
     queries, keys = _block(ctx.queries.longest), _block(ctx.keys.longest)
     sides = _sides(max(queries, keys))
-    prefix = ctx.queries.offsets if ctx.prefix is None else ctx.prefix  # or nobody reads it
     with torch.cuda.device_of(query):
         for shorter, side in zip([0, *sides], sides, strict=False):
             kernel[(len(ctx.queries), query.shape[1])](
-                *(query, key, value, *others, ctx.queries.offsets, ctx.keys.offsets, prefix, seed),
+                *(
+                    query,
+                    key,
+                    value,
+                    *others,
+                    ctx.queries.offsets,
+                    ctx.keys.offsets,
+                    ctx.prefix,
+                    seed,
+                ),
                 *(place for part in (query, key, value) for place in part.stride()[:2]),
                 shorter=shorter,
                 scale=query.shape[2] ** -0.5,
                 dropout=ctx.dropout,
                 drops=ctx.dropout > 0,
                 causal=ctx.causal,
-                prefixed=ctx.prefix is not None,
                 queries=min(queries, side),
                 keys=min(keys, side),
                 key_width=query.shape[2],
@@ -153,7 +160,6 @@ def _forward(
     dropout,
     drops: tl.constexpr,
     causal: tl.constexpr,
-    prefixed: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
     key_width: tl.constexpr,
@@ -169,8 +175,7 @@ def _forward(
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
-    first_keys = _first_keys(prefix, prefixed)
-    weights = _weights(q, k, count, key_count, first_keys, scale, causal, queries, keys)
+    weights = _weights(q, k, count, key_count, prefix, scale, causal, queries, keys)
     if drops:
         weights *= _kept(seed, first, dropout, queries, keys)
     y = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
@@ -202,7 +207,6 @@ def _backward(
     dropout,
     drops: tl.constexpr,
     causal: tl.constexpr,
-    prefixed: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
     key_width: tl.constexpr,
@@ -221,8 +225,7 @@ def _backward(
     row = heads * value_width
     dy = _load(gradient, first, count, row, value_width, queries, value_width, value_block)
 
-    first_keys = _first_keys(prefix, prefixed)
-    weights = _weights(q, k, count, key_count, first_keys, scale, causal, queries, keys)
+    weights = _weights(q, k, count, key_count, prefix, scale, causal, queries, keys)
     dropped = weights
     dweights = tl.dot(dy, tl.trans(v), input_precision="ieee")
     if drops:
@@ -292,18 +295,12 @@ def _store(
 
 
 @triton.jit
-def _first_keys(prefix, prefixed: tl.constexpr):
-    """How many keys all queries of this sentence may see."""
-    return tl.load(prefix + tl.program_id(0)) if prefixed else 0
-
-
-@triton.jit
 def _weights(
     q,
     k,
     count,
     key_count,
-    first_keys,
+    prefix,
     scale,
     causal: tl.constexpr,
     queries: tl.constexpr,
@@ -314,7 +311,9 @@ def _weights(
     seen = (i < count) & (j < key_count)
     if causal:
         past = j - key_count <= i - count  # the last query stands at the last key
-        seen = seen & (past | (j < first_keys))
+        if prefix is not None:
+            past = past | (j < tl.load(prefix + tl.program_id(0)))
+        seen = seen & past
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     scores = tl.where(seen, scores, -1e30)  # not -inf: a row without keys would be NaN
     weights = tl.exp(scores - tl.max(scores, 1)[:, None])
