@@ -15,6 +15,7 @@ from regard.attention.cache import Some
 from regard.config import as_tree, build, merged
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import with_ends
+from regard.data.one_row import as_rows
 from regard.data.prepare import Files, prepare
 from regard.data.prepare_text import prepare_text
 from regard.data.ragged import Batch, Ragged
@@ -27,6 +28,7 @@ from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
 from regard.text.config import TokenizerConfig
+from regard.text.special import SPECIAL
 from regard.training.config import RunConfig
 from regard.training.loop import train
 from regard.training.validation import Bleu
@@ -227,6 +229,20 @@ def pairs(count: int, *, seed: int = 0) -> Batch:
     """A batch of random pairs."""
     source, target = sentences(count, seed=seed), sentences(count, seed=seed + 1)
     return Batch(with_ends(source), with_ends(target))
+
+
+def read_by(kind: str, batch: Batch) -> Batch:
+    """The same pairs as a kind of model reads them; of running text, the targets alone."""
+    if kind == "unilm":
+        return as_rows(batch, SPECIAL.start)
+    if kind == "causal":
+        return Batch(batch.target.shifted_right(SPECIAL.start), batch.target)
+    if kind == "masked":
+        tokens, hidden = batch.target.tokens, batch.target.lengths.positions % 3 == 0
+        read, wanted = tokens.masked_fill(hidden, 1), tokens.masked_fill(~hidden, SPECIAL.pad)
+        lengths, filler = batch.target.lengths, int((~hidden).sum())
+        return Batch(Ragged(read, lengths), Ragged(wanted, lengths), filler)
+    return batch
 
 
 @dataclass

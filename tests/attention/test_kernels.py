@@ -42,7 +42,7 @@ def outcome(
     inputs: list[Tensor],
     queries: Lengths,
     keys: Lengths,
-    **options: bool,
+    **options: bool | Tensor,
 ) -> list[Tensor]:
     """The result and the gradients of query, key and value."""
     leaves = [part.clone().requires_grad_() for part in inputs]
@@ -77,6 +77,18 @@ def test_within_sentences(
 ) -> None:
     both = Lengths.of(lengths)
     assert_is_padded(parts(both, both, heads, key_width, value_width), both, both, causal=causal)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_a_prefix_is_seen_by_all(lengths: list[int]) -> None:
+    both, prefix = Lengths.of(lengths), torch.tensor([length // 2 for length in lengths])
+    inputs = parts(both, both, 2, 16, 16)
+    expected = outcome(attend_ragged, inputs, both, both, causal=True, prefix=prefix)
+    there, inputs, prefix = both.to(DEVICE), [x.to(DEVICE) for x in inputs], prefix.to(DEVICE)
+    attention = kernels.sentence_attention
+    found = outcome(attention, inputs, there, there, causal=True, prefix=prefix)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), other, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("heads", "key_width", "value_width"), [(2, 16, 16), (4, 8, 20)])
@@ -217,10 +229,11 @@ from triton.compiler import ASTSource
 from regard.attention import kernels
 
 def compiled(kernel, **fixed):
-    kinds = {"scale": "fp32", "dropout": "fp32", "seed": "*i64", "shorter": "i32"}
+    kinds = {"scale": "fp32", "dropout": "fp32", "seed": "*i64", "prefix": "*i64", "shorter": "i32"}
     for name in kernel.arg_names:
         kind = "*i32" if "offsets" in name else "i32" if name[-4:] in ("_row", "head") else "*bf16"
-        kinds.setdefault(name, "constexpr" if name in fixed else kind)
+        kinds.setdefault(name, kind)
+    kinds.update(dict.fromkeys(fixed, "constexpr"))
     kinds = {name: kinds[name] for name in kernel.arg_names}
     source, warps = ASTSource(kernel, kinds, fixed), kernels._warps(fixed["keys"])
     found = triton.compile(source, GPUTarget("cuda", 90, 32), {"num_warps": warps})
@@ -228,8 +241,9 @@ def compiled(kernel, **fixed):
 
 for kernel in (kernels._forward, kernels._backward):
     for drops, side, width in ((False, 128, 64), (True, 16, 20)):
+        none = {"prefix": None} if drops else {}
         compiled(
-            kernel, drops=drops, causal=not drops, queries=side, keys=side,
+            kernel, **none, drops=drops, causal=not drops, queries=side, keys=side,
             key_width=width, key_block=kernels._block(width),
             value_width=width, value_block=kernels._block(width),
         )

@@ -68,7 +68,8 @@ def test_gpt_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command)
         ("fill", run, "a [MASK]"),
         ("export", run, "--to", "ctranslate2", "--out", tmp_path / "out"),
         ("export", run, "--to", "onnx", "--out", tmp_path / "out"),
-        ("show", "attention", run, "a b"),
+        ("show", "attention", run, "a b", "--part", "cross"),
+        ("show", "attention", run, " "),
     ):
         found = regard(*refused, stdin="a\n")
         assert found.status == 2, refused
@@ -77,6 +78,7 @@ def test_gpt_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command)
     assert regard("average", run, "--last", "2", "--out", tmp_path / "mean").status == 0
     assert regard("generate", tmp_path / "mean", "a").status == 0
     assert "causal" in regard("show", "model", run).out
+    assert "</s>" in regard("show", "attention", run, "a b").out
 
 
 def test_bert_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command) -> None:
@@ -86,6 +88,7 @@ def test_bert_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command
     words = "train", "--preset", "bert-tiny", "--data", prepared, "--out", run
     done = regard(*words, *SETTINGS, *more, *whole)
     assert done.status == 0, done.err
+    assert "<s>" in regard("show", "attention", run, "a b").out
     found = regard("fill", run, "a [MASK] c", "--top-k", "3", "--format", "json")
     (row,) = map(json.loads, found.out.splitlines())
     assert len(row["blanks"]) == 1

@@ -11,6 +11,7 @@ from regard.data.ragged import Batch, Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.models.causal import Causal
+from regard.models.language import WritingModel
 from toys import WORDS, any_model, sentences
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -94,3 +95,23 @@ def test_a_prompt_goes_on_in_the_same_way_in_any_batch(form: str, beam_size: int
     assert together == [found([prompt])[0] for prompt in prompts]
     for prompt, text in zip(prompts, together, strict=True):
         assert text[: len(prompt)] == prompt
+
+
+@every_form
+@pytest.mark.parametrize("places", [0, 1, 7])
+def test_what_is_read_ahead_is_as_if_it_had_been_stepped_through(form: str, places: int) -> None:
+    model, beams = model_of(form), 3
+    tokens = torch.randint(4, WORDS, (2, places), generator=torch.Generator().manual_seed(0))
+    source = Ragged(tokens.flatten(), Lengths.of([places] * 2))
+    ahead, stepped = (model.start(source, beams=beams, room=4) for _ in range(2))
+    last = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    with torch.inference_mode():
+        model.read_ahead(tokens, ahead)
+        WritingModel.read_ahead(model, tokens, stepped)
+        for state in (ahead, stepped):
+            state.reorder(torch.tensor([[0, 2, 1], [1, 1, 0]]))
+        for place in range(places, places + 3):
+            for state in (ahead, stepped):
+                state.reach(place + 1, exact=True)
+            found, expected = (model.step(last, state) for state in (ahead, stepped))
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

@@ -86,7 +86,8 @@ def test_packed_is_alone(form: str) -> None:
         ranks = Ragged.of([orders[number] for number in numbers]).tokens
         target = Ragged(source.tokens.masked_fill(ranks == 0, 0), source.lengths)
         with torch.no_grad():
-            return model(Batch(source, target, ranks=ranks)).hidden
+            filler = int((ranks == 0).sum())
+            return model(Batch(source, target, filler, ranks=ranks)).hidden
 
     alone = torch.cat([hidden([number]) for number in range(6)])
     torch.testing.assert_close(hidden([*range(6)]), alone, rtol=1e-4, atol=1e-5)

@@ -20,6 +20,7 @@ def batch_of(tokens: Tensor, *, ranks: Tensor | None = None, types: Tensor | Non
     return Batch(
         Ragged(tokens.flatten(), lengths),
         Ragged(wanted.flatten(), lengths),
+        filler=int((wanted == SPECIAL.pad).sum()),
         doubles=doubles,
         ranks=None if ranks is None else ranks.flatten(),
     )

@@ -144,15 +144,15 @@ def attend_ragged(
         kind = torch.get_autocast_dtype("cuda")
         query, key, value = query.to(kind), key.to(kind), value.to(kind)
     half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
-    if half and prefix is None and score is scaled_dot and select is soft:
+    if half and score is scaled_dot and select is soft:
         if has_triton():
             from regard.attention import kernels
 
             if kernels.fits(query, value, queries, keys):
                 return kernels.sentence_attention(
-                    query, key, value, queries, keys, causal=causal, dropout=dropout
+                    query, key, value, queries, keys, causal=causal, prefix=prefix, dropout=dropout
                 )
-        if dropout == 0.0 and query.shape[-1] == value.shape[-1]:
+        if dropout == 0.0 and prefix is None and query.shape[-1] == value.shape[-1]:
             return _flash(query, key, value, queries, keys, causal)
     if query.is_cpu and query.dtype == torch.bfloat16:
         # PyTorch's kernel for a CPU is ten times as slow backwards in half precision.

@@ -51,6 +51,12 @@ class KeyValues:
         self.keys[:, :, columns] = key.transpose(1, 2)
         self.values[:, :, columns] = value.transpose(1, 2)
 
+    def begin_with(self, seen: KeyValues, beams: int) -> None:
+        """Fill the first places, as the first of so many beams would have."""
+        columns = slice(0, seen.keys.shape[2] * beams, beams)
+        self.keys[:, :, columns] = seen.keys
+        self.values[:, :, columns] = seen.values
+
     def grown(self, columns: int) -> KeyValues:
         """With room for so many columns; the new ones are empty."""
         more = columns - self.keys.shape[2]
@@ -92,6 +98,11 @@ class Trail:
     def grow(self, room: int) -> None:
         """Make room for so many places."""
         self.beams = F.pad(self.beams, (0, room - self.room), value=-1)
+
+    def begin_with(self, places: int) -> None:
+        """All beams come from the first one, which wrote so many places before the first step."""
+        self.beams[:, :, :places] = 0
+        self.place += places
 
     def begin(self) -> Sight:
         """A new step: each beam writes its own columns, and looks back along its trail."""

@@ -34,14 +34,17 @@ def sentence_attention(
     keys: Lengths,
     *,
     causal: bool = False,
+    prefix: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """`attend` within each sentence of a flat batch; the parts may be views of one product.
 
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
+    Where it is causal, all may still see so many first tokens as `prefix` says, (B,).
     """
     assert fits(query, value, queries, keys)
-    result: Tensor = _SentenceAttention.apply(query, key, value, queries, keys, causal, dropout)
+    rules = causal, prefix, dropout
+    result: Tensor = _SentenceAttention.apply(query, key, value, queries, keys, *rules)
     return result
 
 
@@ -57,6 +60,7 @@ class _SentenceAttention(torch.autograd.Function):
         queries: Lengths,
         keys: Lengths,
         causal: bool,
+        prefix: Tensor | None,
         dropout: float,
     ) -> Tensor:
         query, key, value = _rows(query), _rows(key), _rows(value)
@@ -64,6 +68,7 @@ class _SentenceAttention(torch.autograd.Function):
         seed = torch.randint(2**31, (1,), device=query.device) if dropout else queries.offsets
         ctx.save_for_backward(query, key, value, seed)
         ctx.queries, ctx.keys, ctx.causal, ctx.dropout = queries, keys, causal, dropout
+        ctx.prefix = prefix if causal else None
         result = query.new_empty(*query.shape[:2], value.shape[2])
         _launch(_forward, ctx, query, key, value, seed, result)
         return result
@@ -73,7 +78,7 @@ class _SentenceAttention(torch.autograd.Function):
         query, key, value, seed = ctx.saved_tensors
         found = [part.new_empty(part.shape) for part in (query, key, value)]
         _launch(_backward, ctx, query, key, value, seed, gradients[0].contiguous(), *found)
-        return *found, None, None, None, None
+        return *found, None, None, None, None, None
 
 
 def _rows(part: Tensor) -> Tensor:
@@ -90,7 +95,16 @@ def _launch(
     with torch.cuda.device_of(query):
         for shorter, side in zip([0, *sides], sides, strict=False):
             kernel[(len(ctx.queries), query.shape[1])](
-                *(query, key, value, *others, ctx.queries.offsets, ctx.keys.offsets, seed),
+                *(
+                    query,
+                    key,
+                    value,
+                    *others,
+                    ctx.queries.offsets,
+                    ctx.keys.offsets,
+                    ctx.prefix,
+                    seed,
+                ),
                 *(place for part in (query, key, value) for place in part.stride()[:2]),
                 shorter=shorter,
                 scale=query.shape[2] ** -0.5,
@@ -133,6 +147,7 @@ def _forward(
     result,
     query_offsets,
     key_offsets,
+    prefix,
     seed,
     query_row,
     query_head,
@@ -160,7 +175,7 @@ def _forward(
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
-    weights = _weights(q, k, count, key_count, scale, causal, queries, keys)
+    weights = _weights(q, k, count, key_count, prefix, scale, causal, queries, keys)
     if drops:
         weights *= _kept(seed, first, dropout, queries, keys)
     y = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
@@ -179,6 +194,7 @@ def _backward(
     value_gradient,
     query_offsets,
     key_offsets,
+    prefix,
     seed,
     query_row,
     query_head,
@@ -209,7 +225,7 @@ def _backward(
     row = heads * value_width
     dy = _load(gradient, first, count, row, value_width, queries, value_width, value_block)
 
-    weights = _weights(q, k, count, key_count, scale, causal, queries, keys)
+    weights = _weights(q, k, count, key_count, prefix, scale, causal, queries, keys)
     dropped = weights
     dweights = tl.dot(dy, tl.trans(v), input_precision="ieee")
     if drops:
@@ -280,13 +296,24 @@ def _store(
 
 @triton.jit
 def _weights(
-    q, k, count, key_count, scale, causal: tl.constexpr, queries: tl.constexpr, keys: tl.constexpr
+    q,
+    k,
+    count,
+    key_count,
+    prefix,
+    scale,
+    causal: tl.constexpr,
+    queries: tl.constexpr,
+    keys: tl.constexpr,
 ):
     """Softmax in float32; zero where there is no token, or where a query may not look."""
     i, j = tl.arange(0, queries)[:, None], tl.arange(0, keys)[None, :]
     seen = (i < count) & (j < key_count)
     if causal:
-        seen = seen & (j - key_count <= i - count)  # the last query stands at the last key
+        past = j - key_count <= i - count  # the last query stands at the last key
+        if prefix is not None:
+            past = past | (j < tl.load(prefix + tl.program_id(0)))
+        seen = seen & past
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     scores = tl.where(seen, scores, -1e30)  # not -inf: a row without keys would be NaN
     weights = tl.exp(scores - tl.max(scores, 1)[:, None])

@@ -163,11 +163,11 @@ class SelfAttention(nn.Module):
             y = y.transpose(1, 2)
         return self.combine(y.flatten(-2))
 
-    def remember(self, x: Tensor, lengths: Lengths) -> tuple[Tensor, KeyValues]:
-        """All see all; what each gathers (N, D), and keys and values for those who come after."""
+    def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
+        """`forward`, and keys and values for those who come after: (N, D), (B, H, S, d)."""
         query, key, value = self._parts(x, lengths.positions)
-        select = _selection(self)
-        y = attend_ragged(query, key, value, lengths, lengths, score=self.score, select=select)
+        sides, select = (lengths, lengths), _selection(self)
+        y = attend_ragged(query, key, value, *sides, causal=causal, score=self.score, select=select)
         padded = (lengths.pad(part).transpose(1, 2) for part in (key, value))
         return self.combine(y.flatten(-2)), KeyValues(*padded)
 

@@ -14,6 +14,8 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from regard.decoding.look import Attention
+
 app = typer.Typer(
     help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
 )
@@ -149,25 +151,26 @@ def schedule(
 @app.command()
 def attention(
     model: Model,
-    sentence: Annotated[str, typer.Argument(help="A source sentence.", show_default=False)],
-    part: Annotated[str, typer.Option(help="cross, encoder or decoder.")] = "cross",
+    sentence: Annotated[
+        str, typer.Argument(help="A source sentence, or a text.", show_default=False)
+    ],
+    part: Annotated[
+        str | None, typer.Option(help="cross, encoder or decoder; default: the first there is.")
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="One layer, from 1; default: all.")] = None,
     head: Annotated[int | None, typer.Option(help="One head, from 1; default: all.")] = None,
     out: Out = None,
     device: Device = "auto",
 ) -> None:
-    """Where a model looks while it translates a sentence."""
+    """Where a model looks while it translates a sentence, or reads a text."""
     from regard import plots
     from regard.cli.screen import written
-    from regard.decoding.translator import Translator
 
-    if part not in ("cross", "encoder", "decoder"):
+    parts = ["cross", "encoder", "decoder"]
+    if part is not None and part not in parts:
         raise ConfigError(f"There is no attention {part!r}. Use cross, encoder or decoder.")
-    translator = Translator.load(model, device=device, engine="torch")
-    [translation] = translator.translate([sentence], attention=True)
-    seen = translation.attention
-    if seen is None:
-        raise ConfigError("There is nothing to look at: the sentence is empty.")
+    seen = _attention(model, sentence, device)
+    part = part or next((name for name in parts if len(getattr(seen, name))), "cross")
     weights = getattr(seen, part)
     if not len(weights):
         raise ConfigError(f"This model has no {part} attention: nothing in it looks there.")
@@ -175,7 +178,6 @@ def attention(
     weights = weights[:, _one(head, weights.shape[1], "head")]
     rows = seen.source if part == "encoder" else seen.target
     columns = seen.read if part == "decoder" else seen.source
-    print(translation.text)
     if out is None:
         print(plots.text_heat_map(weights.mean((0, 1)), rows, columns))
     else:
@@ -184,6 +186,34 @@ def attention(
             out, weights, title=title, row_labels=rows, column_labels=columns
         )
         written(out, complete)
+
+
+def _attention(model: Path, sentence: str, device: str) -> Attention:
+    """What `regard show attention` shows; a translation is printed, too."""
+    from regard.decoding.look import look_at_text
+    from regard.decoding.translator import Translator
+    from regard.devices import device_named
+    from regard.models.folder import ModelFolder, load_model
+    from regard.models.language import LanguageModel
+
+    if not sentence.strip():
+        raise ConfigError("There is nothing to look at: the sentence is empty.")
+    if ModelFolder.read(model).config.content == "pairs":
+        translator = Translator.load(model, device=device, engine="torch")
+        [translation] = translator.translate([sentence], attention=True)
+        print(translation.text)
+        assert translation.attention is not None
+        return translation.attention
+    described, loaded = load_model(model, device_named(device))
+    assert isinstance(loaded, LanguageModel)
+    ids = described.tokenizers.target.encode(sentence)
+    longest = loaded.max_length
+    if longest is not None and len(ids) + 2 > longest:
+        raise ConfigError(
+            f"The text has {len(ids)} tokens and two marks, and this model reads {longest} at "
+            "once. Take a shorter one."
+        )
+    return look_at_text(loaded, described.tokenizers, ids)
 
 
 @app.command()

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from regard.text.special import SPECIAL
+
 
 class Lengths:
     """Where the B sentences lie in a row of N tokens."""
@@ -308,6 +310,17 @@ class Batch:
         """How many tokens the loss counts."""
         return self.target.lengths.total - self.filler
 
+    @property
+    def asked(self) -> Tensor:
+        """Where something should be written: nobody waits for a GPU to count the places. (A,)
+
+        If that is nowhere, it is everywhere: something goes through a model all the same.
+        """
+        tokens, count = self.target.tokens, self.target_tokens
+        if count in (0, len(tokens)):
+            return torch.arange(len(tokens), device=tokens.device)
+        return (tokens == SPECIAL.pad).byte().argsort(stable=True)[:count]
+
     def twice(self) -> Batch:
         """All pairs, and then all of them again."""
         doubled = {name: _twice(part) for name, part in self._parts().items()}
@@ -315,12 +328,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        moved: dict[str, Any] = {
-            name: part.to(device, non_blocking=True)
-            if isinstance(part, Tensor)
-            else part.to(device)
-            for name, part in self._parts().items()
-        }
+        moved = {name: _to(part, device) for name, part in self._parts().items()}
         return replace(self, **moved)
 
     def _parts(self) -> dict[str, Any]:
@@ -331,6 +339,10 @@ class Batch:
             for name, part in parts.items()
             if part is not None and not isinstance(part, int)
         }
+
+
+def _to(part: Any, device: torch.device) -> Any:
+    return part.to(device, non_blocking=True) if isinstance(part, Tensor) else part.to(device)
 
 
 def _twice(part: Any) -> Any:

@@ -56,6 +56,7 @@ class Shape:
     source: Side
     target: Side
     sentences: int
+    prefixed: bool = False  # whether there is a prefix of each
 
     @staticmethod
     def around(batch: Batch, unit: int, limit: int) -> Shape:
@@ -65,27 +66,31 @@ class Shape:
         fillers = max(len(source.fillers(rows[0])), len(target.fillers(rows[1])))
         sentences = len(rows[0]) + fillers
         quarter = 1 << max(0, sentences.bit_length() - 3)  # four sizes an octave
-        return Shape(source, target, _up(sentences, quarter))
+        return Shape(source, target, _up(sentences, quarter), batch.prefixes is not None)
 
     def filled(self, batch: Batch) -> Batch:
         """The same pairs in this shape."""
+        prefixes = batch.prefixes
+        if prefixes is not None:
+            prefixes = torch.nn.functional.pad(prefixes, (0, self.sentences - len(prefixes)))
         return Batch(
             self.source.filled(batch.source, self.sentences),
             self.target.filled(batch.target, self.sentences),
             filler=self.target.tokens - batch.target_tokens,
+            prefixes=prefixes,
         )
 
     def packed(self, batch: Batch) -> Tensor:
         """All numbers of a filled batch as one row: one copy brings it to a GPU."""
-        return torch.cat(
-            [part for row in batch.sides for part in (row.tokens, row.lengths.lengths)]
-        )
+        rows = [part for row in batch.sides for part in (row.tokens, row.lengths.lengths)]
+        return torch.cat(rows if batch.prefixes is None else [*rows, batch.prefixes])
 
     def unpacked(self, numbers: Tensor) -> Batch:
         """What `packed` made one row of; its `filler` is not among the numbers."""
         sizes = [self.source.tokens, self.sentences, self.target.tokens, self.sentences]
-        parts = numbers.split(sizes)
-        return Batch(self.source.laid_out(*parts[:2]), self.target.laid_out(*parts[2:]))
+        *parts, prefixes = numbers.split([*sizes, self.sentences * self.prefixed])
+        sides = self.source.laid_out(*parts[:2]), self.target.laid_out(*parts[2:])
+        return Batch(*sides, prefixes=prefixes if self.prefixed else None)
 
 
 def _up(size: int, unit: int) -> int:

@@ -1,4 +1,4 @@
-"""Where a model looked while it translated: one forward pass over the finished pair."""
+"""Where a model looked: one forward pass over a finished pair, or over a text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
 from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.ragged import Batch, Ragged
 from regard.decoding.parallel import written_at_once
+from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
 from regard.models.base import Model
+from regard.models.language import LanguageModel, WritingModel
+from regard.models.masked import Masked
 from regard.models.nonautoregressive import NonAutoregressive
+from regard.models.unilm import Unilm
+from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
 Weights = NDArray[np.float32]
@@ -26,6 +31,7 @@ Weights = NDArray[np.float32]
 class Attention:
     """Weights of every layer and head between the subwords of a pair; no layers where none look.
 
+    A text is a source whose tokens see all of it, or a target whose tokens see what came before.
     Row t of `decoder` and `cross` is the step that wrote `target[t]`; the decoder's columns are
     what it `read`: the start mark and the target without its end, or copies of the source.
     """
@@ -48,8 +54,40 @@ def look(
     record = AttentionRecord()
     batch = Batch(with_ends([source]), with_ends([target]))
     model(batch.to(model.device), record)
+    if isinstance(model, Unilm):
+        record = _taken_apart(record, len(source) + 1)
     written = [*tokenizers.target.pieces(target), "</s>"]
     return _seen(record, tokenizers, source, written, ["<s>", *written[:-1]])
+
+
+def _taken_apart(record: AttentionRecord, source: int) -> AttentionRecord:
+    """Source and target are one row, and what they see of each other is in one table."""
+    rows = record.decoder
+    return AttentionRecord(
+        encoder=[row[..., :source, :source] for row in rows],
+        decoder=[row[..., source:, source:] for row in rows],
+        cross=[row[..., source:, :source] for row in rows],
+    )
+
+
+@torch.inference_mode()
+def look_at_text(model: LanguageModel, tokenizers: Tokenizers, ids: Sequence[int]) -> Attention:
+    """The attention of a text to itself, by a model that reads running text."""
+    record, pieces = AttentionRecord(), tokenizers.target.pieces(ids)
+    if isinstance(model, WritingModel):
+        whole = with_ends([ids]).to(model.device)
+        model(Batch(whole.shifted_right(model.start_mark), whole), record)
+        seen = _stacked(record.decoder, len(pieces) + 1, len(pieces) + 1)
+        nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
+        return Attention([], [*pieces, "</s>"], ["<s>", *pieces], nothing, seen, nothing)
+    if not isinstance(model, Masked):
+        raise ConfigError(
+            f"Nobody has shown yet where a {model.config.kind} model looks. Kinds that do: "
+            "causal, xl, masked, and all that translate."
+        )
+    start = int(getattr(SPECIAL, model.config.start_token))
+    model.read(Ragged.of([[start, *ids, SPECIAL.end]]).to(model.device), record=record)
+    return _seen(record, tokenizers, ids, [], [], "<s>")
 
 
 def _look_at_all(
@@ -75,10 +113,12 @@ def _seen(
     source: Sequence[int],
     written: list[str],
     read: list[str],
+    *before: str,
 ) -> Attention:
-    rows, columns = len(written), len(source) + 1
+    seen = [*before, *tokenizers.source.pieces(source), "</s>"]
+    rows, columns = len(written), len(seen)
     return Attention(
-        [*tokenizers.source.pieces(source), "</s>"],
+        seen,
         written,
         read,
         _stacked(record.encoder, columns, columns),

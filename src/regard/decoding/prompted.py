@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
 
 from torch import Tensor
 
 from regard.attention.cache import Some
 from regard.data.ragged import Ragged
-from regard.models.protocol import Autoregressive, S
+from regard.models.language import WritingModel
+from regard.models.stacks import StackState
 
 
 @dataclass
-class PromptedState(Generic[S]):
+class PromptedState:
     """A state that stands some places further on than the search knows."""
 
-    inner: S
+    inner: StackState
     offset: int
 
     def reach(self, places: int, *, exact: bool) -> None:
@@ -27,32 +27,30 @@ class PromptedState(Generic[S]):
         """Each beam goes on from another one of its sentence. (B, W)"""
         self.inner.reorder(parents)
 
-    def select(self, sentences: Some) -> PromptedState[S]:
+    def select(self, sentences: Some) -> PromptedState:
         """Some sentences alone."""
         return PromptedState(self.inner.select(sentences), self.offset)
 
 
 @dataclass(frozen=True)
-class Prompted(Generic[S]):
+class Prompted:
     """A model, and prompts of equal length."""
 
-    model: Autoregressive[S]
+    model: WritingModel
     prompts: Tensor  # (B, T)
 
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> PromptedState[S]:
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> PromptedState:
         """A state in which all of the prompts but their last tokens are read."""
         before = self.prompts.shape[1] - 1
         state = self.model.start(source, beams=beams, room=before + room)
-        for place in range(before):
-            state.reach(place + 1, exact=True)
-            self.model.step(self._column(place, beams), state)
+        self.model.read_ahead(self.prompts[:, :-1], state)
         return PromptedState(state, before)
 
     def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
         """The last tokens of the prompts. (B, W)"""
-        return self._column(-1, beams)
+        return self.prompts[:, -1:].repeat(1, beams)
 
-    def step(self, tokens: Tensor, state: PromptedState[S]) -> Tensor:
+    def step(self, tokens: Tensor, state: PromptedState) -> Tensor:
         """Read one token a beam and score the next: (B, W) -> (B, W, V)"""
         return self.model.step(tokens, state.inner)
 
@@ -65,6 +63,3 @@ class Prompted(Generic[S]):
     def start_can_be_recorded(self) -> bool:
         """The prompts are its own."""
         return False
-
-    def _column(self, place: int, beams: int) -> Tensor:
-        return self.prompts[:, place, None].repeat(1, beams)

@@ -52,9 +52,10 @@ class EncoderBlock(nn.Module):
         y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
         return self.feedforward_residual.after(x, y)
 
-    def remember(self, x: Tensor, lengths: Lengths) -> tuple[Tensor, KeyValues]:
-        """`forward` where all see all, and what those who come after can look back at."""
-        y, memory = self.attention.remember(self.attention_residual.before(x), lengths)
+    def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
+        """`forward`, causal or not, and what those who come after can look back at."""
+        y = self.attention_residual.before(x)
+        y, memory = self.attention.remember(y, lengths, causal=causal)
         x = self.attention_residual.after(x, y)
         y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y), memory
@@ -96,11 +97,11 @@ class Encoder(nn.Module):
             x = block(x, lengths, record, prefix)
         return self.norm(x)
 
-    def remember(self, x: Tensor, lengths: Lengths) -> list[KeyValues]:
-        """What later tokens see of tokens that all see each other, in each block."""
+    def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> list[KeyValues]:
+        """What later tokens see of these, in each block; causal: these see no later ones."""
         memories = []
         for block in self._blocks():
-            x, memory = block.remember(x, lengths)
+            x, memory = block.remember(x, lengths, causal=causal)
             memories.append(memory)
         return memories
 

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
+from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.text_rows import TextTask
 from regard.layers.init import initialize
 from regard.models.language import LanguageConfig, WritingModel
 from regard.models.protocol import Predictions, Vocabulary
+from regard.models.stacks import StackState
 from regard.text.special import SPECIAL
 
 
@@ -62,6 +63,15 @@ class Causal(WritingModel):
         return Predictions(
             hidden, targets.tokens, self.projection, targets.lengths, self.choices(record)
         )
+
+    def read_ahead(self, tokens: Tensor, state: StackState) -> None:
+        """In one pass, unless feed-forward networks have a past of their own. (B, T)"""
+        sentences, places = tokens.shape
+        if self.config.feedforward == "convolution" or not places:
+            return super().read_ahead(tokens, state)
+        lengths = Lengths.of([places] * sentences).to(tokens.device)
+        x = self.embedding(tokens.flatten(), lengths.positions, places)
+        return state.begin_with(self.encoder.remember(x, lengths, causal=True))
 
     def read(self, text: Ragged, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each token. (N, D)"""

@@ -50,6 +50,11 @@ class LabelConfig(LanguageConfig):
         return TextTask(self.objective, self.max_positions, start)
 
     @property
+    def obstacle_to_replay(self) -> str | None:
+        """What says which subwords make a word has a length of its own."""
+        return "words and labels are not filled up to a shape"
+
+    @property
     def obstacle_to_sharing(self) -> str | None:
         """Nobody has tried."""
         return super().obstacle_to_sharing or (

@@ -100,6 +100,13 @@ class WritingModel(LanguageModel, AutoregressiveModel):
         trail.end()
         return self.projection(x)
 
+    def read_ahead(self, tokens: Tensor, state: StackState) -> None:
+        """The steps of some first tokens, which all beams share and nobody scores. (B, T)"""
+        beams = state.trail.beams.shape[1]
+        for place, column in enumerate(tokens.unbind(1)):
+            state.reach(place + 1, exact=True)
+            self.step(column[:, None].expand(-1, beams), state)
+
     @property
     def can_be_recorded(self) -> bool:
         """Whether steps with a longer reach than needed are the same: all but distances are."""

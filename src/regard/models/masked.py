@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention.linear import Linear
@@ -64,6 +63,13 @@ class MaskedConfig(LanguageConfig):
         return TextTask(
             "masked", self.max_positions, start, mask=self.mask_id, doubles=self.next_sentence
         )
+
+    @property
+    def obstacle_to_replay(self) -> str | None:
+        """What fills a shape is no word to be found, but it would be a row."""
+        if self.next_sentence:
+            return "next_sentence would judge rows that only fill a shape"
+        return super().obstacle_to_replay
 
     @property
     def obstacle_to_sharing(self) -> str | None:
@@ -127,13 +133,9 @@ class Masked(LanguageModel):
         if self.next_sentence is not None and doubles is not None:
             first = hidden[batch.source.lengths.offsets[:-1].long()]
             sentences = Classes(self.next_sentence(first), doubles.strange)
-        targets = batch.target.tokens
-        places = (targets != SPECIAL.pad).nonzero().squeeze(1)
-        if not len(places):  # a row without a word: something goes through the model all the same
-            places = torch.arange(len(targets), device=targets.device)
-        return Predictions(
-            self.head(hidden[places]), targets[places], self.projection, sentences=sentences
-        )
+        asked = batch.asked
+        hidden, targets = self.head(hidden[asked]), batch.target.tokens[asked]
+        return Predictions(hidden, targets, self.projection, sentences=sentences)
 
     def read(
         self,

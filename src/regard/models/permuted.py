@@ -100,7 +100,7 @@ class Permuted(RememberingModel):
         if batch.ranks is None:
             hidden, _, memory = self.read(batch, targets.new_zeros(0), memory)
             return Predictions(hidden, targets, self.projection, text.lengths, memory=memory)
-        places = (targets != SPECIAL.pad).nonzero().squeeze(1)
+        places = batch.asked
         _, asked, memory = self.read(batch, places, memory)
         return Predictions(asked, targets[places], self.projection, memory=memory)
 

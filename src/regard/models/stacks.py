@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from torch import Tensor, nn
 
-from regard.attention.cache import Some, Trail
+from regard.attention.cache import KeyValues, Some, Trail
 from regard.attention.config import AttentionShape, PositionName
 from regard.attention.positions import Layout, added_positions
 from regard.config import Doc, Ge, Le
@@ -135,6 +135,14 @@ class StackState:
             trail.grow(max(places, 2 * trail.room))
             columns = trail.beams.shape[1] * trail.room
             self.caches = [cache.grown(columns) for cache in self.caches]
+
+    def begin_with(self, seen: list[KeyValues]) -> None:
+        """Before the first step: some places are written, the same for all beams."""
+        places = seen[0].keys.shape[2]
+        self.reach(places, exact=True)
+        for cache, own in zip(self.caches, seen, strict=True):
+            cache.past.begin_with(own, self.trail.beams.shape[1])
+        self.trail.begin_with(places)
 
     def reorder(self, parents: Tensor) -> None:
         """Each beam goes on from another one of its sentence. (B, W)"""

@@ -102,14 +102,14 @@ class Unilm(LanguageModel, AutoregressiveModel):
         segments = (row.positions >= batch.prefixes[row.sentence]).long()
         x = self.embedding(batch.source.tokens, row.positions, row.longest, segments)
         hidden = self.encoder(x, row, record, prefix=batch.prefixes)
-        places = (batch.target.tokens != SPECIAL.pad).nonzero().squeeze(1)
-        return Predictions(hidden[places], batch.target.tokens[places], self.projection)
+        asked = batch.asked
+        return Predictions(hidden[asked], batch.target.tokens[asked], self.projection)
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> UnilmState:
         """The source, read once, and room for so many beams and tokens."""
         lengths = source.lengths
         x = self.embedding(source.tokens, lengths.positions, lengths.longest)
-        memories = self.encoder.remember(x, lengths)
+        memories = self.encoder.remember(x, lengths, causal=False)
         caches = self.encoder.prepare(len(lengths), beams, room)
         sources = Sources.of(lengths.mask, lengths.lengths, x.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)

@@ -12,7 +12,6 @@ from regard.data.shapes import Shape
 from regard.recording import Recording
 
 _MOST = 128  # recordings; each keeps the arguments of its kernels on the GPU
-_LONGEST = 128  # tokens of a sentence: longer ones are rare, and fill the GPU by themselves
 _SIZES = 8  # of batches, up to the largest
 
 
@@ -25,21 +24,20 @@ class Replayed:
         device: torch.device,
         *,
         batch_tokens: int,
-        max_length: int | None,
+        longest: int,
     ) -> None:
         self._work = work
         self._device = device
         self._unit = max(64, batch_tokens // _SIZES)
-        self._max_length = max_length or _LONGEST
+        self._longest = longest
         self._pool = torch.cuda.graph_pool_handle()
         self._recordings: dict[Shape, tuple[Tensor, Recording[Tensor]]] = {}
 
     def __call__(self, batch: Batch) -> Tensor:
         """What `work` returns; good until the next call."""
-        longest = max(batch.source.lengths.longest, batch.target.lengths.longest)
-        if longest > min(_LONGEST, self._max_length):
+        if max(row.lengths.longest for row in batch.sides) > self._longest:
             return self._work(batch.to(self._device))
-        shape = Shape.around(batch, self._unit, self._max_length)
+        shape = Shape.around(batch, self._unit, self._longest)
         numbers = shape.packed(shape.filled(batch)).pin_memory()
         if shape not in self._recordings and len(self._recordings) == _MOST:
             return self._work(shape.unpacked(numbers.to(self._device, non_blocking=True)))

@@ -25,6 +25,8 @@ from regard.training.optimizer import set_rate
 from regard.training.replay import Replayed
 from regard.training.teaching import judgement
 
+_LONGEST = 128  # tokens of a sentence that is replayed: longer ones are rare, and fill a GPU
+
 
 @dataclass(frozen=True)
 class Update:
@@ -83,7 +85,7 @@ class Updater:
             self._gradients,
             self._device,
             batch_tokens=batch_tokens,
-            max_length=self._model.max_length,
+            longest=_longest_replayed(self._model),
         )
         self._change = Recording(self._change_weights, torch.cuda.graph_pool_handle())
 
@@ -150,6 +152,13 @@ class Updater:
         if self._config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.clip_norm)
         self._optimizer.step()
+
+
+def _longest_replayed(model: Model) -> int:
+    """Tokens of a row; running text is cut so that all rows are about as long as they may be."""
+    task, most = model.config.task, model.max_length
+    longest = _LONGEST if task is None else task.context
+    return longest if most is None else min(longest, most)
 
 
 def dropout_seed(seed: int, step: int, number: int, rank: int = 0) -> int:
