@@ -10,23 +10,58 @@ import torch
 from regard.config import Tree, as_tree, differences
 from regard.data.store import Store
 from regard.errors import ConfigError
+from regard.layers.adapters import adapt
+from regard.models.adapter import Adapter
 from regard.models.base import AutoregressiveModel, Model
-from regard.models.folder import ModelFolder, Training, load_model, put_weights, shown_weights
+from regard.models.folder import (
+    ModelFolder,
+    Training,
+    load_model,
+    put_weights,
+    weights_fingerprint,
+    whole_weights,
+)
 from regard.training.config import RunConfig, origin_of
+from regard.training.parts import freeze
 
 
 def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
     """The description and the weights of the model before its first update."""
     torch.manual_seed(config.training.seed)
     folder = ModelFolder.for_store(config.model, store)
-    if config.init_from is None:
-        return folder, folder.model()
-    origin = origin_of(config.init_from, config.out)
-    old = ModelFolder.read(origin)
-    _refuse_another_kind(origin, old, folder)
     model = folder.model()
-    put_weights(model, shown_weights(origin), origin)
-    return _heir(folder, old), model
+    if config.init_from is not None:
+        origin = origin_of(config.init_from, config.out)
+        old = ModelFolder.read(origin)
+        _refuse_another_kind(origin, old, folder)
+        folder = _heir(folder, old)
+        if config.training.lora.rank:
+            return _adapted(config, origin, folder, model)
+        put_weights(model, whole_weights(origin), origin)
+    freeze(model, config.training.freeze, config.training.freeze_blocks)
+    return folder, model
+
+
+def _adapted(
+    config: RunConfig, origin: Path, folder: ModelFolder, model: Model
+) -> tuple[ModelFolder, Model]:
+    """The weights of a trained model, which stay as they are, and adapters that learn."""
+    adapter = _adapter(config, origin)
+    put_weights(model, whole_weights(adapter.origin), adapter.origin)
+    adapt(model, adapter.lora)
+    return dataclasses.replace(folder, adapter=adapter), model
+
+
+def _adapter(config: RunConfig, origin: Path) -> Adapter:
+    """A new one; a run that is under way keeps its own, whose origin must not change."""
+    out = Path(config.out)
+    known = ModelFolder.read(out).adapter if any(out.glob("checkpoints/*")) else None
+    if known is None:
+        return Adapter(config.training.lora, origin, weights_fingerprint(origin))
+    if origin != out:  # where it is said to be now
+        known = dataclasses.replace(known, origin=origin)
+    known.checked(out, weights_fingerprint)
+    return known
 
 
 def begun_teacher(

@@ -11,10 +11,12 @@ from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, o
 from regard.data.loader import DataConfig, Extras
 from regard.devices import Precision
 from regard.errors import ConfigError
+from regard.layers.adapters import LoraConfig
 from regard.models import SHAPES
 from regard.models.base import ModelConfig
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
+from regard.training.parts import Part
 from regard.training.presets import FINE_TUNING, PRESETS
 
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
@@ -40,6 +42,17 @@ class TrainingConfig(Settings):
     weight_decay: Annotated[
         float, Doc("pull of the matrices towards zero; norms and biases are left alone"), Ge(0)
     ] = 0.0
+    layer_decay: Annotated[
+        float,
+        Doc("a block's rate is that of the block above times this; embeddings are the lowest"),
+        Ge(0),
+        Le(1),
+    ] = 1.0
+    freeze: Annotated[tuple[Part, ...], Doc("parts of the model that do not learn")] = ()
+    freeze_blocks: Annotated[
+        int, Doc("so many first blocks of encoder and decoder do not learn"), Ge(0)
+    ] = 0
+    lora: LoraConfig = field(default_factory=LoraConfig)
     clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0)] = 1.0
     label_smoothing: Annotated[
         float, Doc("share of the target spread over all words"), Ge(0), Le(0.99)
@@ -129,6 +142,8 @@ class TrainingConfig(Settings):
                 f"average_last is {self.average_last}, more than the keep_checkpoints "
                 f"{self.keep_checkpoints} that stay on disk"
             )
+        if self.lora.rank and (self.freeze or self.freeze_blocks):
+            yield "lora.rank freezes all but adapters; leave out freeze and freeze_blocks"
 
 
 @dataclass(frozen=True)
@@ -146,6 +161,11 @@ class RunConfig(Settings):
     def problems(self) -> Iterator[str]:
         """What does not go together."""
         model = as_tree(self.model)
+        if self.training.lora.rank and self.init_from is None:
+            yield (
+                "training.lora.rank adapts a trained model; name it with --from, or `init_from` in "
+                "a recipe"
+            )
         if self.training.r_drop and not any(model[name] for name in model if "dropout" in name):
             yield (
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
