@@ -17,7 +17,7 @@ from regard.models.base import ModelConfig
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.training.parts import Part
-from regard.training.presets import FINE_TUNING, PRESETS
+from regard.training.presets import ADAPTING, FINE_TUNING, PRESETS
 
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
@@ -232,7 +232,15 @@ def run_config(
     if isinstance(init_from, str) and init_from != "none":
         old = ModelFolder.read(origin_of(init_from, str(tree["out"])))
         base = merged(_over({"model": as_tree(old.config)}, base, init_from), FINE_TUNING)
+        base = merged(base, ADAPTING) if _adapts(tree) else base
     return build(RunConfig, _over(base, tree, name or str(init_from)))
+
+
+def _adapts(tree: Tree) -> bool:
+    """Whether settings ask for adapters."""
+    training = tree.get("training")
+    lora = training.get("lora") if isinstance(training, dict) else None
+    return isinstance(lora, dict) and bool(lora.get("rank"))
 
 
 def _over(base: Tree, tree: Tree, origin: str) -> Tree:

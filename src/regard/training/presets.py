@@ -197,3 +197,5 @@ FINE_TUNING: dict[str, Any] = {
         "checkpoint_every": 200,
     }
 }
+# Adapters begin at nothing and are few: they take ten times the rate.
+ADAPTING: dict[str, Any] = {"training": {"learning_rate": 2e-3}}
