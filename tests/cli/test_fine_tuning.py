@@ -11,7 +11,7 @@ import torch
 from cli.commands import Command, regard
 from cli.test_back_translation import done_well
 from cli.test_pipeline import run, settings, texts
-from regard.models.folder import AVERAGE, WEIGHTS, read_tensors
+from regard.models.folder import AVERAGE, WEIGHTS, read_tensors, whole_weights
 from regard.training.checkpoint import folders
 
 __all__ = ["regard", "run", "texts"]  # fixtures
@@ -81,10 +81,13 @@ def test_an_adapter_is_used_merged_and_exported(
     assert "adapter" not in json.loads((merged / "config.json").read_text())
     done_well(regard("export", adapter, "--to", "ctranslate2", "--out", texts / "exported"))
     done_well(regard("average", adapter, "--last", "1", "--out", texts / "one"))
+    averaged = whole_weights(folders(adapter)[-1])
+    for name, tensor in read_tensors(texts / "one" / WEIGHTS)[0].items():
+        assert torch.equal(tensor, averaged[name])
     lines = (texts / "test.x").read_text()
     said = {
         name: done_well(regard("translate", texts / name, "--engine", "auto", stdin=lines)).out
-        for name in ("adapter", "merged", "exported", "one")
+        for name in ("adapter", "merged", "exported")
     }
     assert said["adapter"] == said["merged"] == said["exported"]
     assert said["adapter"] != done_well(regard("translate", run, stdin=lines)).out

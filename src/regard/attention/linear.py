@@ -26,12 +26,10 @@ class Linear(nn.Linear):
 
     def rectified(self, x: Tensor) -> Tensor:
         """`relu(x W^T + b)`: X (..., D) -> (..., E)"""
-        if torch.is_grad_enabled() or not x.is_cuda or self.bias is None:
+        one = x.is_cuda and self.bias is not None and not torch.is_grad_enabled()
+        if not (one and x.dtype == self.weight.dtype == torch.bfloat16):
             return F.relu(self(x))
-        weight = self.weight
-        if not x.dtype == weight.dtype == torch.bfloat16:
-            return F.relu(self(x))
-        rows = torch._addmm_activation(self.bias, x.flatten(0, -2), weight.t())  # one kernel
+        rows = torch._addmm_activation(self.bias, x.flatten(0, -2), self.weight.t())  # one kernel
         return rows.unflatten(0, x.shape[:-1])
 
     def _learns_in_half(self, weight: Tensor) -> bool:

@@ -94,7 +94,8 @@ class AdaptedLinear(Linear):
             return rows
         adapter = self.adapters[name]
         assert isinstance(adapter, LowRank)
-        return torch.addmm(rows, adapter.up, self.dropout(adapter.down), alpha=self._scale)
+        inputs = self.dropout(adapter.down.new_ones(self.in_features))
+        return torch.addmm(rows, adapter.up, adapter.down * inputs, alpha=self._scale)
 
     def merged(self) -> Linear:
         """A layer like any other, with the sum for a weight."""
@@ -110,11 +111,9 @@ def adapt(model: nn.Module, config: LoraConfig, fresh: Collection[str] = ()) -> 
     """
     for name, weights in model.named_parameters():
         weights.requires_grad_(name in fresh)
-    weights_before = dict(model.named_parameters())
-    new = {id(weights_before[name]) for name in fresh if name in weights_before}
 
     def adapted(layer: nn.Linear, parts: Parts) -> nn.Linear | None:
-        chosen = id(layer.weight) not in new and any(map(config.takes, parts))
+        chosen = not layer.weight.requires_grad and any(map(config.takes, parts))
         return AdaptedLinear(layer, parts, config) if chosen else None
 
     if not _replace(model, adapted):
