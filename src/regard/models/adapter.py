@@ -37,7 +37,8 @@ class Adapter:
     @staticmethod
     def of(description: Tree, folder: Path) -> Adapter:
         """As a folder describes it."""
-        beside, once = folder / description["origin"], Path(description["origin_once"])
+        beside = Path(os.path.normpath(folder.resolve() / description["origin"]))
+        once = Path(description["origin_once"])
         origin = once if once.exists() and not beside.exists() else beside
         lora = build(LoraConfig, description["lora"], "adapter.lora.")
         return Adapter(lora, origin, description["fingerprint"])

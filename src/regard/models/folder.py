@@ -115,8 +115,7 @@ class ModelFolder:
     @staticmethod
     def read(folder: Path) -> ModelFolder:
         """Read what `write` wrote."""
-        if folder.parent.name == "checkpoints" and (folder.parent.parent / CONFIG).is_file():
-            folder = folder.parent.parent
+        folder = _home(folder)
         description = _read_description(folder)
         try:
             if build(SpecialTokens, description["special_tokens"]) != SPECIAL:
@@ -170,7 +169,7 @@ def load_model(
 def _put_adapted(model: Model, adapter: Adapter, folder: Path) -> None:
     """Give a model the weights of an adapter's origin, and what the adapter adds to them."""
     learned = shown_weights(folder)
-    origin = adapter.checked(folder, weights_fingerprint)
+    origin = adapter.checked(_home(folder), weights_fingerprint)
     whole = {**whole_weights(origin), **learned}
     fresh = {name for name in weights_of(model) if name in learned}
     put_weights(model, {n: whole[n] for n in weights_of(model) if n in whole}, origin / WEIGHTS)
@@ -207,6 +206,13 @@ def as_today(model: Tree) -> Tree:
     """A model's settings as they are called now; the kind was once called architecture."""
     kind = model.get("architecture", model.get("kind"))
     return {"kind": kind, **{n: v for n, v in model.items() if n not in ("architecture", "kind")}}
+
+
+def _home(folder: Path) -> Path:
+    """The folder that describes a model; of a checkpoint, its run's."""
+    run = folder.parent.parent
+    below = folder.parent.name == "checkpoints" and (run / CONFIG).is_file()
+    return run if below else folder
 
 
 def _read_description(folder: Path) -> Tree:
