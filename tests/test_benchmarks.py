@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ablations
+import adapters
 import aligners
 import curves
 import fast
@@ -132,6 +133,38 @@ def test_the_bottleneck_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_page_shows_the_systems_that_were_measured() -> None:
     results = side_by_side.results_in(ROOT / "benchmarks" / "results" / "systems.json")
     assert systems.table(results) in (ROOT / systems.PAGE).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("row", adapters.ROWS[1:], ids=lambda row: row.name)
+def test_every_way_to_adapt_is_a_run(tmp_path: Path, unvalidated_store: Store, row: Any) -> None:
+    model = write_model_folder(tmp_path / "model", unvalidated_store)
+    changes = {"out": "somewhere", "init_from": str(model)}
+    words = [*adapters.METHOD, *row.settings]
+    found = run_config(None, preset=None, changes=changes, assignments=words)
+    adapted = row.name not in ("full", "frozen")
+    assert (found.training.lora.rank > 0) == adapted
+    assert bool(found.training.freeze) == (row.name == "frozen")
+
+
+def test_adapters_go_on_where_they_stopped_and_show_their_best_rate(tmp_path: Path) -> None:
+    kept = tmp_path / "results.json"
+    words = ["--results", str(kept), "--seeds", "1", "2", "--rates", "0.1", "0.2"]
+    options = adapters._options([*words, "--rows", "origin", "full"])
+    every = adapters.missing_jobs(options)
+    assert [(job.row.name, job.rate, job.seed) for job in every] == [
+        ("origin", 0.0, 1),
+        *(("full", rate, seed) for seed in (1, 2) for rate in (0.1, 0.2)),
+    ]
+    stored = {"numbers": 2_875_904, "bytes": 2**20}
+    results: list[side_by_side.Tree] = [{**every[0].identity, **stored, "old": 40.0, "new": 5.0}]
+    for job, loss, new in zip(every[1:], (3.0, 2.0, 3.0, 2.5), (9.0, 20.0, 9.0, 21.0), strict=True):
+        results.append({**job.identity, **stored, "loss": loss, "old": 30.0, "new": new})
+    kept.write_text(json.dumps({"results": results[:3]}))
+    assert adapters.missing_jobs(options) == every[3:]
+    assert adapters.table(results).splitlines()[2:] == [
+        "| nothing |  | 5.00 | 40.00 | 2,875,904 | 1.00 MB |",
+        "| all weights | 0.2 | 20.50 ± 0.71 | 30.00 ± 0.00 | 2,875,904 | 1.00 MB |",
+    ]
 
 
 def test_every_measure_has_its_recipe() -> None:

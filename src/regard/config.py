@@ -270,7 +270,9 @@ def _kind(kind: Any) -> str:
     if get_origin(kind) in (Union, types.UnionType):
         return " | ".join("none" if k is type(None) else _kind(k) for k in get_args(kind))
     if get_origin(kind) is tuple:
-        return f"list of {_kind(get_args(kind)[0])}, such as [1, 2]"
+        item = get_args(kind)[0]
+        such = json.dumps(get_args(item)[:2]) if get_origin(item) is Literal else "[1, 2]"
+        return f"list of {_kind(item)}, such as {such}"
     if _is_settings(kind):
         return "a table"
     return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(

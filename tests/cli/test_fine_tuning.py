@@ -11,7 +11,7 @@ import torch
 from cli.commands import Command, regard
 from cli.test_back_translation import done_well
 from cli.test_pipeline import run, settings, texts
-from regard.models.folder import AVERAGE, WEIGHTS, read_tensors
+from regard.models.folder import AVERAGE, WEIGHTS, read_tensors, whole_weights
 from regard.training.checkpoint import folders
 
 __all__ = ["regard", "run", "texts"]  # fixtures
@@ -67,6 +67,33 @@ def test_the_mean_of_checkpoints_is_that_of_their_moving_averages(
     one, other = (read_tensors(path / AVERAGE)[0] for path in folders(tuned)[-2:])
     for name, tensor in read_tensors(mean / WEIGHTS)[0].items():
         torch.testing.assert_close(tensor, (one[name] + other[name]) / 2)
+
+
+def test_an_adapter_is_used_merged_and_exported(
+    texts: Path, run: Path, others: Path, regard: Command
+) -> None:
+    adapter, merged = texts / "adapter", texts / "merged"
+    lora = settings("training.lora.rank=2", "training.lora.layers=all", "training.learning_rate=1")
+    words = ["train", "--from", run, "--data", others, "--out", adapter, *FEW, *lora]
+    assert "of which" in done_well(regard(*words)).err
+    assert (adapter / WEIGHTS).stat().st_size < (run / WEIGHTS).stat().st_size / 2
+    done_well(regard("merge", adapter, "--out", merged))
+    assert "adapter" not in json.loads((merged / "config.json").read_text())
+    done_well(regard("export", adapter, "--to", "ctranslate2", "--out", texts / "exported"))
+    done_well(regard("average", adapter, "--last", "1", "--out", texts / "one"))
+    averaged = whole_weights(folders(adapter)[-1])
+    for name, tensor in read_tensors(texts / "one" / WEIGHTS)[0].items():
+        assert torch.equal(tensor, averaged[name])
+    lines = (texts / "test.x").read_text()
+    said = {
+        name: done_well(regard("translate", texts / name, "--engine", "auto", stdin=lines)).out
+        for name in ("adapter", "merged", "exported")
+    }
+    assert said["adapter"] == said["merged"] == said["exported"]
+    assert said["adapter"] != done_well(regard("translate", run, stdin=lines)).out
+    refused = regard("merge", merged, "--out", texts / "again")
+    assert refused.status == 2
+    assert "is no adapter" in refused.err
 
 
 def test_what_does_not_fit_is_said_with_its_remedy(

@@ -36,6 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "averages": {"training": {"ema_decay": 0.8, "average_best": 2, "optimizer": "adamw"}},
     "bias and three tables": {"model": {"tied_embeddings": "none", "output_bias": True}},
+    "adapters": {"training": {"lora": {"rank": 2, "layers": "all"}, "layer_decay": 0.5}},
 }
 
 
@@ -54,19 +55,21 @@ def together(runs: Sequence[RunConfig], folder: Path, *, processes: int = 2) -> 
 
 def cases(out: Path, store: Store) -> dict[str, RunConfig]:
     """Quick runs without dropout, each in its folder."""
-    return {
-        name: altered(
-            altered(small_run(out / name, store, log_every=1), **NO_DROPOUT), **CASES[name]
-        )
-        for name in CASES
-    }
+    found = {}
+    for name, changes in CASES.items():
+        origin = {"init_from": str(store.folder.parent / "origin")} if name == "adapters" else {}
+        config = altered(small_run(out / name, store, log_every=1), **NO_DROPOUT)
+        found[name] = altered(config, **changes, **origin)
+    return found
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store whose sentences can be cut anew."""
+    """A store whose sentences can be cut anew, and beside it a model to adapt."""
     folder = tmp_path_factory.mktemp("unigram")
-    return write_reversal_store(folder, valid=True, tokenizer="unigram")
+    found = write_reversal_store(folder, valid=True, tokenizer="unigram")
+    run(small_run(folder / "origin", found, max_steps=3), found)
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -215,3 +215,21 @@ def test_fine_tuning_resumes_too(tmp_path: Path, reversal_store: Store) -> None:
             run(parts, reversal_store, Interrupting(step, signal.SIGTERM))
     run(parts, reversal_store)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize("method", [{"average_last": 2}, {"average_best": 2, "layer_decay": 0.5}])
+def test_adapters_resume_too(tmp_path: Path, reversal_store: Store, method: dict[str, Any]) -> None:
+    run(small_run(tmp_path / "origin", reversal_store, max_steps=5), reversal_store)
+    lora = {"rank": 2, "dropout": 0.3, "layers": "all"}
+    whole = altered(
+        small_run(tmp_path / "whole", reversal_store, ema_decay=0.9, r_drop=1.0, **method),
+        init_from=str(tmp_path / "origin"),
+        training={"lora": lora},
+    )
+    run(whole, reversal_store)
+    parts = altered(whole, out=str(tmp_path / "parts"))
+    for step in (2, 13):
+        with pytest.raises(StoppedError):
+            run(parts, reversal_store, Interrupting(step, signal.SIGTERM))
+    run(parts, reversal_store)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")

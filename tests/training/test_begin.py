@@ -191,8 +191,9 @@ def test_its_rate_is_one_that_does_not_spoil_the_model(tmp_path: Path, origin: P
     for preset in (None, "tiny"):
         found = run_config(None, preset=preset, changes=changes, assignments=[])
         assert found.training.learning_rate == 2e-4
-    own = run_config(None, preset=None, changes=changes, assignments=["training.learning_rate=1"])
-    assert own.training.learning_rate == 1
+    for told, rate in (("learning_rate=1", 1.0), ("lora.rank=4", 2e-3), ("lora.rank=0", 2e-4)):
+        own = run_config(None, preset=None, changes=changes, assignments=[f"training.{told}"])
+        assert own.training.learning_rate == rate
 
 
 def test_it_may_begin_with_a_checkpoint(

@@ -74,6 +74,17 @@ def test_it_is_the_definition(
         torch.testing.assert_close(one, other)
 
 
+def test_weights_that_do_not_learn_have_no_gradient_and_change_no_other() -> None:
+    parts = inputs(14, filler=True, bias=True)
+    [expected, *_] = gradients(chunked_loss(*parts, 0.1, None)[0], parts)
+    for part in parts[2:]:
+        assert part is not None
+        part.requires_grad_(False)
+    total, _ = chunked_loss(*parts, 0.1, None)
+    assert torch.equal(gradients(total, parts)[0], expected)
+    assert [edge for edge, _ in total.grad_fn.next_functions[1:3]] == [None, None]  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("r_drop", WEIGHTS)
 def test_half_precision_is_near(r_drop: float | None) -> None:
     parts = inputs(40, filler=True, bias=True)

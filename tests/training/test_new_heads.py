@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from regard.data.prepare_labels import prepare_labels
 from regard.data.store import Store
 from regard.decoding.labeller import Tagger
 from regard.errors import ConfigError
-from regard.models.folder import shown_weights, weights_of
+from regard.models.folder import load_model, shown_weights, weights_of
 from regard.training.begin import begun
 from regard.training.config import RunConfig, run_config
 from toys import run, write_model_folder, write_text_store
@@ -119,3 +120,21 @@ def test_a_run_goes_on_without_its_origin(text: Store, tagged: Store, tmp_path: 
     more = ["training.checkpoint_every=2", "training.max_steps=6"]
     config = settings(origin, tagged, tmp_path / "run", *more)
     assert config.model.kind == "tagger"
+
+
+def test_adapters_learn_below_a_new_head(encoder: Path, tagged: Store, tmp_path: Path) -> None:
+    lora = ["training.lora.rank=2", "training.checkpoint_every=4", "training.schedule=constant"]
+    run(settings(encoder, tagged, tmp_path / "lora", *lora), tagged)
+    stored = shown_weights(tmp_path / "lora")
+    assert {name.split(".")[0] for name in stored} == {"encoder", "projection"}
+    assert all(".adapters." in name for name in stored if name.startswith("encoder."))
+    _, model = load_model(tmp_path / "lora", torch.device("cpu"))
+    loaded, old = weights_of(model), shown_weights(encoder)
+    assert all(torch.equal(loaded[n], old[n]) for n in loaded if n.startswith("embedding."))
+    assert any(not torch.equal(loaded[n], old[n]) for n in stack(loaded))
+    longer = ["training.max_steps=8", *lora]
+    shutil.copytree(tmp_path / "lora", tmp_path / "again")
+    run(settings(encoder, tagged, tmp_path / "again", *longer), tagged)
+    run(settings(encoder, tagged, tmp_path / "whole", *longer), tagged)
+    whole, again = (shown_weights(tmp_path / name) for name in ("whole", "again"))
+    assert all(torch.equal(whole[name], again[name]) for name in whole)

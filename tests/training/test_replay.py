@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from regard.data.ragged import Batch
 from regard.data.shapes import Shape
 from regard.errors import ConfigError
+from regard.layers.adapters import LoraConfig, adapt
 from regard.models.folder import read_tensors
 from regard.processes import Team
 from regard.recording import recordable
@@ -80,6 +81,8 @@ def learned(
     if kind == "nonautoregressive":
         settings["glancing"] = 0.5
     config = TrainingConfig(**settings)
+    if config.lora.rank:
+        adapt(model, config.lora)
     updater = Updater(model, make_optimizer(model, config), config)
     sums = []
     with recordable(GPU):
@@ -103,6 +106,19 @@ def test_what_is_replayed_is_what_would_be_done(weight: float, form: dict[str, A
     if kind in ("masked", "unilm"):  # recorded, all places are looked at
         assert_close(found, expected, rtol=1e-3, atol=1e-3)
         return
+    assert torch.equal(found, expected)
+    assert all(map(torch.equal, weights, also))
+
+
+@needs_gpu
+@pytest.mark.parametrize("form", ["Transformer", "convolutional", "GPT"])
+def test_adapters_and_rates_by_depth_are_replayed(form: str) -> None:
+    kind = FORMS[form].get("kind", "transformer")
+    batches = [read_by(kind, pairs(count, seed=count)) for count in (20, 30, 20, 30, 20, 30)]
+    filled = [Shape.around(batch, 64, 128).filled(batch) for batch in batches]
+    settings = {"lora": LoraConfig(rank=2, dropout=0.2, layers="all"), "layer_decay": 0.5}
+    expected, weights = learned(FORMS[form], filled, replay=False, **settings)
+    found, also = learned(FORMS[form], batches, replay=True, **settings)
     assert torch.equal(found, expected)
     assert all(map(torch.equal, weights, also))
 

@@ -17,22 +17,23 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """X (..., D) -> (..., E)"""
-        if x.is_cuda and self._learns_in_half():
+        weight = self.weight  # read once: an adapted layer computes it
+        if x.is_cuda and self._learns_in_half(weight):
             rows = x.flatten(0, -2)
-            result: Tensor = _Linear.apply(rows, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            result: Tensor = _Linear.apply(rows, weight, self.bias)  # type: ignore[no-untyped-call]
             return result.unflatten(0, x.shape[:-1])
-        return F.linear(x, self.weight, self.bias)
+        return F.linear(x, weight, self.bias)
 
     def rectified(self, x: Tensor) -> Tensor:
         """`relu(x W^T + b)`: X (..., D) -> (..., E)"""
-        half = x.dtype == self.weight.dtype == torch.bfloat16
-        if not (x.is_cuda and half and self.bias is not None) or torch.is_grad_enabled():
+        one = x.is_cuda and self.bias is not None and not torch.is_grad_enabled()
+        if not (one and x.dtype == self.weight.dtype == torch.bfloat16):
             return F.relu(self(x))
         rows = torch._addmm_activation(self.bias, x.flatten(0, -2), self.weight.t())  # one kernel
         return rows.unflatten(0, x.shape[:-1])
 
-    def _learns_in_half(self) -> bool:
-        learns = torch.is_grad_enabled() and self.weight.requires_grad and self.bias is not None
+    def _learns_in_half(self, weight: Tensor) -> bool:
+        learns = torch.is_grad_enabled() and weight.requires_grad and self.bias is not None
         half = torch.is_autocast_enabled("cuda")
         return learns and half and not torch.compiler.is_compiling()
 

@@ -25,6 +25,7 @@ from regard.cli import (
     fill,
     generate,
     import_,
+    merge,
     prepare,
     score,
     shortlist,
@@ -59,6 +60,7 @@ app.command("compare")(compare.compare)
 app.command("score")(score.score)
 app.command("align")(align.align)
 app.command("average")(average.average)
+app.command("merge")(merge.merge)
 app.command("distill")(distill.distill)
 app.command("shortlist")(shortlist.shortlist)
 app.command("import")(import_.import_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ def average(
     from regard.cli.screen import say
     from regard.errors import ConfigError, RunError
     from regard.files import require_free
-    from regard.models.folder import WEIGHTS, ModelFolder, shown_weights, write_tensors
+    from regard.models.folder import WEIGHTS, ModelFolder, whole_weights, write_tensors
     from regard.training import checkpoint
 
     folder = ModelFolder.read(run)
@@ -44,7 +45,7 @@ def average(
         )
     chosen = sorted(paths[:count] if best else paths[-count:])
     require_free(out)
-    mean = checkpoint.average([*map(shown_weights, chosen)])
+    mean = checkpoint.average([*map(whole_weights, chosen)])
     write_tensors(out / WEIGHTS, mean, {"averaged": ", ".join(path.name for path in chosen)})
-    folder.write(out)
+    dataclasses.replace(folder, adapter=None).write(out)
     say(f"The mean of steps {', '.join(str(int(p.name)) for p in chosen)} is in {out}.")

@@ -4,11 +4,13 @@ config.json            format, kind of model and its settings, special tokens, l
 tokenizer.model        or source.model and target.model
 model.safetensors      the weights; nothing is ever unpickled
 
-A checkpoint, `checkpoints/00001000` below such a folder, is the same model at another time.
+A checkpoint, `checkpoints/00001000` below such a folder, is the same model at another time. The
+folder of an adapter has only the weights that learned, and says which model they belong to.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator, Mapping
@@ -23,10 +25,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.config import Tree, as_tree, build
-from regard.data.store import Store
+from regard.data.store import Store, fingerprint
 from regard.errors import ConfigError, ModelError
 from regard.files import whole_file, write_json
+from regard.layers.adapters import adapt, is_adapted, merge
 from regard.models import ARCHITECTURES, new_model
+from regard.models.adapter import Adapter
 from regard.models.base import Model, ModelConfig
 from regard.models.protocol import Vocabulary
 from regard.text.folder import described_tokenizers
@@ -62,6 +66,7 @@ class ModelFolder:
     tokenizers: Tokenizers
     languages: dict[str, str | None]
     seen: Training
+    adapter: Adapter | None = None
 
     @staticmethod
     def for_store(config: ModelConfig, store: Store) -> ModelFolder:
@@ -92,9 +97,10 @@ class ModelFolder:
         for name, content in self.tokenizers.files().items():
             with whole_file(folder / name) as temporary:
                 temporary.write_bytes(content)
-        write_json(folder / CONFIG, self._description())
+        write_json(folder / CONFIG, self._description(folder))
 
-    def _description(self) -> Tree:
+    def _description(self, folder: Path) -> Tree:
+        adapter = {"adapter": self.adapter.described(folder)} if self.adapter else {}
         return {
             "format": FORMAT,
             "model": as_tree(self.config),
@@ -103,13 +109,13 @@ class ModelFolder:
             "special_tokens": as_tree(SPECIAL),
             "languages": self.languages,
             "seen": vars(self.seen),
+            **adapter,
         }
 
     @staticmethod
     def read(folder: Path) -> ModelFolder:
         """Read what `write` wrote."""
-        if folder.parent.name == "checkpoints" and (folder.parent.parent / CONFIG).is_file():
-            folder = folder.parent.parent
+        folder = _home(folder)
         description = _read_description(folder)
         try:
             if build(SpecialTokens, description["special_tokens"]) != SPECIAL:
@@ -124,6 +130,7 @@ class ModelFolder:
                 described_tokenizers(folder, description),
                 description["languages"],
                 Training(**description["seen"]),
+                Adapter.of(adapter, folder) if (adapter := description.get("adapter")) else None,
             )
         except (KeyError, TypeError, ConfigError) as error:
             raise ModelError(
@@ -146,23 +153,66 @@ class ModelFolder:
 def load_model(
     folder: Path, device: torch.device, description: ModelFolder | None = None
 ) -> tuple[ModelFolder, Model]:
-    """The model in a folder, ready to run; its description, if that is read already, is taken."""
+    """The model in a folder, ready to run; its description, if that is read already, is taken.
+
+    An adapter is merged with its origin: what is loaded is a model like any other.
+    """
     description = description or ModelFolder.read(folder)
     model = description.model()
-    put_weights(model, shown_weights(folder), folder / WEIGHTS)
-    return description, model.to(device).eval()
+    if description.adapter is None:
+        put_weights(model, shown_weights(folder), folder / WEIGHTS)
+    else:
+        _put_adapted(model, description.adapter, folder)
+    return dataclasses.replace(description, adapter=None), model.to(device).eval()
+
+
+def _put_adapted(model: Model, adapter: Adapter, folder: Path) -> None:
+    """Give a model the weights of an adapter's origin, and what the adapter adds to them."""
+    learned = shown_weights(folder)
+    origin = adapter.checked(_home(folder), weights_fingerprint)
+    whole = {**whole_weights(origin), **learned}
+    fresh = {name for name in weights_of(model) if name in learned}
+    put_weights(model, {n: whole[n] for n in weights_of(model) if n in whole}, origin / WEIGHTS)
+    adapt(model, adapter.lora, fresh)
+    put_weights(model, learned, folder / WEIGHTS)
+    merge(model)
+
+
+def whole_weights(folder: Path) -> dict[str, Tensor]:
+    """All weights of the model in a folder; those of an adapter are merged with its origin's."""
+    if ModelFolder.read(folder).adapter is None:
+        return shown_weights(folder)
+    return weights_of(load_model(folder, torch.device("cpu"))[1])
 
 
 def shown_weights(folder: Path) -> dict[str, Tensor]:
     """What a folder has to show: a checkpoint's moving average if it has one, else its weights."""
+    return read_tensors(_shown_file(folder))[0]
+
+
+def weights_fingerprint(folder: Path) -> str:
+    """A fingerprint of that."""
+    path = _shown_file(folder)
+    with _opened(path):
+        return fingerprint([path.read_bytes()])
+
+
+def _shown_file(folder: Path) -> Path:
     average = folder / AVERAGE
-    return read_tensors(average if average.is_file() else folder / WEIGHTS)[0]
+    return average if average.is_file() else folder / WEIGHTS
 
 
 def as_today(model: Tree) -> Tree:
     """A model's settings as they are called now; the kind was once called architecture."""
     kind = model.get("architecture", model.get("kind"))
     return {"kind": kind, **{n: v for n, v in model.items() if n not in ("architecture", "kind")}}
+
+
+def _home(folder: Path) -> Path:
+    """The folder that describes a model; of a checkpoint, its run's."""
+    run = folder.parent.parent
+    below = folder.parent.name == "checkpoints" and (run / CONFIG).is_file()
+    return run if below else folder
 
 
 def _read_description(folder: Path) -> Tree:
@@ -189,11 +239,14 @@ def _read_description(folder: Path) -> Tree:
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """The parameters and running statistics by name, shared ones once.
 
-    What follows from the settings, and is no statistic, is not persistent and left out.
+    Of a model with adapters, only what learns: the rest is its origin's. What follows from the
+    settings, and is no statistic, is not persistent and left out.
     """
+    adapted = is_adapted(model)
+    parameters = ((n, w) for n, w in model.named_parameters() if w.requires_grad or not adapted)
     kept = model.state_dict().keys()
-    named = itertools.chain(model.named_parameters(), model.named_buffers())
-    return {name: tensor.detach() for name, tensor in named if name in kept}
+    buffers = ((n, b) for n, b in model.named_buffers() if n in kept)
+    return {name: tensor.detach() for name, tensor in itertools.chain(parameters, buffers)}
 
 
 @torch.no_grad()

@@ -12,29 +12,74 @@ from torch import Tensor
 from regard.config import Tree, as_tree, differences
 from regard.data.store import Store
 from regard.errors import ConfigError
+from regard.layers.adapters import adapt
+from regard.models.adapter import Adapter
 from regard.models.base import AutoregressiveModel, Model, ModelConfig
-from regard.models.folder import ModelFolder, Training, load_model, put_weights, shown_weights
+from regard.models.folder import (
+    ModelFolder,
+    Training,
+    load_model,
+    put_weights,
+    weights_fingerprint,
+    weights_of,
+    whole_weights,
+)
 from regard.models.labelling import LENDERS, LabelModel, lent_stack
 from regard.models.language import LanguageConfig
 from regard.training.config import RunConfig, origin_of
+from regard.training.parts import freeze
+
+STACK = ("embedding.", "encoder.")  # what all kinds that lend theirs have in common
 
 
 def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
     """The description and the weights of the model before its first update."""
     torch.manual_seed(config.training.seed)
     folder = ModelFolder.for_store(config.model, store)
-    if config.init_from is None:
-        return folder, folder.model()
-    origin = origin_of(config.init_from, config.out)
-    old = ModelFolder.read(origin)
-    _refuse_another_kind(origin, old, folder)
     model = folder.model()
-    if _has_new_head(old, folder):
-        assert isinstance(model, LabelModel)
-        put_stack(model, shown_weights(origin), origin)
-    else:
-        put_weights(model, shown_weights(origin), origin)
-    return _heir(folder, old), model
+    if config.init_from is not None:
+        origin = origin_of(config.init_from, config.out)
+        old = ModelFolder.read(origin)
+        _refuse_another_kind(origin, old, folder)
+        heir = _heir(folder, old)
+        if config.training.lora.rank:
+            return _adapted(config, origin, heir, model)
+        _put_origin(model, heir, origin)
+        folder = heir
+    freeze(model, config.training.freeze, config.training.freeze_blocks)
+    return folder, model
+
+
+def _put_origin(model: Model, folder: ModelFolder, origin: Path) -> set[str]:
+    """Give a model the weights of a trained one; the names of those that it did not have."""
+    if not _has_new_head(ModelFolder.read(origin), folder):
+        put_weights(model, whole_weights(origin), origin)
+        return set()
+    assert isinstance(model, LabelModel)
+    put_stack(model, whole_weights(origin), origin)
+    return {name for name in weights_of(model) if not name.startswith(STACK)}
+
+
+def _adapted(
+    config: RunConfig, origin: Path, folder: ModelFolder, model: Model
+) -> tuple[ModelFolder, Model]:
+    """The weights of a trained model, which stay as they are; adapters and a new head learn."""
+    adapter = _adapter(config, origin)
+    fresh = _put_origin(model, folder, adapter.origin)
+    adapt(model, adapter.lora, fresh)
+    return dataclasses.replace(folder, adapter=adapter), model
+
+
+def _adapter(config: RunConfig, origin: Path) -> Adapter:
+    """A new one; a run that is under way keeps its own, whose origin must not change."""
+    out = Path(config.out)
+    known = ModelFolder.read(out).adapter if any(out.glob("checkpoints/*")) else None
+    if known is None:
+        return Adapter(config.training.lora, origin, weights_fingerprint(origin))
+    if origin != out:  # where it is said to be now
+        known = dataclasses.replace(known, origin=origin)
+    known.checked(out, weights_fingerprint)
+    return known
 
 
 def _has_new_head(old: ModelFolder, new: ModelFolder) -> bool:
@@ -46,7 +91,7 @@ def _has_new_head(old: ModelFolder, new: ModelFolder) -> bool:
 
 def put_stack(model: LabelModel, tensors: Mapping[str, Tensor], origin: Path) -> None:
     """Copy the weights of a stack and its embeddings into a model whose head stays as it is."""
-    for name, part in (("embedding.", model.embedding), ("encoder.", model.encoder)):
+    for name, part in zip(STACK, (model.embedding, model.encoder), strict=True):
         own = {n.removeprefix(name): tensor for n, tensor in tensors.items() if n.startswith(name)}
         put_weights(part, own, origin)
 

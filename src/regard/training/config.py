@@ -12,13 +12,15 @@ from regard.data.loader import DataConfig, Extras
 from regard.data.store import Content, Store
 from regard.devices import Precision
 from regard.errors import ConfigError
+from regard.layers.adapters import LoraConfig
 from regard.models import SHAPES
 from regard.models.base import ModelConfig
 from regard.models.folder import ModelFolder
 from regard.models.labelling import LENDERS, lent_stack
 from regard.models.language import LanguageConfig
 from regard.models.transformer import TransformerConfig
-from regard.training.presets import FINE_TUNING, FINE_TUNING_LABELS, PRESETS
+from regard.training.parts import Part
+from regard.training.presets import ADAPTING, FINE_TUNING, FINE_TUNING_LABELS, PRESETS
 
 # Which kind gives labels to what.
 HEADS: dict[Content, str] = {"tagged": "tagger", "labelled": "classifier"}
@@ -45,6 +47,17 @@ class TrainingConfig(Settings):
     weight_decay: Annotated[
         float, Doc("pull of the matrices towards zero; norms and biases are left alone"), Ge(0)
     ] = 0.0
+    layer_decay: Annotated[
+        float,
+        Doc("a block's rate is that of the block above times this; embeddings are the lowest"),
+        Ge(0),
+        Le(1),
+    ] = 1.0
+    freeze: Annotated[tuple[Part, ...], Doc("parts of the model that do not learn")] = ()
+    freeze_blocks: Annotated[
+        int, Doc("so many first blocks of encoder and decoder do not learn"), Ge(0)
+    ] = 0
+    lora: LoraConfig = field(default_factory=LoraConfig)
     clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0)] = 1.0
     label_smoothing: Annotated[
         float, Doc("share of the target spread over all words"), Ge(0), Le(0.99)
@@ -135,6 +148,8 @@ class TrainingConfig(Settings):
                 f"average_last is {self.average_last}, more than the keep_checkpoints "
                 f"{self.keep_checkpoints} that stay on disk"
             )
+        if self.lora.rank and (self.freeze or self.freeze_blocks):
+            yield "lora.rank freezes all but adapters; leave out freeze and freeze_blocks"
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,11 @@ class RunConfig(Settings):
     def problems(self) -> Iterator[str]:
         """What does not go together."""
         model = as_tree(self.model)
+        if self.training.lora.rank and self.init_from is None:
+            yield (
+                "training.lora.rank adapts a trained model; name it with --from, or `init_from` in "
+                "a recipe"
+            )
         if self.training.r_drop and not any(model[name] for name in model if "dropout" in name):
             yield (
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
@@ -232,6 +252,7 @@ def run_config(
         model = _inherited(old.config, _kind_asked_for(base, tree))
         tuning = FINE_TUNING_LABELS if model["kind"] in HEADS.values() else FINE_TUNING
         base = merged(_over({"model": model}, base, init_from), tuning)
+        base = merged(base, ADAPTING) if _adapts(tree) else base
     return build(RunConfig, _over(base, tree, name or str(init_from)))
 
 
@@ -257,6 +278,12 @@ def _named(tree: Tree, table: str, name: str) -> Any:
     """What a tree says of a setting, which is not checked yet; None: nothing."""
     found = tree.get(table)
     return found.get(name) if isinstance(found, dict) else None
+
+
+def _adapts(tree: Tree) -> bool:
+    """Whether settings ask for adapters."""
+    lora = _named(tree, "training", "lora")
+    return isinstance(lora, dict) and bool(lora.get("rank"))
 
 
 def _over(base: Tree, tree: Tree, origin: str) -> Tree:

@@ -143,9 +143,12 @@ class Trainer:
         return Record(self._out, progress.step, tensorboard=self._config.tensorboard)
 
     def _about(self) -> str:
-        size = sum(weights.numel() for weights in self._model.parameters())
+        weights = list(self._model.parameters())
+        size = sum(one.numel() for one in weights)
+        learning = sum(one.numel() for one in weights if one.requires_grad)
         together = f", {self._team.size} processes" if self._team.size > 1 else ""
-        return f"{self._engine}{together}; {size:,} parameters."
+        of_these = f", of which {learning:,} learn" if learning < size else ""
+        return f"{self._engine}{together}; {size:,} parameters{of_these}."
 
     def _resumed(self) -> Progress:
         saved = checkpoint.folders(self._out)

@@ -86,8 +86,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, factor: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias = ctx.saved_tensors
-        scaled = hidden * factor, weight * factor, None if bias is None else bias * factor
+        scaled = (None if part is None else part * factor for part in ctx.saved_tensors)
         return *scaled, None, None, None, None, None
 
 
@@ -96,13 +95,16 @@ class _Gradients:
     """With respect to what the logits are made of."""
 
     hidden: Tensor
-    weight: Tensor
+    weight: Tensor | None  # None: it does not learn, and a product is saved
     bias: Tensor | None
 
     @staticmethod
     def of(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> _Gradients:
-        zeros = None if bias is None else torch.zeros_like(bias)
-        return _Gradients(torch.empty_like(hidden), torch.zeros_like(weight), zeros)
+        zeros = [
+            torch.zeros_like(part) if part is not None and part.requires_grad else None
+            for part in (weight, bias)
+        ]
+        return _Gradients(torch.empty_like(hidden), *zeros)
 
     def add(self, place: slice, slope: Tensor, rows: Tensor, factors: Tensor) -> None:
         """Take in the gradient of some rows' logits."""
@@ -110,6 +112,8 @@ class _Gradients:
             self.bias.add_(slope.sum(0))
         slope = slope.to(factors.dtype)
         self.hidden[place] = slope @ factors
+        if self.weight is None:
+            return
         if self.weight.dtype == factors.dtype:
             self.weight.addmm_(slope.t(), rows[place])
         else:

@@ -9,21 +9,24 @@ from torch import Tensor, nn
 
 from regard.training import schedules
 from regard.training.config import TrainingConfig
+from regard.training.parts import rate_factors
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """PyTorch's own; the rate is set before each step, and only matrices decay."""
+    """PyTorch's own, for what learns; rates are set before each step, and only matrices decay."""
     device = next(model.parameters()).device
     replayed = device.type == "cuda"  # then the rate has to lie where a recording finds it
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
-    matrices = [weights for weights in model.parameters() if weights.ndim > 1]
-    vectors = [weights for weights in model.parameters() if weights.ndim <= 1]
     return kind(
         [
-            {"params": matrices, "weight_decay": config.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
+            {
+                "params": weights,
+                "weight_decay": config.weight_decay if decays else 0.0,
+                "factor": factor,
+                "lr": torch.zeros((), device=device) if replayed else 0.0,
+            }
+            for (decays, factor), weights in _groups(model, config.layer_decay).items()
         ],
-        lr=torch.zeros((), device=device) if replayed else 0.0,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
         fused=True,
@@ -31,13 +34,23 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     )
 
 
+def _groups(model: nn.Module, layer_decay: float) -> dict[tuple[bool, float], list[Tensor]]:
+    """What learns, by whether it decays and how much of the rate it gets."""
+    factors = rate_factors((name for name, _ in model.named_parameters()), layer_decay)
+    groups: dict[tuple[bool, float], list[Tensor]] = {}
+    for name, weights in model.named_parameters():
+        if weights.requires_grad:
+            groups.setdefault((weights.ndim > 1, factors[name]), []).append(weights)
+    return groups
+
+
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """For the next update."""
+    """For the next update: each group gets its part of it."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(rate * group["factor"])
         else:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
 
 
 def learning_rate(step: int, config: TrainingConfig, width: int) -> float:

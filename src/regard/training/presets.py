@@ -244,3 +244,5 @@ FINE_TUNING_LABELS: dict[str, Any] = {
         "schedule": "linear",
     },
 }
+# Adapters begin at nothing and are few: they take ten times the rate.
+ADAPTING: dict[str, Any] = {"training": {"learning_rate": 2e-3}}

@@ -16,6 +16,7 @@ from regard.data.ragged import Batch
 from regard.data.reading import validation_batches
 from regard.data.store import Store
 from regard.errors import ConfigError
+from regard.layers.adapters import is_adapted, merge
 from regard.models.base import Model
 from regard.models.folder import (
     WEIGHTS,
@@ -115,6 +116,9 @@ class Publisher:
 
     def _validated(self, model: Model) -> Validation:
         assert self._valid is not None
+        if is_adapted(model):  # as whoever loads it will have it
+            model = model.copied()
+            merge(model)
         found = validated(model, self._valid(), precision=self._config.precision)
         return replace(found, bleu=self._bleu(model)) if self._bleu else found
 

@@ -79,7 +79,8 @@ class Updater:
     def replay(self, batch_tokens: int) -> None:
         """From now on, record what the GPU does and replay it; gradients keep their place."""
         for weights in self._model.parameters():
-            weights.grad = torch.zeros_like(weights)
+            if weights.requires_grad:
+                weights.grad = torch.zeros_like(weights)
         self._keeps_gradients = True
         self._gradients_of = Replayed(
             self._gradients,
