@@ -42,11 +42,15 @@ STACK = (
     "model.max_positions=256",
 )
 CONVOLUTIONS = "model.feedforward=convolution"
-SCHEDULE = ("training.optimizer=adamw", "training.schedule=linear", "training.tensorboard=false")
+AS_MANY = "model.feedforward_width=1536"  # then linear layers have as many weights as convolutions
+SCHEDULE = (
+    *("training.optimizer=adamw", "training.weight_decay=0.01", "training.schedule=linear"),
+    "training.tensorboard=false",
+)
 PRETRAINING = (
     *("model.kind=masked", *STACK, CONVOLUTIONS, *SCHEDULE),
     *("model.dropout=0.1", "data.batch_tokens=16384", "training.learning_rate=1e-3"),
-    *("training.label_smoothing=0", "training.weight_decay=0.01", "training.warmup_steps=1000"),
+    *("training.label_smoothing=0", "training.warmup_steps=1000"),
     *("training.max_steps=12000", "training.checkpoint_every=1000", "training.keep_checkpoints=1"),
 )
 
@@ -76,14 +80,13 @@ def _tagging() -> Task:
     # Words are cut anew in each epoch, so that rare ones are known by their parts.
     fresh = ("data.sampling_candidates=16", "data.sampling_temperature=3")
     common = (
-        *("model.kind=tagger", "model.pooling=mean", "data.batch_tokens=2048"),
-        *("training.label_smoothing=0.1", "training.weight_decay=0.01", *fresh),
-        *("training.warmup_steps=200", "training.max_steps=6000"),
+        *("model.kind=tagger", "model.pooling=mean", "model.characters=32", *fresh),
+        *("training.label_smoothing=0.1", "training.warmup_steps=200"),
     )
     scratch = (*STACK, "model.dropout=0.3", "training.learning_rate=2e-3")
     tuned = ("model.dropout=0.3", "training.learning_rate=1e-3")
     rows = (
-        Row("plain", ("plain feed-forward", "普通前馈"), "ewt", None, scratch),
+        Row("plain", ("plain feed-forward", "普通前馈"), "ewt", None, (*scratch, AS_MANY)),
         Row("conv", ("convolutions", "卷积"), "ewt", None, (*scratch, CONVOLUTIONS)),
         Row("tuned", ("convolutions, pre-trained", "卷积，预训练"), "ewt-text", PRETRAINED, tuned),
     )
@@ -92,11 +95,12 @@ def _tagging() -> Task:
 
 def _sentiment() -> Task:
     common = (
-        *("model.kind=classifier", "training.weight_decay=0.01", "training.label_smoothing=0.1"),
-        *("data.batch_tokens=2048", "training.warmup_steps=100"),
+        *("model.kind=classifier", "training.label_smoothing=0.1"),
+        "training.warmup_steps=50",
     )
-    scratch = (*STACK, CONVOLUTIONS, "model.dropout=0.3", "training.learning_rate=5e-4")
-    tuned = ("model.dropout=0.3", "training.learning_rate=3e-4")
+    dropout = ("model.dropout=0.3", "model.word_dropout=0.1")
+    scratch = (*STACK, CONVOLUTIONS, *dropout, "training.learning_rate=5e-4")
+    tuned = (*dropout, "training.learning_rate=3e-4")
     frozen = ('training.freeze=["embeddings","encoder"]', "training.learning_rate=3e-3")
     adapted = ("training.lora.rank=8", "training.learning_rate=1e-3")
     full = ("training.learning_rate=1e-4",)
@@ -111,7 +115,12 @@ def _sentiment() -> Task:
 
 
 TASKS = (_tagging(), _sentiment())
-UPDATES = {("sentiment", FEW): 400, ("sentiment", 0): 3000}
+# What suits so many labelled examples.
+SIZES = {
+    ("tagging", 0): ("data.batch_tokens=2048", "training.max_steps=6000"),
+    ("sentiment", FEW): ("data.batch_tokens=1024", "training.max_steps=400"),
+    ("sentiment", 0): ("data.batch_tokens=2048", "training.max_steps=4000"),
+}
 
 
 @dataclass(frozen=True)
@@ -142,10 +151,9 @@ class Job:
     @property
     def settings(self) -> tuple[str, ...]:
         """All that differs from the defaults."""
-        updates = UPDATES.get((self.task.name, self.labelled))
-        length = (f"training.max_steps={updates}",) if updates else ()
+        size = SIZES[self.task.name, self.labelled]
         seed = f"training.seed={self.seed}"
-        return (*SCHEDULE, *self.task.settings, *length, *self.row.settings, seed)
+        return (*SCHEDULE, *self.task.settings, *size, *self.row.settings, seed)
 
 
 def main() -> None:
