@@ -105,6 +105,12 @@ def test_bad_files(content: str, train: str, told: str, tmp_path: Path) -> None:
     assert not (tmp_path / "prepared").exists()
 
 
+def test_a_validation_part_of_which_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the label Z is not in the training text: skipped: 1"):
+        prepared(tmp_path, "tagged", train="a\tX\nb\tY\n", valid="a\tZ\n")
+    assert not (tmp_path / "prepared").exists()
+
+
 @pytest.mark.parametrize("content", ["tagged", "labelled"])
 def test_what_is_no_text(content: str, tmp_path: Path) -> None:
     (tmp_path / "train").write_bytes("a\tX\nb\tY\n".encode("utf-16"))
