@@ -42,19 +42,20 @@ def prepare_labels(
     refuse_foreign_folder(out)
     work = _Work(parts, format, doctor, progress)
     labels = work.examine()
-    tokenizers = tokenizer
-    if isinstance(tokenizers, TokenizerConfig):
-        tokenizers = train_tokenizers(work.lines, lambda: iter(()), tokenizers)
-    made = tokenizers
+    tokenizers = (
+        train_tokenizers(work.lines, lambda: iter(()), tokenizer)
+        if isinstance(tokenizer, TokenizerConfig)
+        else tokenizer
+    )
     description = write_store(
         out,
-        made,
-        lambda folder: work.write(folder, made, labels),
+        tokenizers,
+        lambda folder: work.write(folder, tokenizers, labels),
         (language, language),
         format.content,
         labels,
     )
-    return Prepared(made, work.reports, description)
+    return Prepared(tokenizers, work.reports, description)
 
 
 class _Work:
