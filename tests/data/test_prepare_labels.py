@@ -105,6 +105,25 @@ def test_bad_files(content: str, train: str, told: str, tmp_path: Path) -> None:
     assert not (tmp_path / "prepared").exists()
 
 
+def test_a_validation_part_of_which_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the label Z is not in the training text: skipped: 1"):
+        prepared(tmp_path, "tagged", train="a\tX\nb\tY\n", valid="a\tZ\n")
+    assert not (tmp_path / "prepared").exists()
+
+
+@pytest.mark.parametrize("content", ["tagged", "labelled"])
+def test_what_is_no_text(content: str, tmp_path: Path) -> None:
+    (tmp_path / "train").write_bytes("a\tX\nb\tY\n".encode("utf-16"))
+    with pytest.raises(DataError, match="line 1: not valid UTF-8"):
+        prepare_labels(
+            {"train": [tmp_path / "train"]},
+            tmp_path / "prepared",
+            format=LabelFormat("tagged" if content == "tagged" else "labelled"),
+            tokenizer=TokenizerConfig(),
+            doctor=DoctorConfig(),
+        )
+
+
 def test_unlabelled_words_of_conllu(tmp_path: Path) -> None:
     word = "1\t{0}\t_\t{1}\t_\t_\t_\t_\t_\t_\n\n"
     text = word.format("a", "X") + word.format("b", "_") + word.format("c", "Y")

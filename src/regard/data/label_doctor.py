@@ -37,12 +37,7 @@ class LabelFormat:
     def examples(self, path: Path, report: Report) -> Iterator[Example]:
         """All that can be read of a file; what cannot goes among the errors."""
         if self.content == "tagged":
-            layout = layout_of(repaired_lines(path, Report()), self.column)
-            for block in blocks(repaired_lines(path, report)):
-                try:
-                    yield tagged_example(block, layout)
-                except DataError as error:
-                    report.errors.append(f"{path}, {error}.")
+            yield from self._tagged(path, report)
             return
         header = has_header(repaired_lines(path, Report())) if self.header is None else self.header
         for number, line in repaired_lines(path, report):
@@ -53,6 +48,21 @@ class LabelFormat:
                     yield labelled_example(number, line)
                 except DataError as error:
                     report.errors.append(f"{path}, {error}.")
+
+    def _tagged(self, path: Path, report: Report) -> Iterator[Example]:
+        first = Report()
+        try:
+            layout = layout_of(repaired_lines(path, first), self.column)
+        except DataError:
+            report.errors += first.errors  # why there is no sentence
+            if first.errors:
+                return
+            raise
+        for block in blocks(repaired_lines(path, report)):
+            try:
+                yield tagged_example(block, layout)
+            except DataError as error:
+                report.errors.append(f"{path}, {error}.")
 
 
 @dataclass

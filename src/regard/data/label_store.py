@@ -80,7 +80,9 @@ class LabelWriter:
             "digest": fingerprint(side.digest for side in self._sides),
         }
 
-    def close(self) -> None:
-        """All is written."""
+    def __enter__(self) -> LabelWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         for side in self._sides:
             side.__exit__()

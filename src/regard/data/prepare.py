@@ -62,9 +62,9 @@ def prepare(
     _refuse_bad_tags(parts)
     sets = {name: _Part(name, corpora, doctor) for name, corpora in parts.items()}
     _examine([*sets.values()], progress)
-    if isinstance(tokenizer, TokenizerConfig):
-        tokenizer = _learn(sets["train"], tokenizer)
-    tokenizers = tokenizer
+    tokenizers = (
+        _learn(sets["train"], tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer
+    )
     reports = {name: part.reports() for name, part in sets.items()}
 
     def write(folder: Path) -> Tree:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from regard.config import Tree
@@ -41,19 +42,20 @@ def prepare_labels(
     refuse_foreign_folder(out)
     work = _Work(parts, format, doctor, progress)
     labels = work.examine()
-    tokenizers = tokenizer
-    if isinstance(tokenizers, TokenizerConfig):
-        tokenizers = train_tokenizers(work.lines, lambda: iter(()), tokenizers)
-    made = tokenizers
+    tokenizers = (
+        train_tokenizers(work.lines, lambda: iter(()), tokenizer)
+        if isinstance(tokenizer, TokenizerConfig)
+        else tokenizer
+    )
     description = write_store(
         out,
-        made,
-        lambda folder: work.write(folder, made, labels),
+        tokenizers,
+        lambda folder: work.write(folder, tokenizers, labels),
         (language, language),
         format.content,
         labels,
     )
-    return Prepared(made, work.reports, description)
+    return Prepared(tokenizers, work.reports, description)
 
 
 class _Work:
@@ -91,18 +93,20 @@ class _Work:
 
     def write(self, folder: Path, tokenizers: Tokenizers, labels: Sequence[str]) -> Tree:
         """All parts, and what is to be said of them."""
-        writers = {name: LabelWriter(folder, name, tokenizers, labels) for name in self._parts}
         encode = tokenizers.source.encode_words if self._is_tagged else tokenizers.source.encode_all
-        for name, report, example in self._examined("encoding"):
-            ids = encode(example.texts)
-            if sum(map(len, ids)) > self._rules.max_tokens:
-                report.note("too many subwords: skipped", example.line)
-                continue
-            writers[name].append(ids, example.labels)
-            report.kept += 1
+        with ExitStack() as stack:
+            writers = {
+                name: stack.enter_context(LabelWriter(folder, name, tokenizers, labels))
+                for name in self._parts
+            }
+            for name, report, example in self._examined("encoding"):
+                ids = encode(example.texts)
+                if sum(map(len, ids)) > self._rules.max_tokens:
+                    report.note("too many subwords: skipped", example.line)
+                    continue
+                writers[name].append(ids, example.labels)
+                report.kept += 1
         refuse_unusable(self._parts, self.reports)
-        for writer in writers.values():
-            writer.close()
         # Names without their folders, which are nobody's business.
         return {
             name: {**writer.description(), "corpora": [path.name for path in self._parts[name]]}

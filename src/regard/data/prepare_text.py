@@ -38,14 +38,16 @@ def prepare_text(
         name: [_examined(path, progress, name) for path in files] for name, files in parts.items()
     }
     refuse_unusable(parts, reports)
-    if isinstance(tokenizer, TokenizerConfig):
 
-        def lines() -> Iterator[str]:
-            for path in parts["train"]:
-                yield from (text for _, text in examined_text(path, Report()) if text)
+    def lines() -> Iterator[str]:
+        for path in parts["train"]:
+            yield from (text for _, text in examined_text(path, Report()) if text)
 
-        tokenizer = train_tokenizers(lines, lambda: iter(()), tokenizer)
-    tokenizers = tokenizer
+    tokenizers = (
+        train_tokenizers(lines, lambda: iter(()), tokenizer)
+        if isinstance(tokenizer, TokenizerConfig)
+        else tokenizer
+    )
 
     def write(folder: Path) -> Tree:
         return {
