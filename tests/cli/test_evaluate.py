@@ -77,6 +77,33 @@ def test_lengths_and_the_worst_as_tables(files: Path, regard: Command) -> None:
     assert "source" not in regard(*words, "--worst", "1").out
 
 
+def test_some_metrics(files: Path, regard: Command) -> None:
+    words: Words = ["evaluate", "--hypotheses", files / "good", "--reference", files / "right"]
+    every = regard(*words).out.splitlines()
+    assert regard(*words, "--metrics", "ter,bleu").out.splitlines() == [every[2], every[0]]
+    compared = regard(*words, "--metrics", "chrf", "--against", files / "bad")
+    assert "by chrF2 (p < 0.05)." in compared.out
+    assert_told(regard(*words, "--metrics", "bleu,comet"), "'comet'", "bleu,chrf,ter")
+    assert_told(regard(*words, "--metrics", ","), "bleu,chrf,ter")
+
+
+@pytest.mark.parametrize("which", ["good", "right", "bad"])
+def test_ter_is_left_out_where_it_would_take_minutes(
+    which: str, files: Path, regard: Command
+) -> None:
+    words: Words = ["evaluate", "--hypotheses", files / "good", "--reference", files / "right"]
+    lines = (files / which).read_text().splitlines()
+    lines[4] = " ".join(map(str, range(20_000)))
+    (files / which).write_text("".join(line + "\n" for line in lines))
+    done = regard(*words, "--against", files / "bad", "--resamples", "100")
+    assert "Line 5 has more than 500 words" in done.err
+    assert "--metrics bleu,chrf,ter" in done.err
+    assert "TER" not in done.out
+    assert "chrF2" in done.out
+    asked = regard(*words, "--against", files / "bad", "--resamples", "100", "--metrics", "bleu")
+    assert "Line 5" not in asked.err
+
+
 @pytest.mark.parametrize("systems", [["good"], ["good", "bad", "right"]])
 def test_a_picture(systems: list[str], files: Path, regard: Command) -> None:
     named = [word for name in systems for word in ("--hypotheses", files / name)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,10 @@ from regard.cli.perplexity import evaluate_text
 from regard.data.label_doctor import LabelFormat
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.evaluation.metrics import Counting
+    from regard.evaluation.report import System
 
 
 def evaluate(
@@ -110,6 +115,13 @@ def evaluate(
     teacher: Teacher = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Count without case.")] = False,
     tokenize: Annotated[str, typer.Option(help="sacrebleu's tokenizer for BLEU.")] = "13a",
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Some of bleu,chrf,ter; unset: all, TER only if no line is too long for it.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
     format: Annotated[str, typer.Option(help="text or json.")] = "text",
     batch_size: BatchSize = None,
@@ -152,12 +164,10 @@ def evaluate(
 
     from regard.cli.report import draw, print_json, print_text
     from regard.data.corpus import read_lines, read_parallel
-    from regard.evaluation.metrics import Counting
     from regard.evaluation.report import System, report
     from regard.files import write_text
 
-    counting = Counting(lowercase, tokenize)
-    counting.bleu()  # a tokenizer that does not work is told before anything is translated
+    counting = _counting(lowercase, tokenize, metrics)
     references = read_lines(reference)
     if not references:
         raise DataError(f"{reference} is empty: there is nothing to evaluate. Check the path.")
@@ -191,6 +201,8 @@ def evaluate(
     if output:
         write_text(output, "".join(text + "\n" for text in systems[0].translations))
 
+    if metrics is None:
+        counting = _in_time(counting, [*systems, *([rival] if rival else [])], references)
     told = report(
         systems,
         references,
@@ -243,6 +255,36 @@ def _check_systems(
             "--output keeps the translations of one model. Give one, or use "
             "`regard translate MODEL < SOURCE > FILE` for each and then --hypotheses."
         )
+
+
+def _counting(lowercase: bool, tokenize: str, metrics: str | None) -> Counting:
+    """How translations are measured; what does not work is told before anything is translated."""
+    from regard.evaluation.metrics import METRICS, Counting
+
+    wanted = METRICS if metrics is None else tuple(metrics.lower().replace(",", " ").split())
+    for name in wanted:
+        if name not in METRICS:
+            raise ConfigError(f"There is no metric {name!r}. Use some of {','.join(METRICS)}.")
+    if not wanted:
+        raise ConfigError(f"--metrics is empty. Use some of {','.join(METRICS)}.")
+    counting = Counting(lowercase, tokenize, tuple(dict.fromkeys(wanted)))
+    counting.bleu()
+    return counting
+
+
+def _in_time(counting: Counting, systems: Sequence[System], references: Sequence[str]) -> Counting:
+    """The same, without TER where a line would keep it busy for minutes."""
+    from regard.cli.screen import say
+    from regard.evaluation.metrics import METRICS, TER_WORDS, too_long_for_ter
+
+    line = too_long_for_ter([references, *(system.translations for system in systems)])
+    if line is None:
+        return counting
+    say(
+        f"Line {line} has more than {TER_WORDS} words, for which TER would take minutes; it is "
+        f"left out. To wait for it: --metrics {','.join(METRICS)}"
+    )
+    return replace(counting, names=tuple(name for name in counting.names if name != "ter"))
 
 
 def _translations(
