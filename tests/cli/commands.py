@@ -30,7 +30,7 @@ def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     def call(*words: str | Path, stdin: str | bytes = b"") -> Outcome:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
         with pytest.raises(SystemExit) as left:
             main()
         captured = capsys.readouterr()

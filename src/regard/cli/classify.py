@@ -36,7 +36,7 @@ def classify(
 
     A line may be two texts with a tab between them.
     """
-    from regard.cli.translate import portions
+    from regard.cli.piped import portions
     from regard.decoding.labeller import Classifier
 
     classifier = Classifier.load(model, device=device)

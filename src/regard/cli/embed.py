@@ -29,8 +29,8 @@ def embed(
     device: Device = "auto",
 ) -> None:
     """A vector for each line of standard input: like lines have like vectors."""
+    from regard.cli.piped import portions
     from regard.cli.screen import say
-    from regard.cli.translate import portions
     from regard.decoding.embedder import Embedder, Pool
     from regard.files import require_free, whole_file
 

@@ -27,8 +27,8 @@ def fill(
     device: Device = "auto",
 ) -> None:
     """Say which words a masked language model finds likeliest in the blanks of a text."""
+    from regard.cli.piped import portions
     from regard.cli.screen import show, table
-    from regard.cli.translate import portions
     from regard.decoding.filler import Filler
 
     if format not in ("text", "json"):

@@ -46,7 +46,7 @@ def generate(
     device: Device = "auto",
 ) -> None:
     """Go on from prompts, by drawing (the default), greedily or by beam search."""
-    from regard.cli.translate import portions
+    from regard.cli.piped import portions
     from regard.decoding.generator import Generator
 
     if format not in ("text", "jsonl"):

@@ -47,7 +47,7 @@ def tag(
 
     CoNLL-U comes out as it was, with other labels; text comes out as word, tab, label.
     """
-    from regard.cli.translate import portions
+    from regard.cli.piped import portions
     from regard.decoding.labeller import Tagger
 
     if input not in ("text", "columns", "auto"):

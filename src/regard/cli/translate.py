@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.options import BatchSize, Device, Engine, Models, Precision, Teacher, setting
-from regard.data.corpus import decoded
 from regard.decoding.config import SearchConfig
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.decoding.translator import Translation
@@ -51,6 +49,7 @@ def translate(
     device: Device = "auto",
 ) -> None:
     """Translate standard input, line by line."""
+    from regard.cli.piped import portions
     from regard.cli.screen import counting, rate, say
     from regard.config import build
     from regard.decoding.translator import Translator
@@ -101,25 +100,6 @@ def translate(
             progress("lines translated", done)
     if done:
         say(rate(done, seconds))
-
-
-def portions(size: int) -> Iterator[list[str]]:
-    """Standard input, many lines at a time; one at a time where a person types."""
-    if sys.stdin is None:
-        raise DataError("There is no standard input. Give a file: < FILE")
-    if sys.stdin.isatty():
-        size = 1
-    lines: list[str] = []
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            lines.append(decoded(line.removesuffix(b"\n"), "standard input", number))
-        except DataError:
-            yield lines  # what came before a bad line is translated all the same
-            raise
-        if len(lines) == size:
-            yield lines
-            lines = []
-    yield lines
 
 
 def _print(translation: Translation, top_beams: int, *, scores: bool, format: str) -> None:

@@ -1,12 +1,12 @@
-"""Lines of plain or gzip files, read one at a time, cut at line feeds and nowhere else."""
+"""Lines of plain or gzip text, read one at a time, cut at line feeds and nowhere else."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from regard.errors import DataError
 from regard.files import explained
@@ -22,20 +22,21 @@ def raw_lines(path: Path) -> Iterator[bytes]:
         raise DataError(f"{path} is a folder. Give the path of a text file.")
     if not path.is_file():
         raise DataError(f"{path} can be read only once. Write its text to a file first.")
-    with explained(path), _open(path) as file:
-        try:
-            for line in file:
-                yield line.removesuffix(b"\n")
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{path} is a damaged gzip file: {error}. Fetch or compress it again."
-            ) from None
+    with explained(path), path.open("rb") as file:
+        yield from lines_of(file, path)
 
 
-def _open(path: Path) -> BinaryIO:
-    with path.open("rb") as file:
-        compressed = file.read(2) == _GZIP_MAGIC
-    return gzip.open(path, "rb") if compressed else path.open("rb")  # type: ignore[return-value]
+def lines_of(file: BufferedReader, where: Path | str) -> Iterator[bytes]:
+    """The same of what is open already, a pipe for example."""
+    compressed = file.peek(2).startswith(_GZIP_MAGIC)
+    text = gzip.GzipFile(fileobj=file) if compressed else file
+    try:
+        for line in text:
+            yield line.removesuffix(b"\n")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{where} is a damaged gzip file: {error}. Fetch or compress it again."
+        ) from None
 
 
 def read_lines(path: Path) -> list[str]:

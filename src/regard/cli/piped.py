@@ -1,0 +1,33 @@
+"""Lines that are piped or typed in: standard input as text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from io import BufferedReader
+
+from regard.data.corpus import decoded, lines_of
+from regard.errors import DataError
+
+_NAME = "standard input"
+
+
+def portions(size: int) -> Iterator[list[str]]:
+    """Standard input, many lines at a time; one at a time where a person types."""
+    if sys.stdin is None:
+        raise DataError(f"There is no {_NAME}. Give a file: < FILE")
+    if sys.stdin.isatty():
+        size = 1
+    file = sys.stdin.buffer
+    assert isinstance(file, BufferedReader)
+    lines: list[str] = []
+    try:
+        for number, line in enumerate(lines_of(file, _NAME), 1):
+            lines.append(decoded(line, _NAME, number))
+            if len(lines) == size:
+                yield lines
+                lines = []
+    except DataError:
+        yield lines  # what came before a bad line is worked on all the same
+        raise
+    yield lines

@@ -1,0 +1,29 @@
+"""What may be piped in: plain text, gzip, nothing; and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Command, regard
+from cli.test_errors import assert_told
+from regard.data.store import Store
+from toys import write_model_folder
+
+__all__ = ["regard"]  # a fixture
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Path:
+    return write_model_folder(tmp_path_factory.mktemp("model"), reversal_store)
+
+
+def test_gzip_is_known_by_its_first_bytes(model: Path, regard: Command) -> None:
+    text = b"a b c\nd e\n" * 3
+    plain = regard("translate", model, stdin=text)
+    assert plain.out.count("\n") == 6
+    assert regard("translate", model, stdin=gzip.compress(text)).out == plain.out
+    cut = regard("translate", model, "--buffer", "2", stdin=gzip.compress(text)[:-6])
+    assert_told(cut, "standard input is a damaged gzip file")
