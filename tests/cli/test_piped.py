@@ -27,3 +27,9 @@ def test_gzip_is_known_by_its_first_bytes(model: Path, regard: Command) -> None:
     assert regard("translate", model, stdin=gzip.compress(text)).out == plain.out
     cut = regard("translate", model, "--buffer", "2", stdin=gzip.compress(text)[:-6])
     assert_told(cut, "standard input is a damaged gzip file")
+
+
+def test_what_is_no_text_is_refused(model: Path, regard: Command) -> None:
+    done = regard("translate", model, stdin=b"a b\nc\0d\n")
+    assert_told(done, "standard input, line 2: contains a NUL character", "UTF-8")
+    assert done.out.count("\n") == 1  # the line before is not lost

@@ -76,6 +76,13 @@ def test_invalid_utf8_is_named_with_file_line_and_byte(tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
+def test_a_nul_is_named_with_file_and_line(tmp_path: Path) -> None:
+    path = file_of(tmp_path, b"fine\nabc\0d\n")
+    with pytest.raises(DataError, match="line 2: contains a NUL character") as caught:
+        read_lines(path)
+    assert str(path) in str(caught.value)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"There is no file .*missing"):
         read_lines(tmp_path / "missing")

@@ -53,6 +53,11 @@ def decoded(line: bytes, where: Path | str, number: int) -> str:
             f"{where}, line {number}: not valid UTF-8 (byte {error.start + 1}). "
             "Convert the file to UTF-8, for example with iconv."
         ) from None
+    if "\0" in text:
+        raise DataError(
+            f"{where}, line {number}: contains a NUL character. It is not plain text, or is "
+            "UTF-16; convert it to UTF-8."
+        )
     if number == 1:
         text = text.removeprefix("\ufeff")
     return text.removesuffix("\r")

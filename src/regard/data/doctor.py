@@ -133,12 +133,6 @@ def _repaired(line: bytes, path: Path, number: int, report: Report) -> str | Non
     except DataError as error:
         report.errors.append(str(error))
         return None
-    if "\0" in text:
-        report.errors.append(
-            f"{path}, line {number}: contains a NUL character. The file is not plain text, or is "
-            "UTF-16; convert it to UTF-8."
-        )
-        return None
     if number == 1 and line.startswith(b"\xef\xbb\xbf"):
         report.note("byte-order mark removed", number)
     if line.endswith(b"\r"):
