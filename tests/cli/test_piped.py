@@ -33,3 +33,15 @@ def test_what_is_no_text_is_refused(model: Path, regard: Command) -> None:
     done = regard("translate", model, stdin=b"a b\nc\0d\n")
     assert_told(done, "standard input, line 2: contains a NUL character", "UTF-8")
     assert done.out.count("\n") == 1  # the line before is not lost
+
+
+def test_another_encoding_is_one_sentence(model: Path, tmp_path: Path, regard: Command) -> None:
+    text = "a b\n" * 40
+    done = regard("translate", model, stdin=text.encode("utf-16"))
+    assert_told(done, "standard input is UTF-16", "iconv -f UTF-16 -t UTF-8")
+    assert done.out == ""
+    (tmp_path / "text").write_bytes(text.encode("utf-16"))
+    files = "--source", tmp_path / "text", "--target", tmp_path / "text"
+    done = regard("prepare", *files, "--out", tmp_path / "out")
+    assert_told(done, f"{tmp_path / 'text'} is UTF-16")
+    assert done.err.count("UTF-16,") == 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.data.corpus import raw_lines, read_lines, read_parallel
@@ -25,6 +26,7 @@ def test_lines_come_out_as_they_went_in_plain_or_compressed(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
 ) -> None:
     content = b"".join(line + b"\n" for line in lines)
+    assume(not content.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")))
     folder = tmp_path_factory.mktemp("lines")
     compressed = file_of(folder, gzip.compress(content), "compressed")
     assert list(raw_lines(compressed)) == lines
@@ -74,6 +76,17 @@ def test_invalid_utf8_is_named_with_file_line_and_byte(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"line 2: not valid UTF-8 \(byte 4\)") as caught:
         read_lines(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_another_encoding_is_named_with_a_remedy(
+    tmp_path: Path, encoding: str, order: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = file_of(tmp_path, pack("\ufeffa\nb\n".encode(f"{encoding}-{order}")))
+    with pytest.raises(DataError, match=f"is {encoding.upper()}, .* iconv -f {encoding.upper()}"):
+        read_lines(path)
 
 
 def test_a_nul_is_named_with_file_and_line(tmp_path: Path) -> None:

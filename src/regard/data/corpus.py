@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,12 @@ from regard.errors import DataError
 from regard.files import explained
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_OTHER_ENCODINGS = {  # by their byte-order marks, the longer ones first
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
@@ -31,12 +38,22 @@ def lines_of(file: BufferedReader, where: Path | str) -> Iterator[bytes]:
     compressed = file.peek(2).startswith(_GZIP_MAGIC)
     text = gzip.GzipFile(fileobj=file) if compressed else file
     try:
+        _refuse_other_encodings(text.peek(4), where)
         for line in text:
             yield line.removesuffix(b"\n")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"{where} is a damaged gzip file: {error}. Fetch or compress it again."
         ) from None
+
+
+def _refuse_other_encodings(beginning: bytes, where: Path | str) -> None:
+    for mark, encoding in _OTHER_ENCODINGS.items():
+        if beginning.startswith(mark):
+            raise DataError(
+                f"{where} is {encoding}, and must be UTF-8. Convert it: "
+                f"iconv -f {encoding} -t UTF-8 FILE > FILE.utf8"
+            )
 
 
 def read_lines(path: Path) -> list[str]:
