@@ -45,3 +45,11 @@ def test_another_encoding_is_one_sentence(model: Path, tmp_path: Path, regard: C
     done = regard("prepare", *files, "--out", tmp_path / "out")
     assert_told(done, f"{tmp_path / 'text'} is UTF-16")
     assert done.err.count("UTF-16,") == 1
+
+
+@pytest.mark.parametrize(("lines", "more"), [(3, ""), (4, "1 more line."), (9, "6 more lines.")])
+def test_many_notices_are_counted(model: Path, lines: int, more: str, regard: Command) -> None:
+    done = regard("translate", model, "--buffer", "2", stdin=("a " * 200 + "\n") * lines)
+    assert done.err.count("has a sentence longer than") == 3
+    assert done.err.count("more line") == bool(more)
+    assert more in done.err

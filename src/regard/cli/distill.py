@@ -123,7 +123,7 @@ def _translate(
     nearness: Nearness,
 ) -> None:
     """What is missing of a share, with a progress bar."""
-    from regard.cli.screen import pace, say
+    from regard.cli.screen import pace, say, sparingly
 
     with work.held(turn) as folder:
         missing = work.missing(turn)
@@ -131,7 +131,7 @@ def _translate(
         done = total - sum(len(work.sentences(number)) for number in missing)
         if done:
             say(f"Going on: {done:,} of {total:,} sentences are done.")
-        with pace("sentence", done, total, "sentences") as progress:
+        with pace("sentence", done, total, "sentences") as progress, sparingly() as notice:
             try:
                 for number in missing:
                     work.translate(
@@ -140,7 +140,7 @@ def _translate(
                         translator,
                         batch_size=batch_size,
                         nearness=nearness,
-                        notice=say,
+                        notice=notice,
                     )
                     done += len(work.sentences(number))
                     progress(done)

@@ -299,7 +299,7 @@ def _translations(
     device: str,
 ) -> Iterator[list[str]]:
     """What each model, or ensemble, makes of the sources; one is in memory at a time."""
-    from regard.cli.screen import say
+    from regard.cli.screen import say, sparingly
     from regard.decoding.translator import Translator, shared_folder
     from regard.devices import keep_freed_memory
     from regard.models.folder import ModelFolder
@@ -321,7 +321,8 @@ def _translations(
             teacher=teacher if at_once else None,  # which may be compared with it, too
         )
         say(translator.engine_told)
-        found = translator.translate(sources, batch_size=batch_size, notice=say, **keywords)
+        with sparingly() as notice:
+            found = translator.translate(sources, batch_size=batch_size, notice=notice, **keywords)
         yield [translation.text for translation in found]
 
 

@@ -17,12 +17,32 @@ from rich.table import Table
 # Text is shown as it is: a "[b]" or a ":cat:" in it is no instruction to rich.
 console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 _SECONDS_A_LINE = 30  # in a log file, where no bar can be drawn
+_NOTICES = 3  # of one kind
 _ENDLESS = 100_000  # columns: no line is folded
 
 
 def say(text: str) -> None:
     """A notice."""
     console.print(text, soft_wrap=True)
+
+
+@contextmanager
+def sparingly() -> Iterator[Callable[[str], None]]:
+    """A function that says the first few of many notices about lines; the rest are counted."""
+    told = 0
+
+    def notice(text: str) -> None:
+        nonlocal told
+        told += 1
+        if told <= _NOTICES:
+            say(text)
+
+    try:
+        yield notice
+    finally:
+        more = told - _NOTICES
+        if more > 0:
+            say(f"The same goes for {more:,} more line{'s' if more > 1 else ''}.")
 
 
 def rate(lines: int, seconds: float) -> str:

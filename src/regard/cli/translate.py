@@ -50,7 +50,7 @@ def translate(
 ) -> None:
     """Translate standard input, line by line."""
     from regard.cli.piped import portions
-    from regard.cli.screen import counting, rate, say
+    from regard.cli.screen import counting, rate, say, sparingly
     from regard.config import build
     from regard.decoding.translator import Translator
     from regard.devices import keep_freed_memory
@@ -83,14 +83,14 @@ def translate(
     )
     say(translator.engine_told)
     done, seconds = 0, 0.0
-    with counting() as progress:
+    with counting() as progress, sparingly() as notice:
         for lines in portions(buffer):
             begun = time.perf_counter()
             for translation in translator.translate(
                 lines,
                 batch_size=batch_size,
                 prefixes=[prefix] * len(lines) if prefix else None,
-                notice=say,
+                notice=notice,
                 first_line=done + 1,
                 **keywords,
             ):

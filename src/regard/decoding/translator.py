@@ -119,7 +119,7 @@ class Translator:
         for number in portion.cut:
             notice(
                 f"Line {first_line + number} has a sentence longer than the {limit} subwords that "
-                "this model has seen; it was cut at a space and translated in pieces."
+                "this model has seen; it was cut and translated in pieces."
             )
         return [self._translation(portion, number, config, viewed) for number in range(len(texts))]
 
