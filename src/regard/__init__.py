@@ -25,6 +25,9 @@ def load(
 ) -> Translator:
     """The translator in a model folder (or run folder); several folders translate together.
 
+    Language models are loaded by `Generator` (in `regard.decoding.generator`), `Filler` (in
+    `regard.decoding.filler`) and `Embedder` (in `regard.decoding.embedder`).
+
     `engine` is "torch", "ctranslate2", or "auto": CTranslate2 on a CPU, if it is installed and can
     run the model. `precision` is "float32", "bfloat16" (in PyTorch; the default on a
     GPU), or "int8" (in CTranslate2).
@@ -32,3 +35,8 @@ def load(
     from regard.decoding.translator import Translator
 
     return Translator.load(*folders, device=device, engine=engine, precision=precision)
+
+
+def __dir__() -> list[str]:
+    """What is for others to use, and not what this file needs itself."""
+    return __all__

@@ -148,5 +148,9 @@ def test_a_model_folder_alone_is_enough(translator: Translator, tmp_path: Path) 
     assert again.folder.languages == {"source": "xx", "target": "yy"}
 
 
+def test_a_translator_says_what_it_is(translator: Translator) -> None:
+    assert repr(translator).endswith(f": transformer, xx to yy. {translator.engine_told}>")
+
+
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
     assert translator.translate(t for t in ["a b"]) == translator.translate(["a b"])  # type: ignore[arg-type]

@@ -26,6 +26,14 @@ from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training
 
 Notice = Callable[[str], None]
+_FOR_TEXT = (
+    "See `regard generate`, `regard fill` and `regard embed`; in Python, Generator in "
+    "regard.decoding.generator, Filler in .filler and Embedder in .embedder."
+)
+_FOR_LABELS = (
+    "See `regard tag` and `regard classify`; in Python, Tagger and Classifier in "
+    "regard.decoding.labeller."
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,11 @@ class Translator:
         models = Models(paths, found, where, precision, judge)
         choice = choose(models, device=device, engine=engine, precision=precision)
         return Translator(common, models, choice)
+
+    def __repr__(self) -> str:
+        folders = " + ".join(map(str, self._models.paths))
+        about = f"{self.folder.config.kind}, {self.folder.direction}"
+        return f"<Translator {folders}: {about}. {self.engine_told}>"
 
     @property
     def models(self) -> list[Model]:
@@ -204,10 +217,9 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
     first, *others = found
     for path, one in zip(paths, found, strict=True):
         if one.config.content != "pairs":
-            verbs = ("tag", "classify") if one.config.gives_labels else ("generate", "fill")
             raise ConfigError(
                 f"{path} is a {one.config.kind} model, and translates nothing. "
-                f"See `regard {verbs[0]}` and `regard {verbs[1]}`."
+                + (_FOR_LABELS if one.config.gives_labels else _FOR_TEXT)
             )
     for path, other in zip(paths[1:], others, strict=True):
         if first.translates_otherwise(other):

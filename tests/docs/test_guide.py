@@ -1,0 +1,60 @@
+"""The guide's programs run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard
+from docs.generated import ROOT
+from labelled import write_labelled_store, write_tagged_store
+from regard.data.store import Store
+from regard.errors import ConfigError
+from toys import write_model_folder, write_text_store
+
+
+@pytest.fixture
+def runs(tmp_path: Path, reversal_store: Store, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Models with random weights, where the guide has its own."""
+    text = write_text_store(tmp_path)
+    for name in ("ende", "seed1", "seed2"):
+        write_model_folder(tmp_path / "runs" / name, reversal_store)
+    for name, kind in (("gpt", "causal"), ("bert", "masked")):
+        write_model_folder(tmp_path / "runs" / name, text, kind=kind)
+    labels = {"tagger": write_tagged_store, "classifier": write_labelled_store}
+    for kind, write in labels.items():
+        (tmp_path / kind).mkdir()
+        write_model_folder(tmp_path / "runs" / kind, write(tmp_path / kind), kind=kind)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
+
+
+@pytest.mark.usefixtures("runs")
+def test_from_python(capsys: pytest.CaptureFixture[str]) -> None:
+    section = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8").split("## From Python\n")[1]
+    programs = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
+    names: dict[str, Any] = {}
+    for program in programs:
+        exec(program, names)
+    assert len(programs) == 2
+    assert len(names["best"].alternatives) == 2
+    assert names["best"].attention.cross.ndim == 4
+    assert names["told"].prompt == "In the beginning"
+    assert capsys.readouterr().out
+    assert "[MASK]" not in names["filled"].best
+    assert len(names["filled"].blanks[0]) == 5
+    assert len(names["vectors"]) == 2
+
+
+def test_a_language_model_is_no_translator(runs: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Generator in regard\.decoding\.generator"):
+        regard.load(runs / "gpt")
+    with pytest.raises(ConfigError, match=r"Tagger and Classifier in regard\.decoding\.labeller"):
+        regard.load(runs / "tagger")
+
+
+def test_the_package_shows_what_is_for_others() -> None:
+    assert dir(regard) == ["RegardError", "__version__", "load"]
