@@ -10,7 +10,7 @@ import pytest
 from cli.commands import Command, regard
 from cli.test_errors import assert_told
 from regard.data.store import Store
-from toys import write_model_folder
+from toys import write_model_folder, write_text_store
 
 __all__ = ["regard"]  # a fixture
 
@@ -53,3 +53,18 @@ def test_many_notices_are_counted(model: Path, lines: int, more: str, regard: Co
     assert done.err.count("has a sentence longer than") == 3
     assert done.err.count("more line") == bool(more)
     assert more in done.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind"),
+    [("translate", None), ("generate", "causal"), ("fill", "masked"), ("embed", "masked")],
+)
+def test_nothing_is_said_so(
+    verb: str, kind: str | None, model: Path, tmp_path: Path, regard: Command
+) -> None:
+    if kind is not None:
+        model = write_model_folder(tmp_path / "language", write_text_store(tmp_path), kind=kind)
+    done = regard(verb, model)
+    assert (done.status, done.out) == (0, "")
+    assert "There was nothing on standard input." in done.err
+    assert "nothing" not in regard(verb, model, stdin="a [MASK]\n").err

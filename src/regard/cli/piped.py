@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from io import BufferedReader
 
+from regard.cli.screen import say
 from regard.data.corpus import decoded, lines_of
 from regard.errors import DataError
 
@@ -21,6 +22,7 @@ def portions(size: int) -> Iterator[list[str]]:
     file = sys.stdin.buffer
     assert isinstance(file, BufferedReader)
     lines: list[str] = []
+    number = 0
     try:
         for number, line in enumerate(lines_of(file, _NAME), 1):
             lines.append(decoded(line, _NAME, number))
@@ -30,4 +32,6 @@ def portions(size: int) -> Iterator[list[str]]:
     except DataError:
         yield lines  # what came before a bad line is worked on all the same
         raise
+    if not number:
+        say(f"There was nothing on {_NAME}.")
     yield lines
