@@ -24,6 +24,7 @@ from regard.config import (
     as_tree,
     build,
     differences,
+    every_path,
     merged,
     override,
     read_toml,
@@ -31,6 +32,7 @@ from regard.config import (
 )
 from regard.errors import ConfigError
 from regard.training.config import RunConfig
+from regard.training.other_names import OTHER_NAMES
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,42 @@ def test_an_unknown_key_that_is_near_to_nothing_gets_all_names() -> None:
     assert "zzz does not exist" in message
     for known in ("name", "kind", "layers", "weight", "oven"):
         assert known in message
+
+
+def test_a_setting_of_another_section_is_found() -> None:
+    assert "heat does not exist; did you mean oven.heat?" in message_of({"name": "x", "heat": 3})
+    message = message_of({"name": "x", "oven": {"weight": 3}})
+    assert "oven.weight does not exist; did you mean weight?" in message
+
+
+@pytest.mark.parametrize(
+    ("assignment", "meant"),
+    [
+        ("max_steps=3", "training.max_steps"),
+        ("model.max_steps=3", "training.max_steps"),
+        ("training.width=3", "model.width"),
+        ("training.validate_every=3", "training.checkpoint_every"),
+        ("lr=3", "training.learning_rate"),
+        ("model.max-update=3", "training.max_steps"),
+        ("model.num_layers=3", "model.encoder_layers or model.decoder_layers"),
+    ],
+)
+def test_names_of_a_run_that_are_elsewhere_or_called_otherwise(assignment: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(RunConfig, override({"out": "x"}, [assignment]))
+    name = assignment.split("=")[0]
+    assert str(caught.value).endswith(f"{name} does not exist; did you mean {meant}?")
+
+
+def test_a_kind_answers_with_its_own_names() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean model\.layers\?"):
+        build(RunConfig, {"out": "x", "model": {"kind": "causal", "num_layers": 3}})
+
+
+def test_what_others_call_our_settings_are_settings() -> None:
+    ours = {path for paths in OTHER_NAMES.values() for path in paths}
+    assert ours <= {*every_path(RunConfig)}
+    assert not {*OTHER_NAMES} & {path.split(".")[-1] for path in every_path(RunConfig)}
 
 
 def test_a_missing_value_is_named() -> None:

@@ -17,7 +17,17 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from regard.errors import ConfigError, one_message
 from regard.files import explained
@@ -79,6 +89,8 @@ class _FieldError(ConfigError):
 @dataclass(frozen=True)
 class Settings:
     """Base of all settings: an instance that exists is within its bounds and consistent."""
+
+    also_called: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # elsewhere -> our dotted paths
 
     def __post_init__(self) -> None:
         problems = [*self._out_of_bounds(), *self.problems()]
@@ -188,19 +200,56 @@ def all_kinds(cls: type[Settings]) -> Iterator[tuple[str, str, type[Settings]]]:
             yield setting.name, kind, one
 
 
+def every_path(cls: type[Settings]) -> list[str]:
+    """The dotted paths of all settings, of whichever kind."""
+    paths = [path for path, _ in all_settings(cls)]
+    for section, _, one in all_kinds(cls):
+        paths += [path for path, _ in all_settings(one, f"{section}.")]
+    return list(dict.fromkeys(paths))
+
+
+class _Problems(list[str]):
+    """All that is wrong with one input, which is meant to become a `cls`."""
+
+    def __init__(self, cls: type[Settings], path: str) -> None:
+        super().__init__()
+        self._cls, self._path = cls, path
+
+    def unknown(self, section: str, name: str, known: Iterable[str]) -> None:
+        """Add a name that a section does not have, and what it may mean."""
+        known = list(known)
+        near = [section + other for other in known if other.startswith(name)][
+            :1
+        ]  # "beam": beam_size
+        near = near or self._elsewhere(section, name, known)
+        near = near or [section + n for n in difflib.get_close_matches(name, known, 1, cutoff=0.5)]
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+        self.append(f"{section}{name} does not exist; {hint}")
+
+    def _elsewhere(self, section: str, name: str, known: list[str]) -> list[str]:
+        """What other programs call so; or settings of that name in another section."""
+        also = self._cls.also_called.get(name.lower().replace("-", "_"), ())
+        here = [path for path in also if path.removeprefix(section) in known]
+        paths = [self._path + path for path in every_path(self._cls)]
+        named = [p for p in paths if p.split(".")[-1] == name and p != section + name]
+        return here or [*also] or named
+
+
 def build(cls: type[S], tree: Mapping[str, Any], path: str = "") -> S:
     """An instance from nested dictionaries; all that is wrong is named in one ConfigError."""
-    problems: list[str] = []
+    problems = _Problems(cls, path)
     instance = _build(cls, tree, path, problems)
     if instance is None or problems:
         raise ConfigError(one_message(problems, "The settings cannot be used"))
     return instance
 
 
-def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]) -> S | None:
+def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: _Problems) -> S | None:
     known = {setting.name: setting for setting in settings_of(cls)}
     before = len(problems)
-    problems += [_unknown(path + name, name, known) for name in tree if name not in known]
+    for name in tree:
+        if name not in known:
+            problems.unknown(path, name, known)
     values: Tree = {}
     for name, setting in known.items():
         if name in tree:
@@ -217,7 +266,7 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: list[str]
         return None
 
 
-def _value_of(setting: Setting, value: Any, path: str, problems: list[str]) -> Any:
+def _value_of(setting: Setting, value: Any, path: str, problems: _Problems) -> Any:
     """What a field is given, as its type or as the class of its `kind`; or a problem."""
     if not setting.classes or not isinstance(value, Mapping):
         return _convert(setting.type, value, path, problems)
@@ -226,15 +275,7 @@ def _value_of(setting: Setting, value: Any, path: str, problems: list[str]) -> A
     return None if kind is None else _convert(setting.kinds[kind], value, path, problems)
 
 
-def _unknown(path: str, name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = [other for other in known if other.startswith(name)]  # "beam" means beam_size
-    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {path.removesuffix(name)}{near[0]}?" if near else f"known: {_list(known)}"
-    return f"{path} does not exist; {hint}"
-
-
-def _convert(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
+def _convert(kind: Any, value: Any, path: str, problems: _Problems) -> Any:
     """`value` as the type that the field declares, or a problem."""
     if _is_settings(kind):
         if isinstance(value, Mapping):
@@ -278,10 +319,6 @@ def _kind(kind: Any) -> str:
     return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(
         kind.__name__, kind.__name__
     )
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def as_tree(settings: Settings) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, override, read_toml
 from regard.data.loader import DataConfig, Extras
@@ -19,6 +19,7 @@ from regard.models.folder import ModelFolder
 from regard.models.labelling import LENDERS, lent_stack
 from regard.models.language import LanguageConfig
 from regard.models.transformer import TransformerConfig
+from regard.training.other_names import OTHER_NAMES
 from regard.training.parts import Part
 from regard.training.presets import ADAPTING, FINE_TUNING, FINE_TUNING_LABELS, PRESETS
 
@@ -155,6 +156,8 @@ class TrainingConfig(Settings):
 @dataclass(frozen=True)
 class RunConfig(Settings):
     """A recipe: what is read, what is trained, how, and where the result goes."""
+
+    also_called: ClassVar = OTHER_NAMES
 
     out: Annotated[str, Doc("the run folder, relative to the working directory")]
     init_from: Annotated[
