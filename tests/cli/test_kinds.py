@@ -95,9 +95,15 @@ def test_kinds_do_not_mix(tmp_path: Path, reversal_store: Store, regard: Command
 
 
 def test_all_kinds_are_listed(regard: Command) -> None:
-    shown = regard("show", "settings").out
-    for text in ("model.kind=recurrent", "model.input_feeding", "model.kernel", "model.heads"):
-        assert text in shown
+    assert "recurrent, convolutional" in regard("show", "settings").err
+    for kind, path in (("recurrent", "input_feeding"), ("convolutional", "kernel")):
+        shown = regard("show", "settings", "model", "--kind", kind).out
+        assert shown.startswith(f'model.kind = "{kind}"\n')
+        assert f"\nmodel.{path} = " in shown
+        assert max(map(len, shown.splitlines())) <= 80
+    refused = regard("show", "settings", "--kind", "oracle")
+    assert refused.status == 2
+    assert "transformer, recurrent" in refused.err
 
 
 def test_all_words_at_once_by_the_command(tmp_path: Path, regard: Command) -> None:

@@ -263,3 +263,14 @@ def test_show_settings_lists_every_setting(regard: Command) -> None:
     shown = regard("show", "settings").out
     for path, _ in all_settings(RunConfig):
         assert path in shown
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "training.max_steps = 20000" in lines
+    assert "    updates in all (integer; at least 1)" in lines
+    parts = [regard("show", "settings", part).out for part in ("data", "model", "training")]
+    assert lines[0] == "out"  # which has no default
+    assert shown.endswith("".join(parts))
+    assert regard("show", "settings", "model.attention").out in parts[1]
+    refused = regard("show", "settings", "modal")
+    assert refused.status == 2
+    assert "data, model or training" in refused.err

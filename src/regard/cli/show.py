@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,12 +17,14 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from regard.config import Setting, Settings
     from regard.decoding.look import Attention
 
 app = typer.Typer(
     help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
 )
 
+_MARGIN = " " * 4
 Out = Annotated[Path | None, typer.Option(help="A PNG to write; without it, text is printed.")]
 
 
@@ -289,23 +294,63 @@ def model(folder: Model) -> None:
 
 
 @app.command()
-def settings() -> None:
-    """Every setting of a run, for recipes and --set."""
-    from regard.cli.screen import show, table
-    from regard.config import Setting, all_kinds, all_settings
+def settings(
+    section: Annotated[
+        str | None,
+        typer.Argument(
+            help="data, model or training, or a part such as model.attention; unset: all.",
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[str, typer.Option(help="Which kind of model.")] = "transformer",
+) -> None:
+    """The settings of a run, for recipes and --set."""
+    from regard.cli.screen import say
+    from regard.config import all_kinds
     from regard.training.config import RunConfig
 
-    def show_rows(settings: Iterable[tuple[str, Setting]]) -> None:
-        rows = [
-            (path, str(setting.default) if path != "out" else "", setting.kind, setting.doc)
-            for path, setting in settings
-        ]
-        show(table("", ["setting", "default", "kind", "meaning"], rows))
+    kinds = {name: cls for _, name, cls in all_kinds(RunConfig)}
+    if kind not in kinds:
+        raise ConfigError(f"There is no kind {kind!r}. Kinds are {', '.join(kinds)}.")
+    rows = [
+        (path, setting)
+        for path, setting in _settings_with(kind, kinds[kind])
+        if section is None or f"{path}.".startswith(f"{section}.")
+    ]
+    if not rows:
+        raise ConfigError(
+            f"A {kind} model has no settings {section!r}. Use data, model or training, or leave "
+            "it out for all of them."
+        )
+    for path, setting in rows:
+        _print_setting(path, setting)
+    if section in (None, "model"):
+        others = ", ".join(name for name in kinds if name != kind)
+        say(f"Other kinds of model, with --kind: {others}.")
 
-    show_rows(all_settings(RunConfig))
-    for section, kind, cls in all_kinds(RunConfig):
-        print(f"\nWith {section}.kind={kind}:")
-        show_rows(all_settings(cls, f"{section}."))
+
+def _settings_with(kind: str, model: type[Settings]) -> Iterator[tuple[str, Setting]]:
+    """Every setting of a run with that kind of model."""
+    from regard.config import all_settings
+    from regard.training.config import RunConfig
+
+    for path, setting in all_settings(RunConfig):
+        if path == "model.kind":
+            yield path, replace(setting, default=kind)
+            yield from (row for row in all_settings(model, "model.") if row[0] != path)
+        else:
+            yield path, setting
+
+
+def _print_setting(path: str, setting: Setting) -> None:
+    """Name and default as one would write them, and the meaning below: 80 columns are enough."""
+    default = setting.default
+    if default is MISSING:
+        print(path)
+    else:
+        print(f"{path} = {'none' if default is None else json.dumps(default)}")
+    limits = "; ".join([setting.kind, *map(str, setting.bounds)])
+    print(fill(f"{setting.doc} ({limits})", 80, initial_indent=_MARGIN, subsequent_indent=_MARGIN))
 
 
 def _draw_map(out: Path | None, values: ArrayLike, *, title: str, rows: str, columns: str) -> None:
