@@ -114,6 +114,18 @@ def test_a_picture(systems: list[str], files: Path, regard: Command) -> None:
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
+def test_ctrl_c_is_one_sentence(
+    files: Path, regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.data.corpus.read_lines", interrupted)
+    done = regard("evaluate", "--hypotheses", files / "good", "--reference", files / "right")
+    assert (done.status, done.out) == (130, "")
+    assert done.err == "regard: Stopped by Ctrl-C before it was done.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

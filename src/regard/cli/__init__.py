@@ -38,6 +38,9 @@ from regard.errors import RegardError
 from regard.files import remedy
 from regard.version import __version__
 
+_INTERRUPTED = 130
+_STOPPED = "regard: Stopped by Ctrl-C before it was done."
+
 app = typer.Typer(
     name="regard",
     help="Train, run and look into Transformers that turn one sequence into another.",
@@ -111,5 +114,10 @@ def main() -> None:
             raise
         print(f"regard: {error.filename or 'output'}: {advice}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except SystemExit as left:
+        if left.code == _INTERRUPTED:  # what typer makes of Ctrl-C
+            print(_STOPPED, file=sys.stderr)
+        raise
+    except KeyboardInterrupt:  # outside typer's reach
+        print(_STOPPED, file=sys.stderr)
+        sys.exit(_INTERRUPTED)
