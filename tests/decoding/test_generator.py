@@ -54,6 +54,23 @@ def test_it_learned_the_alphabet(generator: Generator) -> None:
     assert len(letters) >= 2
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_room_is_what_the_search_has(store: Store, tmp_path: Path, bare: bool) -> None:
+    shape = {"kind": "causal", "max_positions": 16, "bare_prompts": bare}
+    generator = Generator.load(write_model_folder(tmp_path, store, **shape))
+    most = 16 - 3 - (not bare)
+    assert generator.has_room("a b c", most)
+    # Of a text of ten letters the end is read, so that there is room.
+    assert generator.has_room(" ".join("abcdefghij"), 8 - (not bare))
+    assert not generator.has_room("a b c", most + 1)
+    shortest = most - 1 if bare else most + 2  # the prompt is forced, or read before
+    less, full, more = (
+        generator.generate(["a b c"], max_tokens=tokens, sample=True, min_length=shortest)
+        for tokens in (most - 1, most, most + 1)
+    )
+    assert less != full == more
+
+
 def test_a_stream_is_what_comes_at_once(generator: Generator) -> None:
     for keywords in ({"beam_size": 1}, {"sample": True, "temperature": 1.5, "seed": 3}):
         for prompt in ("a b c", "x\ny", ""):

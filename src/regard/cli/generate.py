@@ -47,6 +47,7 @@ def generate(
 ) -> None:
     """Go on from prompts, by drawing (the default), greedily or by beam search."""
     from regard.cli.piped import portions
+    from regard.cli.screen import say
     from regard.decoding.generator import Generator
 
     if format not in ("text", "jsonl"):
@@ -61,7 +62,14 @@ def generate(
     if stream and not told:
         raise ConfigError("--stream tells one text at a time. Leave out --count, beams and jsonl.")
     streams = told and (sys.stdout.isatty() if stream is None else stream)
+    is_told = False
     for lines in [prompts] if prompts else portions(1 if streams else 2000):
+        if not is_told and not all(generator.has_room(line, max_tokens) for line in lines):
+            is_told = True
+            say(
+                f"A text gets no longer than the {generator.context} tokens that this model reads "
+                f"at once, its prompt included, and so may end before --max-tokens {max_tokens}."
+            )
         if streams:
             for prompt in lines:
                 print(prompt, end="", flush=True)

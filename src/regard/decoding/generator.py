@@ -78,6 +78,11 @@ class Generator:
         """The longest text, prompt included, that it was trained to see."""
         return self.model.context
 
+    def has_room(self, prompt: str, max_tokens: int) -> bool:
+        """Whether so many tokens can follow a prompt before the text is as long as it may get."""
+        end_mark = 0 if self._bare else 1
+        return len(self._ids(prompt, max_tokens)) + max_tokens + end_mark <= self.context
+
     def generate(
         self,
         prompts: Sequence[str],
