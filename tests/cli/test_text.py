@@ -97,6 +97,7 @@ def test_bert_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command
     assert len(row["blanks"]) == 1
     assert len(row["blanks"][0]) == 3
     assert "probability" in regard("fill", run, stdin="[MASK] b\n").out
+    assert "\n\\n " in regard("fill", run, "a [MASK] b", "--top-k", "400").out
     assert regard("fill", run, "a b").status == 2
     assert regard("generate", run, "a b").status == 2
     told = regard("evaluate", run, "--text", tmp_path / "valid.txt", "--format", "json")

@@ -143,6 +143,13 @@ def test_it_fills_in_what_is_missing(filler: Filler) -> None:
     assert [filler.fill([text], top_k=3)[0].best for text in texts] == [one.best for one in found]
 
 
+def test_a_line_break_is_a_line_break(filler: Filler) -> None:
+    (found,) = filler.fill(["a b c d [MASK] e f g"], top_k=WORDS)
+    words = [guess.word for guess in found.blanks[0]]
+    assert "\n" in words
+    assert "<0x0A>" not in words
+
+
 def test_blanks(filler: Filler) -> None:
     tokenizer = filler.folder.tokenizers.target
     whole = ids_with_blanks(tokenizer, "a [MASK] c", 1)

@@ -42,6 +42,9 @@ def fill(
                 continue
             for number, guesses in enumerate(filled.blanks, 1):
                 several = f", blank {number}" if len(filled.blanks) > 1 else ""
-                rows = [[guess.word, f"{100 * guess.probability:.1f} %"] for guess in guesses]
+                rows = [
+                    [guess.word.replace("\n", "\\n"), f"{100 * guess.probability:.1f} %"]
+                    for guess in guesses
+                ]
                 print(f"{filled.text}{several}")
                 show(table("", ["word", "probability"], rows))

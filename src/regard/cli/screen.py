@@ -48,7 +48,9 @@ def sparingly() -> Iterator[Callable[[str], None]]:
 def rate(lines: int, seconds: float) -> str:
     """How long some lines took."""
     counted = "1 line" if lines == 1 else f"{lines:,} lines"
-    return f"{counted} in {seconds:.2f} s, {lines / max(seconds, 1e-9):,.0f} a second."
+    each = lines / max(seconds, 1e-9)
+    speed = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
+    return f"{counted} in {seconds:.2f} s, {speed} a second."
 
 
 def written(picture: Path, complete: bool) -> None:

@@ -120,6 +120,8 @@ def ids_with_blanks(tokenizer: Tokenizer, text: str, mask: int) -> list[int]:
 
 def shown(tokenizer: Tokenizer, word: int) -> str:
     """A subword as people read it."""
+    if word == tokenizer.line_break:
+        return "\n"
     if tokenizer.config.is_foreign:
         return tokenizer.decode([word]).strip()
     return tokenizer.pieces([word])[0].replace("▁", " ").strip() or "▁"
