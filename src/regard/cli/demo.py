@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,33 +45,35 @@ def demo(
     from regard.cli.screen import say
     from regard.cli.train import run_training
     from regard.config import build, merged
-    from regard.data.demo import demo_corpus
+    from regard.data.demo import demo_corpus, write_demo_corpus
     from regard.decoding.translator import Translator
     from regard.training.config import RunConfig
 
-    say("1. Writing sentences ...")
+    began = time.monotonic()
+    say(f"1. Writing sentences to {data / 'text'} ...")
     corpus = demo_corpus(pair)
+    write_demo_corpus(corpus, data / "text")
+    say("2. Looking at every line, learning subwords, and writing the text in them ...")
     _prepare(corpus, data)
-    say(f"2. Training on {len(corpus.train):,} pairs ...")
+    say(f"3. Training on {len(corpus.train):,} pairs, the longest part ...")
     settings = {"out": str(out), "data": {"folder": str(data / "prepared")}}
     config = build(RunConfig, merged(SETTINGS, settings))
     run_training(config, "cpu")
-    say("3. Translating what it has never seen ...")
+    say("4. Translating what it has never seen ...")
     translator = Translator.load(out, device="cpu")
     _report(corpus, translator, out)
     _look(corpus, translator, out)
+    say(f"Done, in {timedelta(seconds=round(time.monotonic() - began))}.")
     _next_steps(corpus, data, out)
 
 
 def _prepare(corpus: DemoCorpus, data: Path) -> None:
     from regard.cli.screen import counting
-    from regard.data.demo import write_demo_corpus
     from regard.data.doctor import DoctorConfig
     from regard.data.prepare import Files, prepare
     from regard.text.config import TokenizerConfig
 
     text = data / "text"
-    write_demo_corpus(corpus, text)
     source, target = corpus.languages
     with counting() as progress:
         prepare(
@@ -115,7 +119,7 @@ def _look(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     from regard import plots
     from regard.cli.screen import say, written
 
-    say("4. Looking where it looks ...")
+    say("5. Looking where it looks ...")
     [seen] = translator.translate(corpus.samples[1:2], attention=True)
     assert seen.attention is not None
     path = out / "attention.png"
