@@ -141,6 +141,9 @@ def test_a_preset_a_recipe_and_data_that_are_not_there(tmp_path: Path, regard: C
 def test_a_model_that_is_not_there(tmp_path: Path, regard: Command) -> None:
     assert_told(regard("translate", tmp_path / "no"), "There is no model folder")
     assert_told(regard("translate", tmp_path), "not a model folder")
+    (tmp_path / "test.en").touch()
+    text = tmp_path / "test.en"
+    assert_told(regard("translate", tmp_path, text), f"{text} is a file", f"use < {text}")
 
 
 def test_input_that_is_not_utf8(tmp_path: Path, regard: Command, reversal_store: Store) -> None:

@@ -77,6 +77,12 @@ def translate(
         "candidates": candidates,
     }
     build(SearchConfig, keywords)
+    for path in models:
+        if path.is_file():
+            raise ConfigError(
+                f"{path} is a file, and a model is a folder. Text comes from standard input: "
+                f"use < {path}"
+            )
     keep_freed_memory()
     translator = Translator.load(
         *models, device=device, engine=engine, precision=precision, teacher=teacher
