@@ -146,7 +146,7 @@ def test_what_a_model_is_not_for(folder: Path, tmp_path: Path) -> None:
     translates = write_model_folder(tmp_path / "model", pairs)
     with pytest.raises(ConfigError, match=r"only model\.kind=causal"):
         Generator.load(translates)
-    with pytest.raises((ConfigError, ModelError), match="running text"):
+    with pytest.raises((ConfigError, ModelError), match="translates nothing"):
         Translator.load(folder)
     with pytest.raises(ConfigError, match="Prepare with"):
         run(some_run(tmp_path / "run", pairs, {"kind": "causal"}), pairs)
