@@ -33,6 +33,25 @@ def test_unequal_files(tmp_path: Path, regard: Command) -> None:
     assert_told(regard("prepare", *files, "--out", tmp_path / "out"), "2 lines", "has 1", "line 2")
 
 
+def test_what_is_prepared_is_replaced_only_if_one_says_so(tmp_path: Path, regard: Command) -> None:
+    (tmp_path / "a").write_text("one two\n")
+    (tmp_path / "b").write_text("eins zwei\n")
+    files = ["--source", tmp_path / "a", "--target", tmp_path / "b", "--tokenizer", "char"]
+    words = ["prepare", *files, "--out", tmp_path / "out"]
+    assert regard(*words).status == 0
+    before = (tmp_path / "out" / "store.json").read_bytes()
+    assert_told(regard(*words, "--lowercase"), "prepared already", "--overwrite")
+    assert (tmp_path / "out" / "store.json").read_bytes() == before
+    assert regard(*words, "--lowercase", "--overwrite").status == 0
+    assert (tmp_path / "out" / "store.json").read_bytes() != before
+
+
+def test_half_of_a_pair(tmp_path: Path, regard: Command) -> None:
+    out = ["--out", tmp_path / "out"]
+    assert_told(regard("prepare", "--source", "a", *out), "--target is not")
+    assert_told(regard("prepare", "--text", "a", "--valid-source", "b", *out), "--valid-text")
+
+
 def test_half_a_validation_set(tmp_path: Path, regard: Command) -> None:
     (tmp_path / "a").write_text("one\n")
     files = ["--source", tmp_path / "a", "--target", tmp_path / "a", "--valid-source", "v"]

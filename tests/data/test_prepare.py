@@ -69,7 +69,7 @@ def test_validation_keeps_copies_and_duplicates(tmp_path: Path) -> None:
     odd = [("a dog", "a dog"), ("a", "ein"), ("a", "ein"), ("a", "ein Hund" * 9)]
     done = prepared(tmp_path / "out", [*some_pairs(), *odd], odd)
     assert texts_of(Store(tmp_path / "out"), "valid") == odd
-    assert done.reports["valid"][0].found == {}
+    assert done.reports["valid"][0].found == {"also in the training text": (2, 2)}
     assert texts_of(Store(tmp_path / "out")) == [*some_pairs(), odd[1]]
 
 
@@ -79,9 +79,9 @@ def test_pairs_of_too_many_subwords_are_skipped_and_counted(tmp_path: Path) -> N
     done = prepared(tmp_path / "out", pairs, pairs, rules=rules, kind="char")
     for name in ("train", "valid"):
         assert texts_of(Store(tmp_path / "out"), name) == pairs[:2]
-        assert done.reports[name][0].found == {"too many subwords: skipped": (2, 3)}
+        assert done.reports[name][0].found["too many subwords: skipped"] == (2, 3)
         assert (done.reports[name][0].pairs, done.reports[name][0].kept) == (4, 2)
-        assert done.description["parts"][name]["found"] == {"too many subwords: skipped": 2}
+        assert done.description["parts"][name]["found"]["too many subwords: skipped"] == 2
 
 
 def test_the_report_counts_each_pair_once(tmp_path: Path) -> None:

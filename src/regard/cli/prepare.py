@@ -11,7 +11,7 @@ import typer
 from regard.cli.options import Column, Header, setting
 from regard.data.doctor import DoctorConfig, Report
 from regard.data.label_doctor import LabelFormat
-from regard.errors import ConfigError, one_message
+from regard.errors import ConfigError, StorageError, one_message
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ _TOKENIZER = ("vocab_size", "tokenizer", "joint", "nfkc", "lowercase")
 _OF_TOKENIZER = (
     "this comes with the tokenizer that --tokenizer-from names. Leave it out, or learn a new "
     "tokenizer without --tokenizer-from."
+)
+_OF_TEXT = (
+    "running text has one side, of which nothing is skipped. Its validation text is --valid-text."
 )
 # What only pairs of sentences have a use for, what running text has none for besides, and what only
 # labelled text has.
@@ -107,6 +110,9 @@ def prepare(
     skip_duplicates: Annotated[
         bool, setting(DoctorConfig, "skip_duplicates")
     ] = DoctorConfig.skip_duplicates,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Prepare a folder anew that is prepared already.")
+    ] = False,
 ) -> None:
     """Examine parallel, running or labelled text, learn its subwords, store it for training."""
     from regard.cli.screen import counting, say
@@ -115,6 +121,11 @@ def prepare(
     from regard.data.prepare import prepare as prepare_store
     from regard.text.folder import tokenizers_in
 
+    if not overwrite and (out / "store.json").is_file():
+        raise StorageError(
+            f"{out} is prepared already, so it is left as it is: a run that uses it could not go "
+            "on with other data. Choose another --out, or say --overwrite."
+        )
     if tokenizer_from:
         _refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
     cut = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
@@ -122,7 +133,7 @@ def prepare(
     limits = {"max_tokens": max_tokens, "max_characters": max_characters}
     if text:
         others: tuple[str, ...] = (*_PAIRS, *_LIMITS, *_LABELS)
-        _refuse_options(context, others, "running text has one side, of which nothing is skipped.")
+        _refuse_options(context, others, _OF_TEXT)
         _prepare_text(_parts(text, valid_text), out, config, tokenizer_from, source_lang)
         return
     if tagged or labelled:
@@ -139,6 +150,9 @@ def prepare(
         _prepare_labels(parts, out, format, rules, config, tokenizer_from, source_lang)
         return
     _refuse_options(context, _LABELS, "this is for --tagged or --labelled text.")
+    if bool(source) != bool(target):
+        here, missing = ("--source", "--target") if source else ("--target", "--source")
+        raise ConfigError(f"{here} is given and {missing} is not: each text needs its translation.")
     if not source or not target:
         raise ConfigError(
             "Say what is read: --source and --target, running text with --text, or labelled text "

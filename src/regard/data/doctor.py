@@ -113,6 +113,8 @@ def examined_text(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     for number, text in repaired_lines(path, report):
         report.pairs = number
         report.kept += bool(text)
+        if not text:
+            report.note("blank: ends a document", number)
         yield number, text
 
 
@@ -161,11 +163,9 @@ def reason_to_skip(source: str, target: str, config: DoctorConfig) -> str | None
 
 def _seen_before(source: str, target: str, config: DoctorConfig, seen: set[int]) -> str | None:
     """A reason, if the pair came before; if not, it is remembered."""
-    if not config.skip_duplicates:
-        return None
     key = hash((source, target))
     if key in seen:
-        return "duplicate"
+        return "duplicate" if config.skip_duplicates else None
     seen.add(key)
     return None
 

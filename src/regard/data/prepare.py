@@ -69,7 +69,7 @@ def prepare(
 
     def write(folder: Path) -> Tree:
         return {
-            name: _write_part(folder, part, tokenizers, reports[name], progress)
+            name: _write_part(folder, part, sets["train"], tokenizers, reports[name], progress)
             for name, part in sets.items()
         }
 
@@ -142,6 +142,7 @@ class _Part:
         self.name = name
         self.corpora = corpora
         self.rules = doctor if name == "train" else doctor.for_validation()
+        self.seen: set[int] = set()  # the pairs that were read last time
 
     def reports(self) -> list[Report]:
         """An empty report for each corpus."""
@@ -154,10 +155,10 @@ class _Part:
         # A pair that was seen before is skipped across corpora too, whatever their tags: a
         # back-translation that hits upon the genuine source has nothing to add to the genuine
         # pair, which is kept since its corpus was named first.
-        seen: set[int] = set()
+        self.seen = set()
         for number, (files, report) in enumerate(zip(self.corpora, reports, strict=True)):
             name = f"{self.name} {number + 1}" if len(self.corpora) > 1 else self.name
-            pairs = examined(files.source, files.target, self.rules, report, seen)
+            pairs = examined(files.source, files.target, self.rules, report, self.seen)
             try:
                 for line, source, target in pairs:
                     progress(f"{task} {name}", line)
@@ -205,6 +206,7 @@ def _learn(part: _Part, config: TokenizerConfig) -> Tokenizers:
 def _write_part(
     folder: Path,
     part: _Part,
+    train: _Part,
     tokenizers: Tokenizers,
     reports: Sequence[Report],
     progress: Progress,
@@ -222,6 +224,8 @@ def _write_part(
             pairs.append(number, *ids)
             reports[number].kept += 1
             several += len(sentences(source)) > 1
+            if part is not train and hash((source, target)) in train.seen:
+                reports[number].note("also in the training text", line)
     _refuse(part.problems(reports))
     description = pairs.description()
     share = several / description["pairs"]

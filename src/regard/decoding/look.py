@@ -17,6 +17,7 @@ from regard.decoding.parallel import written_at_once
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
 from regard.models.base import Model
+from regard.models.labelling import LabelModel
 from regard.models.language import LanguageModel, WritingModel
 from regard.models.masked import Masked
 from regard.models.nonautoregressive import NonAutoregressive
@@ -80,10 +81,10 @@ def look_at_text(model: LanguageModel, tokenizers: Tokenizers, ids: Sequence[int
         seen = _stacked(record.decoder, len(pieces) + 1, len(pieces) + 1)
         nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
         return Attention([], [*pieces, "</s>"], ["<s>", *pieces], nothing, seen, nothing)
-    if not isinstance(model, Masked):
+    if not isinstance(model, Masked | LabelModel):
         raise ConfigError(
             f"Nobody has shown yet where a {model.config.kind} model looks. Kinds that do: "
-            "causal, xl, masked, and all that translate."
+            "causal, xl, masked, tagger, classifier, and all that translate."
         )
     start = int(getattr(SPECIAL, model.config.start_token))
     model.read(Ragged.of([[start, *ids, SPECIAL.end]]).to(model.device), record=record)
