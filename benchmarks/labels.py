@@ -81,7 +81,7 @@ def _tagging() -> Task:
     fresh = ("data.sampling_candidates=16", "data.sampling_temperature=3")
     common = (
         *("model.kind=tagger", "model.pooling=mean", "model.characters=32", *fresh),
-        *("training.label_smoothing=0.1", "training.warmup_steps=200"),
+        *("model.word_dropout=0.1", "training.label_smoothing=0.1", "training.warmup_steps=200"),
     )
     scratch = (*STACK, "model.dropout=0.3", "training.learning_rate=2e-3")
     tuned = ("model.dropout=0.3", "training.learning_rate=1e-3")
