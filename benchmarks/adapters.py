@@ -36,7 +36,7 @@ from side_by_side import (
     settings,
 )
 
-PAGE = Path("docs/finetuning.md")
+PAGES = [Path("docs/finetuning.md"), Path("docs/zh/finetuning.md")]
 LANGUAGES = ("en", "de")
 RATES = [5e-4, 2e-3, 8e-3]
 METHOD = (
@@ -93,7 +93,8 @@ def main() -> None:
     """Train and measure what is missing, or write the table."""
     options = _options()
     if options.write:
-        fill(PAGE, "adapters", table(results_in(options.results)))
+        for page in PAGES:
+            fill(page, "adapters", table(results_in(options.results)))
         return
     if not options.data.is_dir():
         prepare(options)
