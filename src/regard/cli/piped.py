@@ -20,7 +20,8 @@ def portions(size: int) -> Iterator[list[str]]:
     if sys.stdin.isatty():
         size = 1
     file = sys.stdin.buffer
-    assert isinstance(file, BufferedReader)
+    if not isinstance(file, BufferedReader):  # where a program has put something in its place
+        file = BufferedReader(file)
     lines: list[str] = []
     number = 0
     try:

@@ -33,8 +33,6 @@ from regard.models.language import WritingModel
 from regard.models.protocol import Autoregressive
 from regard.text.base import Tokenizer
 
-_INCOMPLETE = "\ufffd"  # what bytes become that are no whole character
-
 
 @dataclass(frozen=True)
 class Continuation:
@@ -176,12 +174,7 @@ class Generator:
     def _continuation(self, prompt: list[int], found: Hypothesis) -> Continuation:
         before = len(self.tokenizer.decode_lines(prompt))
         ids = prompt + found.tokens if self._bare else found.tokens
-        return Continuation(_whole(self.tokenizer.decode_lines(ids)[before:]), found.score)
-
-
-def _whole(text: str) -> str:
-    """A text without the first bytes of a character that it ends in."""
-    return text.rstrip(_INCOMPLETE)
+        return Continuation(self.tokenizer.decode_lines(ids)[before:], found.score)
 
 
 class Telling(Plain):
@@ -201,13 +194,13 @@ class Telling(Plain):
         text = self._tokenizer.decode_lines(self._ids)
         if len(self._ids) == self._prompt:
             self._told = len(text)
-        elif not text.endswith(_INCOMPLETE):
+        elif not text.endswith("\ufffd"):  # the first bytes of a character
             self._tell(text[self._told :])
             self._told = len(text)
         return search
 
     def tell_rest(self) -> None:
-        """What was held back to the end, if it came to more than a part of a character."""
-        rest = _whole(self._tokenizer.decode_lines(self._ids)[self._told :])
+        """What was held back to the end."""
+        rest = self._tokenizer.decode_lines(self._ids)[self._told :]
         if rest:
             self._tell(rest)
