@@ -218,9 +218,8 @@ class _Problems(list[str]):
     def unknown(self, section: str, name: str, known: Iterable[str]) -> None:
         """Add a name that a section does not have, and what it may mean."""
         known = list(known)
-        near = [section + other for other in known if other.startswith(name)][
-            :1
-        ]  # "beam": beam_size
+        # "beam" means beam_size
+        near = [section + other for other in known if other.startswith(name)][:1]
         near = near or self._elsewhere(section, name, known)
         near = near or [section + n for n in difflib.get_close_matches(name, known, 1, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"

@@ -14,8 +14,9 @@ from regard.cli import app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.embedder import Embedder, pooled
+from regard.decoding.embedder import Embedder
 from regard.errors import ConfigError
+from regard.layers.pooling import pool_words as pooled
 from regard.models import ARCHITECTURES
 from regard.models.folder import ModelFolder
 from text.learned import LINES, learned

@@ -203,13 +203,14 @@ def _attention(model: Path, sentence: str, device: str) -> Attention:
 
     if not sentence.strip():
         raise ConfigError("There is nothing to look at: the sentence is empty.")
-    if ModelFolder.read(model).config.content == "pairs":
+    described = ModelFolder.read(model)
+    if described.config.content == "pairs":
         translator = Translator.load(model, device=device, engine="torch")
         [translation] = translator.translate([sentence], attention=True)
         print(translation.text)
         assert translation.attention is not None
         return translation.attention
-    described, loaded = load_model(model, device_named(device))
+    _, loaded = load_model(model, device_named(device), described)
     assert isinstance(loaded, LanguageModel)
     ids = described.tokenizers.target.encode(sentence)
     longest = loaded.max_length

@@ -20,7 +20,7 @@ from regard.data.examples import (
     layout_of,
     tagged_example,
 )
-from regard.data.spans import mark_spans, may_follow
+from regard.data.spans import first_illegal, mark_spans, may_follow
 from regard.errors import DataError
 
 LabelledContent = Literal["tagged", "labelled"]
@@ -117,11 +117,11 @@ class LabelDoctor:
         """An I-x that nothing began begins its span: IOB1 becomes IOB2, which the models know."""
         if self.format.content != "tagged" or not mark_spans(example.labels):
             return example
+        if first_illegal(example.labels) is None:
+            return example
         labels: list[str] = []
         for label in example.labels:
             legal = may_follow(label, labels[-1] if labels else None)
             labels.append(label if legal else f"B{label[1:]}")
-        if tuple(labels) == example.labels:
-            return example
         report.note("a span that begins with I-: made B-", example.line)
         return Example(example.line, example.texts, tuple(labels))

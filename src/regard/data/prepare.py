@@ -62,19 +62,35 @@ def prepare(
     _refuse_bad_tags(parts)
     sets = {name: _Part(name, corpora, doctor) for name, corpora in parts.items()}
     _examine([*sets.values()], progress)
-    tokenizers = (
-        _learn(sets["train"], tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer
+    train = sets["train"]
+    tokenizers = learned_or_given(
+        tokenizer, lambda: train.side(0), lambda: train.side(1), train.tags
     )
     reports = {name: part.reports() for name, part in sets.items()}
 
     def write(folder: Path) -> Tree:
         return {
-            name: _write_part(folder, part, sets["train"], tokenizers, reports[name], progress)
+            name: _write_part(folder, part, train, tokenizers, reports[name], progress)
             for name, part in sets.items()
         }
 
     description = write_store(out, tokenizers, write, languages)
     return Prepared(tokenizers, reports, description)
+
+
+def learned_or_given(
+    tokenizer: TokenizerConfig | Tokenizers,
+    source: Callable[[], Iterator[str]],
+    target: Callable[[], Iterator[str]] = lambda: iter(()),
+    tags: Sequence[str] = (),
+) -> Tokenizers:
+    """Tokenizers of these texts; those that are given in place of settings are taken as they are.
+
+    Tags are no text.
+    """
+    if isinstance(tokenizer, TokenizerConfig):
+        return train_tokenizers(source, target, tokenizer, tags)
+    return tokenizer
 
 
 def write_store(
@@ -166,6 +182,16 @@ class _Part:
             except DataError as error:  # this file cannot be read, but the next ones may be
                 report.errors.append(str(error))
 
+    def side(self, index: int) -> Iterator[str]:
+        """The sources (0) or the targets (1) of all corpora, to learn subwords from."""
+        for _, _, *pair in self.examined(self.reports(), lambda task, line: None, "learning"):
+            yield pair[index]
+
+    @property
+    def tags(self) -> list[str]:
+        """Those that its corpora have."""
+        return [files.tag for files in self.corpora if files.tag]
+
     def problems(self, reports: Sequence[Report]) -> Iterator[str]:
         """What cannot be used, a message for each corpus."""
         for files, report in zip(self.corpora, reports, strict=True):
@@ -190,17 +216,6 @@ def _refuse(problems: Iterable[str]) -> None:
     message = "\n".join(problems)
     if message:
         raise DataError(message)
-
-
-def _learn(part: _Part, config: TokenizerConfig) -> Tokenizers:
-    """Tokenizers of the text of all corpora, the tags not being text."""
-
-    def side(index: int) -> Iterator[str]:
-        for _, _, *pair in part.examined(part.reports(), lambda task, line: None, "learning"):
-            yield pair[index]
-
-    tags = [files.tag for files in part.corpora if files.tag]
-    return train_tokenizers(lambda: side(0), lambda: side(1), config, tags)
 
 
 def _write_part(

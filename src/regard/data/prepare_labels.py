@@ -14,13 +14,14 @@ from regard.data.label_store import LabelWriter
 from regard.data.prepare import (
     Prepared,
     Progress,
+    learned_or_given,
     refuse_foreign_folder,
     refuse_unusable,
     write_store,
 )
 from regard.errors import DataError
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizers, train_tokenizers
+from regard.text.tokenizer import Tokenizers
 
 Parts = Mapping[str, Sequence[Path]]
 
@@ -42,11 +43,7 @@ def prepare_labels(
     refuse_foreign_folder(out)
     work = _Work(parts, format, doctor, progress)
     labels = work.examine()
-    tokenizers = (
-        train_tokenizers(work.lines, lambda: iter(()), tokenizer)
-        if isinstance(tokenizer, TokenizerConfig)
-        else tokenizer
-    )
+    tokenizers = learned_or_given(tokenizer, work.lines)
     description = write_store(
         out,
         tokenizers,

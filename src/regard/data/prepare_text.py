@@ -10,6 +10,7 @@ from regard.data.doctor import Report, examined_text
 from regard.data.prepare import (
     Prepared,
     Progress,
+    learned_or_given,
     refuse_foreign_folder,
     refuse_unusable,
     write_store,
@@ -18,7 +19,7 @@ from regard.data.store import TextWriter
 from regard.errors import DataError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizers, train_tokenizers
+from regard.text.tokenizer import Tokenizers
 
 
 def prepare_text(
@@ -43,11 +44,7 @@ def prepare_text(
         for path in parts["train"]:
             yield from (text for _, text in examined_text(path, Report()) if text)
 
-    tokenizers = (
-        train_tokenizers(lines, lambda: iter(()), tokenizer)
-        if isinstance(tokenizer, TokenizerConfig)
-        else tokenizer
-    )
+    tokenizers = learned_or_given(tokenizer, lines)
 
     def write(folder: Path) -> Tree:
         return {

@@ -7,8 +7,9 @@ numbers, and a run that stopped anywhere goes on with the very next batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -56,6 +57,10 @@ class Turn:
     def is_at(self, count: int) -> bool:
         """Whether a batch of this count belongs to it."""
         return count % self.of == self.number
+
+    def among(self, batches: Iterable[T]) -> Iterator[T]:
+        """Those of all batches that belong to it."""
+        return islice(batches, self.number, None, self.of)
 
 
 def epoch_batches(

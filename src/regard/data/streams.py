@@ -66,11 +66,10 @@ class StreamLoader:
     ) -> Iterator[tuple[Position, Batch]]:
         """Batches from a position on, or those of a turn, each with the position after it."""
         turn = turn or Turn()
-        for count, (after, planned) in enumerate(endless(position, self._planned)):
-            if turn.is_at(count):
-                streams, number, epoch = planned
-                key = self._seed, epoch + 1
-                yield after, stream_batch(streams, number, self._task, key)
+        for after, planned in turn.among(endless(position, self._planned)):
+            streams, number, epoch = planned
+            key = self._seed, epoch + 1
+            yield after, stream_batch(streams, number, self._task, key)
 
     def _planned(self, epoch: int) -> list[tuple[Streams, int, int]]:
         draw = np.random.default_rng([self._seed, epoch, 1])

@@ -44,9 +44,8 @@ class TextLoader:
     ) -> Iterator[tuple[Position, Batch]]:
         """Batches from a position on, or those of a turn, each with the position after it."""
         turn = turn or Turn()
-        for count, (after, planned) in enumerate(endless(position, self._planned)):
-            if turn.is_at(count):
-                yield after, self._batch(*planned)
+        for after, planned in turn.among(endless(position, self._planned)):
+            yield after, self._batch(*planned)
 
     def _batch(self, epoch: int, pieces: Pieces, indices: Indices) -> Batch:
         own = indices[self._share.places(pieces.lengths()[indices])]

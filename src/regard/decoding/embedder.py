@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.ragged import Lengths, Ragged
+from regard.data.ragged import Ragged
 from regard.decoding.engine import by_length
 from regard.devices import device_named
 from regard.errors import ConfigError
+from regard.layers.pooling import pool_words
 from regard.models.base import Model
 from regard.models.causal import Causal
 from regard.models.folder import ModelFolder, load_model
@@ -69,7 +70,7 @@ class Embedder:
 
         def of(chunk: list[list[int]]) -> list[Vectors]:
             text = Ragged.of([self._marked(one) for one in chunk]).to(self.model.device)
-            found = pooled(self._read(text), text.lengths, pool)
+            found = pool_words(self._read(text), text.lengths, pool)
             if normalize:
                 found = torch.nn.functional.normalize(found)
             return list(found.float().cpu().numpy())
@@ -90,19 +91,5 @@ class Embedder:
             return [*ids, SPECIAL.end]
         if isinstance(self.model, Causal) and self.model.config.bare_prompts and ids:
             return ids
-        start = int(getattr(SPECIAL, self.model.config.start_token))
+        start = self.model.config.start_mark
         return [start, *ids, SPECIAL.end] if isinstance(self.model, Masked) else [start, *ids]
-
-
-def pooled(states: Tensor, lengths: Lengths, pool: Pool) -> Tensor:
-    """One vector for each text, from those of its tokens: (N, D) -> (B, D)"""
-    ends = lengths.offsets[1:].long()
-    if pool == "first":
-        return states[lengths.offsets[:-1].long()]
-    if pool == "last":
-        return states[ends - 1]
-    owner = torch.repeat_interleave(
-        torch.arange(len(lengths), device=states.device), lengths.lengths.long()
-    )
-    sums = states.new_zeros(len(lengths), states.shape[1]).index_add_(0, owner, states)
-    return sums / lengths.lengths[:, None]

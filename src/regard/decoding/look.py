@@ -86,8 +86,8 @@ def look_at_text(model: LanguageModel, tokenizers: Tokenizers, ids: Sequence[int
             f"Nobody has shown yet where a {model.config.kind} model looks. Kinds that do: "
             "causal, xl, masked, tagger, classifier, and all that translate."
         )
-    start = int(getattr(SPECIAL, model.config.start_token))
-    model.read(Ragged.of([[start, *ids, SPECIAL.end]]).to(model.device), record=record)
+    marked = [model.config.start_mark, *ids, SPECIAL.end]
+    model.read(Ragged.of([marked]).to(model.device), record=record)
     return _seen(record, tokenizers, ids, [], [], "<s>")
 
 

@@ -128,7 +128,7 @@ def write_model(
     spec.config.unk_token = target[SPECIAL.unknown]
     spec.config.bos_token = target[SPECIAL.start]
     spec.config.eos_token = target[SPECIAL.end]
-    spec.config.decoder_start_token = target[getattr(SPECIAL, model.config.start_token)]
+    spec.config.decoder_start_token = target[model.config.start_mark]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = _epsilon(model.config)
     spec.config.add_attribute("max_length", places)  # for us; CTranslate2 leaves it alone

@@ -18,7 +18,6 @@ from regard.exchange.onnx_graphs import PLACES
 from regard.exchange.packages import need
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
-from regard.text.special import SPECIAL
 
 
 def is_onnx(folder: Path) -> bool:
@@ -92,7 +91,7 @@ class OnnxModel:
 
     def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
         """The start mark for each beam. (B, W)"""
-        return torch.full((sentences, beams), int(getattr(SPECIAL, self.config.start_token)))
+        return torch.full((sentences, beams), self.config.start_mark)
 
     def step(self, tokens: Tensor, state: OnnxState) -> Tensor:
         """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""

@@ -65,6 +65,11 @@ class ModelConfig(Settings):
         return self.content in ("tagged", "labelled")
 
     @property
+    def start_mark(self) -> int:
+        """The token before what is written, or before a text."""
+        return int(getattr(SPECIAL, self.start_token))
+
+    @property
     def turns(self) -> Turns | None:
         """How it reads a pair as one row, and under which masks; None: it does not."""
         return None
@@ -212,7 +217,7 @@ class AutoregressiveModel(Model):
     @property
     def start_mark(self) -> int:
         """The token that the decoder reads first."""
-        return int(getattr(SPECIAL, self.config.start_token))
+        return self.config.start_mark
 
 
 def read_on(model: nn.Module, batch: Batch, memory: Memory | None) -> Predictions:

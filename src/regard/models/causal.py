@@ -22,7 +22,6 @@ from regard.layers.init import initialize
 from regard.models.language import LanguageConfig, WritingModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.models.stacks import StackState
-from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class CausalConfig(LanguageConfig):
     @property
     def task(self) -> TextTask:
         """To write what comes next."""
-        return TextTask("causal", self.max_positions, int(getattr(SPECIAL, self.start_token)))
+        return TextTask("causal", self.max_positions, self.start_mark)
 
 
 class Causal(WritingModel):

@@ -46,8 +46,7 @@ class LabelConfig(LanguageConfig):
     @property
     def task(self) -> TextTask:
         """To give labels to words, or to texts."""
-        start = int(getattr(SPECIAL, self.start_token))
-        return TextTask(self.objective, self.max_positions, start)
+        return TextTask(self.objective, self.max_positions, self.start_mark)
 
     @property
     def obstacle_to_replay(self) -> str | None:

@@ -59,9 +59,12 @@ class MaskedConfig(LanguageConfig):
     @property
     def task(self) -> TextTask:
         """To find what is hidden."""
-        start = int(getattr(SPECIAL, self.start_token))
         return TextTask(
-            "masked", self.max_positions, start, mask=self.mask_id, doubles=self.next_sentence
+            "masked",
+            self.max_positions,
+            self.start_mark,
+            mask=self.mask_id,
+            doubles=self.next_sentence,
         )
 
     @property

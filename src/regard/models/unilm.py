@@ -28,7 +28,6 @@ from regard.models.base import AutoregressiveModel
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.models.stacks import StackState
-from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class UnilmConfig(LanguageConfig):
     @property
     def turns(self) -> Turns:
         """Each mask in its turn."""
-        return Turns(self.masks, int(getattr(SPECIAL, self.start_token)))
+        return Turns(self.masks, self.start_mark)
 
     @property
     def obstacle_to_sharing(self) -> str | None:

@@ -40,8 +40,7 @@ class XLConfig(MemoryConfig):
     @property
     def task(self) -> TextTask:
         """To write what comes next, segment after segment."""
-        start = int(getattr(SPECIAL, self.start_token))
-        return TextTask("causal", self.max_positions, start, streams=True)
+        return TextTask("causal", self.max_positions, self.start_mark, streams=True)
 
 
 class XL(RememberingModel, WritingModel):
