@@ -124,6 +124,8 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--questions", nargs="+", choices=list(QUESTIONS), help="some only")
+    searches = [*SEARCHES, *MADE_UP]
+    parser.add_argument("--searches", nargs="+", choices=searches, help="some only")
     everybody = [*LIBRARIES, *TOOLKITS]
     parser.add_argument("--peers", nargs="+", choices=everybody, help="these rivals only")
     parser.add_argument("--rounds", type=int, default=3)
@@ -173,6 +175,8 @@ def _command(options: argparse.Namespace) -> str:
     usual = [ASKED[options.device], ["made-up"] if options.device == "cuda" else None]
     if options.questions not in usual:
         words += ["--questions", *options.questions]
+    if options.searches:
+        words += ["--searches", *(f'"{search}"' for search in options.searches)]
     if options.peers != RIVALS[options.device]:
         words += ["--peers", *options.peers]
     if options.sentences is not None:
@@ -190,6 +194,8 @@ def contests(options: argparse.Namespace) -> Iterator[tuple[str, list[Contestant
         absences["ctranslate2"] = passage.export()
     for question in options.questions:
         for search, exercise, judge in _exercises(question, passage, options):
+            if options.searches and search not in options.searches:
+                continue
             with _ready(question, exercise, judge, absences, options) as taking_part:
                 yield f"{question}: {search}", taking_part
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +229,14 @@ def pairs(count: int, *, seed: int = 0) -> Batch:
     """A batch of random pairs."""
     source, target = sentences(count, seed=seed), sentences(count, seed=seed + 1)
     return Batch(with_ends(source), with_ends(target))
+
+
+def fertile(batch: Batch) -> Batch:
+    """The same pairs, the first token of each source standing for all words of the target."""
+    source, words = batch.source.lengths, batch.target.lengths.lengths - 1
+    counts = torch.zeros(source.total, dtype=torch.long)
+    counts[source.positions == 0] = words
+    return replace(batch, fertilities=counts)
 
 
 def read_by(kind: str, batch: Batch) -> Batch:

@@ -7,6 +7,7 @@ that is alone is a team of one, and nothing is started for it.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -108,6 +109,9 @@ def joined() -> Iterator[Team]:
     local_rank, local_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     with _said_once(store.add), _explained_losses():
         yield Team(rank, size, local_rank, local_size)
+    # A wrapped model, which is part of a cycle of references, holds on to the group. Its threads
+    # have to end before Python does: what they let go of later would abort the process.
+    gc.collect()
     dist.destroy_process_group()  # not after an error: it would wait for who may be gone
 
 

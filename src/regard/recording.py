@@ -6,6 +6,7 @@ than running them takes the GPU. A recording (a CUDA graph) asks for all of them
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -46,9 +47,22 @@ class Recording(Generic[T]):
         return self._result  # type: ignore[return-value]  # None only where that is the result
 
     def _record(self) -> None:
-        # Threads that prepare the next batches may go on meanwhile.
-        self._graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-        try:
-            self._result = self._work()
-        finally:
-            self._graph.capture_end()
+        with _keeping_garbage():
+            # Threads that prepare the next batches may go on meanwhile.
+            self._graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                self._result = self._work()
+            finally:
+                self._graph.capture_end()
+
+
+@contextmanager
+def _keeping_garbage() -> Iterator[None]:
+    """Nothing is collected meanwhile: to free an old recording would spoil the one being made."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -17,7 +17,7 @@ from regard.text.special import SPECIAL
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
-from toys import FORMS, any_model, pairs, read_by
+from toys import FORMS, any_model, fertile, pairs, read_by
 
 FILLABLE = [  # but for batch norm, whose statistics would count the filler, and for what is drawn
     name for name in FORMS if name not in ("batch norm", "sampled", "REINFORCE")
@@ -58,6 +58,26 @@ def test_a_filled_batch_holds_its_pairs_and_filler(
     for one, other in ((again.source, filled.source), (again.target, filled.target)):
         assert torch.equal(one.tokens, other.tokens)
         assert torch.equal(one.lengths.lengths, other.lengths.lengths)
+
+
+@given(lengths, st.integers(1, 300))
+def test_with_fertilities_no_sentence_is_empty(
+    pairs_of_lengths: list[tuple[int, int]], unit: int
+) -> None:
+    source, target = zip(*pairs_of_lengths, strict=True)
+    batch = fertile(some(list(source), list(target)))
+    shape = Shape.around(batch, unit, 128)
+    filled = shape.unpacked(shape.packed(shape.filled(batch)))
+    for row, side in ((filled.source, shape.source), (filled.target, shape.target)):
+        assert len(row.lengths) == shape.sentences
+        assert int(row.lengths.lengths.sum()) == side.tokens
+        assert int(row.lengths.lengths.min()) >= 1
+        assert int(row.lengths.lengths.max()) <= side.longest
+    assert batch.fertilities is not None
+    assert filled.fertilities is not None
+    assert torch.equal(filled.fertilities[: len(batch.fertilities)], batch.fertilities)
+    words = filled.source.lengths.sums(filled.fertilities)
+    assert torch.equal(words, filled.target.lengths.lengths - 1)
 
 
 @given(lengths, st.integers(1, 300))

@@ -88,7 +88,7 @@ def test_the_loss_is_the_sum_over_sentences(form: str) -> None:
         torch.testing.assert_close(getattr(together, name), expected, rtol=1e-4, atol=0)
 
 
-@pytest.mark.parametrize("form", [form for form in PARALLEL if "CTC" in form])
+@pytest.mark.parametrize("form", PARALLEL)
 def test_filler_changes_nothing(form: str) -> None:
     """What a GPU replays has sentences that nobody learns from."""
 

@@ -24,7 +24,16 @@ from regard.training.engine import Engine
 from regard.training.loop import train
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
-from toys import Silent, altered, any_model, pairs, read_by, small_run, write_reversal_store
+from toys import (
+    Silent,
+    altered,
+    any_model,
+    fertile,
+    pairs,
+    read_by,
+    small_run,
+    write_reversal_store,
+)
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -66,6 +75,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "convolutional": {"kind": "convolutional"},
     "wide convolutional": {"kind": "convolutional", "width": 256},
     "CTC": {"kind": "nonautoregressive", "lengths": "ctc"},
+    "fertilities": {"kind": "nonautoregressive"},
     "GPT": {"kind": "causal"},
     "BERT": {"kind": "masked"},
     "UniLM": {"kind": "unilm"},
@@ -100,6 +110,8 @@ def learned(
 def test_what_is_replayed_is_what_would_be_done(weight: float, form: dict[str, Any]) -> None:
     counts, kind = (20, 30, 20, 30, 21, 31, 3, 20, 30), form.get("kind", "transformer")
     batches = [read_by(kind, pairs(count, seed=count)) for count in counts]
+    if form == FORMS["fertilities"]:
+        batches = [fertile(batch) for batch in batches]
     filled = [Shape.around(batch, 64, 128).filled(batch) for batch in batches]
     expected, weights = learned(form, filled, replay=False, r_drop=weight)
     found, also = learned(form, batches, replay=True, r_drop=weight)

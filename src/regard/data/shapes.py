@@ -6,7 +6,7 @@ up to the next of a few sizes, with sentences of `SPECIAL.pad` that nobody learn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,21 +28,22 @@ class Side:
         longest = max(16, 1 << (lengths.longest - 1).bit_length())
         return Side(_up(lengths.total, unit), max(lengths.longest, min(longest, limit)))
 
-    def fillers(self, lengths: Lengths) -> list[int]:
-        """The lengths of the sentences that are missing."""
-        missing = self.tokens - lengths.total
-        whole, rest = divmod(missing, self.longest)
-        return [self.longest] * whole + [rest] * (rest > 0)
+    def fillers(self, missing: int, least: int = 0) -> list[int]:
+        """The lengths of sentences that have so many tokens beyond the `least` of each."""
+        whole, rest = divmod(missing, self.longest - least)
+        return [self.longest] * whole + [least + rest] * (rest > 0)
 
-    def filled(self, row: Ragged, sentences: int) -> Ragged:
-        """The row with fillers after it, and then as many empty sentences as it takes."""
-        lengths, fillers = row.lengths, self.fillers(row.lengths)
-        empty = sentences - len(lengths) - len(fillers)
-        assert empty >= 0
-        more = lengths.lengths.new_tensor(fillers + [0] * empty)
+    def filled(self, row: Ragged, sentences: int, least: int = 0) -> Ragged:
+        """The row with fillers after it, then sentences of `least` tokens up to so many in all."""
+        lengths = row.lengths
+        more = sentences - len(lengths)
+        fillers = self.fillers(self.tokens - lengths.total - least * more, least)
+        assert len(fillers) <= more
+        fillers += [least] * (more - len(fillers))
         tokens = row.tokens.new_full((self.tokens,), SPECIAL.pad)
         tokens[: lengths.total] = row.tokens
-        return self.laid_out(tokens, torch.cat([lengths.lengths, more]))
+        sizes = torch.cat([lengths.lengths, lengths.lengths.new_tensor(fillers)])
+        return self.laid_out(tokens, sizes)
 
     def laid_out(self, tokens: Tensor, lengths: Tensor) -> Ragged:
         """Tokens and lengths of this shape as a row."""
@@ -57,40 +58,67 @@ class Shape:
     target: Side
     sentences: int
     prefixed: bool = False  # whether there is a prefix of each
+    fertile: bool = False  # whether there are fertilities: then no sentence is without an end
 
     @staticmethod
     def around(batch: Batch, unit: int, limit: int) -> Shape:
         """The shape that a batch is filled to."""
         rows = batch.source.lengths, batch.target.lengths
-        source, target = (Side.around(lengths, unit, limit) for lengths in rows)
-        fillers = max(len(source.fillers(rows[0])), len(target.fillers(rows[1])))
+        sides = [Side.around(lengths, unit, limit) for lengths in rows]
+        fertile = batch.fertilities is not None
+        if fertile:  # whatever is missing beside the ends
+            fillers = max(len(side.fillers(unit, least=1)) for side in sides)
+        else:
+            missing = (side.tokens - own.total for side, own in zip(sides, rows, strict=True))
+            fillers = max(map(len, map(Side.fillers, sides, missing)))
         sentences = len(rows[0]) + fillers
-        quarter = 1 << max(0, sentences.bit_length() - 3)  # four sizes an octave
-        return Shape(source, target, _up(sentences, quarter), batch.prefixes is not None)
+        sentences = _up(sentences, 1 << max(0, sentences.bit_length() - 3))  # four sizes an octave
+        if fertile:
+            more = sentences - len(rows[0])
+            totals = (_up(own.total + more, unit) for own in rows)
+            sides = [replace(side, tokens=n) for side, n in zip(sides, totals, strict=True)]
+        source, target = sides
+        return Shape(source, target, sentences, batch.prefixes is not None, fertile)
 
     def filled(self, batch: Batch) -> Batch:
         """The same pairs in this shape."""
-        prefixes = batch.prefixes
+        least = int(self.fertile)
+        source = self.source.filled(batch.source, self.sentences, least)
+        target = self.target.filled(batch.target, self.sentences, least)
+        prefixes, counts = batch.prefixes, batch.fertilities
         if prefixes is not None:
             prefixes = torch.nn.functional.pad(prefixes, (0, self.sentences - len(prefixes)))
-        return Batch(
-            self.source.filled(batch.source, self.sentences),
-            self.target.filled(batch.target, self.sentences),
-            filler=self.target.tokens - batch.target_tokens,
-            prefixes=prefixes,
-        )
+        if counts is not None:
+            counts = _with_those_of_fillers(counts, source.lengths, target.lengths)
+        filler = self.target.tokens - batch.target_tokens
+        return Batch(source, target, filler, fertilities=counts, prefixes=prefixes)
 
     def packed(self, batch: Batch) -> Tensor:
         """All numbers of a filled batch as one row: one copy brings it to a GPU."""
         rows = [part for row in batch.sides for part in (row.tokens, row.lengths.lengths)]
-        return torch.cat(rows if batch.prefixes is None else [*rows, batch.prefixes])
+        more = (part for part in (batch.prefixes, batch.fertilities) if part is not None)
+        return torch.cat([*rows, *more])
 
     def unpacked(self, numbers: Tensor) -> Batch:
         """What `packed` made one row of; its `filler` is not among the numbers."""
         sizes = [self.source.tokens, self.sentences, self.target.tokens, self.sentences]
-        *parts, prefixes = numbers.split([*sizes, self.sentences * self.prefixed])
-        sides = self.source.laid_out(*parts[:2]), self.target.laid_out(*parts[2:])
-        return Batch(*sides, prefixes=prefixes if self.prefixed else None)
+        sizes += [self.sentences * self.prefixed, self.source.tokens * self.fertile]
+        *parts, prefixes, counts = numbers.split(sizes)
+        return Batch(
+            self.source.laid_out(*parts[:2]),
+            self.target.laid_out(*parts[2:]),
+            fertilities=counts if self.fertile else None,
+            prefixes=prefixes if self.prefixed else None,
+        )
+
+
+def _with_those_of_fillers(counts: Tensor, source: Lengths, target: Lengths) -> Tensor:
+    """Fertilities, and the first token of each filling sentence stands for all of its words."""
+    filled = torch.nn.functional.pad(counts, (0, source.total - len(counts)))
+    begins = source.offsets[:-1].long()
+    fillers = begins >= len(counts)
+    filled[begins[fillers]] = target.lengths[fillers] - 1
+    return filled
 
 
 def _up(size: int, unit: int) -> int:

@@ -23,7 +23,10 @@ _OUTPUTS = {"cpu": 64, "cuda": 256}  # that are worked on at once, if nobody say
 
 def _can_be_recorded(model: Model) -> bool:
     """Whether a pass over filled rows is the same work on tensors for all rows of a shape."""
-    return isinstance(model, NonAutoregressive) or model.config.obstacle_to_replay is None
+    if isinstance(model, NonAutoregressive):
+        return True
+    # One that lays out a pair as one row asks the CPU for lengths.
+    return model.config.obstacle_to_replay is None and model.config.turns is None
 
 
 class ParallelEngine:

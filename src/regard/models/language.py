@@ -40,11 +40,6 @@ class LanguageConfig(BlockConfig):
         float | None, Doc("the norms' guard against division by zero; unset: PyTorch's"), Ge(0)
     ] = None
 
-    @property
-    def obstacle_to_replay(self) -> str | None:
-        """Whether it could be was never tried on a GPU."""
-        return f"no {self.kind} model was ever trained so"
-
 
 class LanguageModel(Model):
     """A table of words, and one stack of blocks."""

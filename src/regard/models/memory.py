@@ -45,6 +45,11 @@ class MemoryConfig(LanguageConfig):
             yield "norm is batch, which would count what is remembered again; set norm=layer"
 
     @property
+    def obstacle_to_replay(self) -> str | None:
+        """What is recorded begins anew each time."""
+        return "what is remembered goes from one update to the next"
+
+    @property
     def obstacle_to_sharing(self) -> str | None:
         """A checkpoint holds the memory of one process."""
         return super().obstacle_to_sharing or (

@@ -26,8 +26,9 @@ from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
 from regard.layers.parallel import ParallelDecoder
 from regard.models.base import PairModel
-from regard.models.protocol import Fertilities, Hints, Predictions, Vocabulary
+from regard.models.protocol import NO_FERTILITY, Fertilities, Hints, Predictions, Vocabulary
 from regard.models.stacks import StackConfig, block_shape
+from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,6 @@ class NonAutoregressiveConfig(StackConfig):
     def needs_fertilities(self) -> bool:
         """Whether it learns from alignments."""
         return self.lengths == "fertility"
-
-    @property
-    def obstacle_to_replay(self) -> str | None:
-        """What fills a shape has places for CTC, but no fertilities."""
-        if self.needs_fertilities:
-            return "fertilities are not filled up to a shape"
-        return super().obstacle_to_replay
 
     @property
     def obstacle_to_sharing(self) -> str | None:
@@ -110,6 +104,7 @@ class NonAutoregressive(PairModel):
         copies = source.copied(batch.fertilities, words.lengths)
         hidden = self.decode(copies, memory, source.lengths, record, hints)
         wanted = batch.fertilities.clamp(max=self.config.max_fertility)
+        wanted = wanted.masked_fill(source.tokens == SPECIAL.pad, NO_FERTILITY)
         said = Fertilities(self.fertility(memory), wanted)
         return Predictions(hidden, words.tokens, self.projection, words.lengths, fertilities=said)
 

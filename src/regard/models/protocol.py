@@ -25,12 +25,15 @@ class Vocabulary:
     labels: Sequence[str] = ()  # the one with number 1 first; 0 is no label
 
 
+NO_FERTILITY = -100  # of what only fills a shape
+
+
 @dataclass(frozen=True)
 class Fertilities:
     """How many words a model gives each source token, beside how many it should."""
 
     logits: Tensor  # (source tokens, classes) of 0, 1, 2 ... words
-    wanted: Tensor  # (source tokens,)
+    wanted: Tensor  # (source tokens,) or `NO_FERTILITY`
 
 
 @dataclass(frozen=True)

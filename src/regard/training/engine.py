@@ -73,4 +73,6 @@ def _obstacle_to_replay(config: RunConfig, kernels: bool, team: Team) -> str | N
         return "several processes exchange gradients while they are made"
     if config.training.word_distillation:
         return "a teacher's distributions are not filled up to a shape"
+    if config.training.teacher is not None:
+        return "what a teacher judges is drawn, and of any length"
     return config.model.obstacle_to_replay

@@ -15,7 +15,7 @@ from regard.attention.select import reinforce
 from regard.data.ragged import Distributions, Ragged
 from regard.devices import has_triton
 from regard.layers.ctc import is_real, negative_log_likelihood
-from regard.models.protocol import Fertilities, Predictions
+from regard.models.protocol import NO_FERTILITY, Fertilities, Predictions
 from regard.text.special import SPECIAL
 from regard.training.loss_chunks import chunked_loss
 
@@ -123,7 +123,10 @@ def with_distributions(
 
 def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) -> Loss:
     """The loss, and how unlikely the right fertilities are: the mean over some passes."""
-    term = F.cross_entropy(said.logits.float(), said.wanted, reduction="sum") / passes
+    term = F.cross_entropy(
+        said.logits.float(), said.wanted, ignore_index=NO_FERTILITY, reduction="sum"
+    )
+    term = term / passes
     return Loss(loss.total + weight * term, loss.nll + term.detach())
 
 
