@@ -54,25 +54,39 @@ class Row:
     """What learns; `name` is that of its folders."""
 
     name: str
-    title: str
+    titles: tuple[str, str]  # in the languages of the pages
     settings: tuple[str, ...] = ()
 
 
-def _adapters(layers: str, rank: int, title: str) -> Row:
+def _adapters(layers: str, rank: int) -> Row:
+    english, chinese = PLACES[layers]
+    titles = f"adapters of rank {rank}, {english}", f"秩 {rank} 的适配器，{chinese}"
     chosen = f"training.lora.rank={rank}", f"training.lora.layers={layers}"
-    return Row(f"{layers}-{rank}", f"adapters of rank {rank}, {title}", chosen)
+    return Row(f"{layers}-{rank}", titles, chosen)
 
 
-ORIGIN = Row("origin", "nothing")
+PLACES = {
+    "queries_values": ("queries and values", "查询和值"),
+    "all": ("all linear layers", "所有线性层"),
+}
+ORIGIN = Row("origin", ("nothing", "什么也不学"))
 ROWS = [
     ORIGIN,
-    Row("full", "all weights"),
-    Row("frozen", "all but the embeddings", ('training.freeze=["embeddings"]',)),
-    _adapters("queries_values", 8, "queries and values"),
-    _adapters("all", 4, "all linear layers"),
-    _adapters("all", 16, "all linear layers"),
-    _adapters("all", 64, "all linear layers"),
+    Row("full", ("all weights", "全部权重")),
+    Row(
+        "frozen",
+        ("all but the embeddings", "嵌入之外的全部权重"),
+        ('training.freeze=["embeddings"]',),
+    ),
+    _adapters("queries_values", 8),
+    _adapters("all", 4),
+    _adapters("all", 16),
+    _adapters("all", 64),
 ]
+HEADS = (
+    "| what learns | rate | BLEU, Tatoeba | BLEU, Multi30k | numbers stored | file |",
+    "| 学的是什么 | 学习率 | BLEU，Tatoeba | BLEU，Multi30k | 保存的数 | 文件 |",
+)
 
 
 @dataclass(frozen=True)
@@ -93,8 +107,8 @@ def main() -> None:
     """Train and measure what is missing, or write the table."""
     options = _options()
     if options.write:
-        for page in PAGES:
-            fill(page, "adapters", table(results_in(options.results)))
+        for language, page in enumerate(PAGES):
+            fill(page, "adapters", table(results_in(options.results), language))
         return
     if not options.data.is_dir():
         prepare(options)
@@ -190,16 +204,13 @@ def _train(job: Job, out: Path, device: str, options: Any) -> None:
     regard("train", *folders, "--device", device, *words)
 
 
-def table(results: Sequence[Tree]) -> str:
+def table(results: Sequence[Tree], language: int = 0) -> str:
     """A line for each row, at the rate that validates best."""
-    lines = [
-        "| what learns | rate | BLEU, Tatoeba | BLEU, Multi30k | numbers stored | file |",
-        "|---" * 6 + "|",
-    ]
+    lines = [HEADS[language], "|---" * 6 + "|"]
     for row in ROWS:
         own = [one for one in results if one["row"] == row.name]
         if own:
-            lines.append(_line(row, best_rate(own)))
+            lines.append(_line(row.titles[language], best_rate(own)))
     return "\n".join(lines)
 
 
@@ -211,11 +222,11 @@ def best_rate(results: Sequence[Tree]) -> list[Tree]:
     return min(by_rate.values(), key=lambda own: statistics.mean(one.get("loss", 0) for one in own))
 
 
-def _line(row: Row, own: Sequence[Tree]) -> str:
+def _line(title: str, own: Sequence[Tree]) -> str:
     rate = f"{own[0]['rate']:g}" if own[0]["rate"] else ""
     figures = (_mean_and_spread([one[name] for one in own]) for name in ("new", "old"))
     stored = f"{own[0]['numbers']:,}", f"{own[0]['bytes'] / 2**20:.2f} MB"
-    return f"| {row.title} | " + " | ".join([rate, *figures, *stored]) + " |"
+    return f"| {title} | " + " | ".join([rate, *figures, *stored]) + " |"
 
 
 def _mean_and_spread(figures: Sequence[float]) -> str:

@@ -25,7 +25,7 @@ from regard.models.folder import load_model
 from side_by_side import Tree, add_options, all_of, regard, results_in, seconds_of, settings
 
 RECIPE = "recipes/bible-xl.toml"
-PAGE, PICTURE = Path("docs/systems.md"), Path("docs/pictures/memory.png")
+PAGE, PICTURE = Path("docs/systems.md"), Path("docs/pictures/memory.svg")
 TRAINED = [0, 64, 128]  # tokens that are remembered in training
 REMEMBERED = [0, 32, 64, 128, 256, 512, 1024]  # and after it
 

@@ -177,6 +177,8 @@ class Trial:
         shape = self._sizes.batch * length, self._sizes.width
         self._lengths = Lengths.of([length] * self._sizes.batch).to(self._device)
         self._x = torch.randn(shape, device=self._device, requires_grad=True)
+        if self._last is None:
+            self._within_memory(self._pass)  # libraries wake up, and keep memory of their own
         self._within_memory(self._remember_memory)
 
     def run(self) -> None:
@@ -207,7 +209,7 @@ class Trial:
             return "out of memory"
         return ""
 
-    def _within_memory(self, work: Callable[[], None]) -> None:
+    def _within_memory(self, work: Callable[[], object]) -> None:
         try:
             work()
         except (torch.OutOfMemoryError, RuntimeError) as error:
