@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from data.corpora import mixed, prepared, some_pairs, texts_of
 from regard.data.loader import DataConfig, Loader
-from regard.data.retarget import Retargeted, retarget
+from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Position
 from regard.data.store import Store
 from regard.text.recut import Recutter
@@ -69,6 +69,25 @@ def test_what_the_doctor_would_skip_keeps_its_old_target(store: Store, tmp_path:
     }
     found = new.description["parts"]["train"]["found"]
     assert found["empty: old target kept"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        ("der Hund hat sprässsssen", False),
+        ("die die die die Katze", False),
+        ("eine frassierierier", True),
+        ("eine frassierierierierier", False),
+        ("der Hund – – – – ein Hund", False),
+        ("die die die Katze", True),
+        ("der Hund hat 10000 Katzen", True),
+    ],
+)
+def test_what_goes_round_in_circles_is_not_taken(store: Store, text: str, is_taken: bool) -> None:
+    source, old = (store.tokenizers.source.encode("a dog"), store.tokenizers.target.encode(text))
+    taken, reason = chosen(store.tokenizers, source, [*old, *old], text)
+    assert (list(taken) == list(old)) == is_taken
+    assert reason == (None if is_taken else "repeats itself")
 
 
 def test_mixed_pairs_are_corpora_of_their_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from regard.files import whole_folder, write_json
 from regard.text.tokenizer import Tokenizers
 
 _RULES = DoctorConfig()
+_STUTTER = re.compile(r"(\D{1,20}?)\1{3}")  # the same up to 20 characters, four times in a row
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ def chosen(
     reason = reason_to_skip(tokenizers.source.decode(source), text.strip(), _RULES)
     if reason is None and len(written) > 2 * len(old) + 10:
         reason = "more than twice as long"  # "a cola-cola-cola-cola": almost always so
+    # Whoever learns from some of these goes round in circles far more often than the teacher did.
+    if reason is None and _STUTTER.search(text):
+        reason = "repeats itself"
     return old if reason else written, reason
 
 
