@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.data.loader import nothing
+from regard.data.ragged import Batch
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.step import Updater, dropout_seed
@@ -71,7 +71,7 @@ def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
 def test_a_share_of_nothing_adds_nothing(form: str, r_drop: float) -> None:
     config = TrainingConfig(clip_norm=0.0, r_drop=r_drop)
     found = []
-    for batches in ([pairs(4)], [pairs(4), nothing()]):
+    for batches in ([pairs(4)], [pairs(4), Batch.nothing()]):
         model = some_model(**EVERY_FORM[form]).train()
         done = Updater(model, make_optimizer(model, config), config)(batches, step=1, rate=0.0)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]

@@ -54,6 +54,11 @@ class LabelRows:
         labels = [self._part.labels[int(index)].tolist() for index in indices]
         return label_batch(examples, self._task, labels, self._speller)
 
+    def nothing(self) -> Batch:
+        """A word, or a text, without a label."""
+        batch = label_batch([[[SPECIAL.unknown]]], self._task, speller=self._speller)
+        return replace(batch, filler=batch.target.lengths.total)
+
     def _texts(self, index: int, epoch: int | None) -> Texts:
         ends = np.cumsum(self._part.sizes[index])[:-1]
         texts: list[list[int]] = [one.tolist() for one in np.split(self._part.text[index], ends)]

@@ -152,19 +152,20 @@ class Loader:
         for count, (after, indices) in enumerate(planned):
             if turn.is_at(count):
                 own = indices[self._share.places(source[indices] + target[indices])]
-                yield after, self._batch([int(index) for index in own], epoch)
+                key = f"{self._seed} {epoch} {indices[0]} {len(indices)}"  # the same for all shares
+                yield after, self._batch([int(index) for index in own], epoch, key)
             epoch = after.epoch
 
-    def _batch(self, indices: Sequence[int], epoch: int) -> Batch:
+    def _batch(self, indices: Sequence[int], epoch: int, key: str) -> Batch:
         if not indices:
-            return nothing()
+            return Batch.nothing()
         batch = self._pairs(indices, epoch)
         if self._turns is None:
             return batch
-        key, start = f"{self._seed} {epoch} {indices[0]} {len(indices)}", self._turns.start
-        ask = self._turns.config.drawn(key)
+        ask, start = self._turns.config.drawn(key), self._turns.start
         if ask == "bidirectional":
-            return with_hidden_words(batch, start, self._masker, key)
+            draws = [np.random.default_rng([self._seed, epoch, index]) for index in indices]
+            return with_hidden_words(batch, start, self._masker, draws)
         return as_rows(batch, start) if ask == "prefix" else from_left_to_right(batch, start)
 
     def _pairs(self, indices: Sequence[int], epoch: int) -> Batch:
@@ -229,11 +230,6 @@ def collate(part: Part, indices: Sequence[int]) -> Batch:
         words, probabilities = records["ids"].astype(np.int64), records["probabilities"]
         likely = Distributions(torch.from_numpy(words), torch.from_numpy(probabilities))
     return Batch(source, target, fertilities=fertilities, likely=likely)
-
-
-def nothing() -> Batch:
-    """A batch without a pair, in the shape of one: every process must go through its model."""
-    return Batch(Ragged.of([[SPECIAL.end]]), Ragged.of([[SPECIAL.pad]]), filler=1)
 
 
 def with_ends(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:

@@ -8,6 +8,7 @@ find hidden words (all is prefix).
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -60,15 +61,17 @@ def from_left_to_right(batch: Batch, start: int) -> Batch:
     return Batch(asked.source, Ragged(wanted, row), filler, prefixes=none)
 
 
-def with_hidden_words(batch: Batch, start: int, masker: Masker, key: str) -> Batch:
+def with_hidden_words(
+    batch: Batch, start: int, masker: Masker, draws: Sequence[np.random.Generator]
+) -> Batch:
     """Each pair as a row in which hidden words have to be found, all others being seen."""
     read, _ = _read(batch, start)
-    generator = np.random.default_rng(random.Random(key).getrandbits(64))
-    found = masker.hide(read.tokens.numpy(), generator)
-    tokens, wanted = (torch.from_numpy(np.asarray(part, dtype=np.int64)) for part in found)
+    rows = np.split(read.tokens.numpy(), read.lengths.offsets[1:-1].numpy())
+    found = zip(*map(masker.hide, rows, draws), strict=True)
+    tokens, wanted = (torch.from_numpy(np.concatenate(parts).astype(np.int64)) for parts in found)
     filler = int((wanted == SPECIAL.pad).sum())
-    rows = Ragged(tokens, read.lengths), Ragged(wanted, read.lengths)
-    return Batch(*rows, filler, prefixes=read.lengths.lengths)
+    sides = Ragged(tokens, read.lengths), Ragged(wanted, read.lengths)
+    return Batch(*sides, filler, prefixes=read.lengths.lengths)
 
 
 def _read(batch: Batch, start: int) -> tuple[Ragged, Tensor]:

@@ -300,6 +300,11 @@ class Batch:
     words: Lengths | None = None  # how many source tokens each labelled word has, marks left out
     spelling: Ragged | None = None  # the bytes of each of these words
 
+    @staticmethod
+    def nothing() -> Batch:
+        """Without a pair, in the shape of one: every process must go through its model."""
+        return Batch(Ragged.of([[SPECIAL.end]]), Ragged.of([[SPECIAL.pad]]), filler=1)
+
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
         """Source and target."""

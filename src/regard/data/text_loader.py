@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.data.label_rows import LabelRows
 from regard.data.label_store import labelled_part
-from regard.data.loader import DataConfig, nothing, recutters
+from regard.data.loader import DataConfig, recutters
 from regard.data.masking import Masker
 from regard.data.pieces import Pieces
 from regard.data.ragged import Batch
@@ -49,7 +49,7 @@ class TextLoader:
 
     def _batch(self, epoch: int, pieces: Pieces, indices: Indices) -> Batch:
         own = indices[self._share.places(pieces.lengths()[indices])]
-        return self._rows.batch(pieces, own, epoch) if len(own) else nothing()
+        return self._rows.batch(pieces, own, epoch) if len(own) else self._rows.nothing()
 
     def _planned(self, epoch: int) -> list[Planned]:
         """The batches of an epoch, as numbers of its pieces."""

@@ -49,6 +49,10 @@ class TextRows(Protocol):
         """Some of them as a batch."""
         ...
 
+    def nothing(self) -> Batch:
+        """A batch that nothing is learned from: the share of a process for which none is left."""
+        ...
+
 
 class CausalRows:
     """What is read at each place is the token before it."""
@@ -76,6 +80,10 @@ class CausalRows:
         lengths = Lengths.of(sizes.tolist())
         rows = torch.from_numpy(inputs), torch.from_numpy(targets.astype(np.int64))
         return Batch(Ragged(rows[0], lengths), Ragged(rows[1], lengths))
+
+    def nothing(self) -> Batch:
+        """A mark, and nothing to be written after it."""
+        return Batch.nothing()
 
 
 class MaskedRows:
@@ -113,6 +121,10 @@ class MaskedRows:
             doubles = Doubles(segments, torch.tensor([int(row.strange) for row in rows]))
         filler = int((wanted == SPECIAL.pad).sum())
         return Batch(Ragged(read, lengths), Ragged(wanted, lengths), filler, doubles=doubles)
+
+    def nothing(self) -> Batch:
+        """A mark, and no hidden word."""
+        return Batch.nothing()
 
     def _generator(self, pieces: Pieces, index: int, epoch: int | None) -> np.random.Generator:
         moment = 0 if epoch is None or not self._dynamic else epoch + 1

@@ -53,14 +53,6 @@ class LabelConfig(LanguageConfig):
         """What says which subwords make a word has a length of its own."""
         return "words and labels are not filled up to a shape"
 
-    @property
-    def obstacle_to_sharing(self) -> str | None:
-        """Nobody has tried."""
-        return super().obstacle_to_sharing or (
-            f"model.kind={self.kind} was never trained by several processes. Train it with one; "
-            "larger batches (data.batch_tokens, training.accumulate) do the same."
-        )
-
 
 # Kinds whose stack sees all, and so can be that of a model that gives labels.
 LENDERS = ("masked", "tagger", "classifier")

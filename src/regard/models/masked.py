@@ -76,10 +76,12 @@ class MaskedConfig(LanguageConfig):
 
     @property
     def obstacle_to_sharing(self) -> str | None:
-        """A share without a hidden word would be of no use."""
-        return super().obstacle_to_sharing or (
-            "model.kind=masked was never trained by several processes. Train it with one; larger "
-            "batches (data.batch_tokens, training.accumulate) do the same."
+        """What is said of rows is a mean over those of a batch."""
+        if not self.next_sentence:
+            return super().obstacle_to_sharing
+        return (
+            "model.next_sentence judges the rows of whole batches, and several processes have a "
+            "share of each. Train with one process, or without next_sentence, as RoBERTa is."
         )
 
 

@@ -64,10 +64,13 @@ class NonAutoregressiveConfig(StackConfig):
 
     @property
     def obstacle_to_sharing(self) -> str | None:
-        """A share without a sentence has no words to write."""
+        """A share without a sentence has no fertilities."""
+        if not self.needs_fertilities:
+            return super().obstacle_to_sharing
         return (
-            "model.kind=nonautoregressive was never trained by several processes. Train it with "
-            "one; larger batches (data.batch_tokens, training.accumulate) do the same."
+            "model.lengths=fertility was never trained by several processes. Train it with one, or "
+            "set model.lengths=ctc; larger batches (data.batch_tokens, training.accumulate) do the "
+            "same."
         )
 
 

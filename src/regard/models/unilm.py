@@ -54,13 +54,6 @@ class UnilmConfig(LanguageConfig):
         """Each mask in its turn."""
         return Turns(self.masks, self.start_mark)
 
-    @property
-    def obstacle_to_sharing(self) -> str | None:
-        """Each process would draw turns of its own."""
-        return super().obstacle_to_sharing or (
-            "model.kind=unilm was never trained by several processes. Train it with one."
-        )
-
 
 @dataclass
 class UnilmState(StackState):

@@ -96,8 +96,9 @@ def whole_path(predictions: Predictions) -> Loss:
     assert predictions.chain is not None
     assert predictions.lengths is not None
     scores = predictions.project(predictions.hidden)[:, 1:]  # the first would be no label
-    wanted = Ragged(predictions.targets - 1, predictions.lengths)
-    nll = predictions.chain.negative_log_likelihood(scores, wanted).sum()
+    real = is_real(Ragged(predictions.targets, predictions.lengths))
+    wanted = Ragged((predictions.targets - 1).clamp(min=0), predictions.lengths)
+    nll = (real * predictions.chain.negative_log_likelihood(scores, wanted)).sum()
     return Loss(nll, nll.detach())
 
 
