@@ -289,9 +289,9 @@ def verdicts_on(entries: Sequence[Entry]) -> Iterator[str]:
     able = {entry.name: entry for entry in entries if entry.rounds}
     in_pytorch = [entry for name, entry in able.items() if "ctranslate2" not in name.lower()]
     best = contest.best_rival(in_pytorch)
-    ours = next((entry for entry in in_pytorch if not entry.rival), None)
-    if best and ours:
-        yield contest.beside(ours, best, f"the best rival in PyTorch, {best.name},")
+    if best is not None:
+        for ours in (entry for entry in in_pytorch if not entry.rival):
+            yield contest.beside(ours, best, f"the best rival in PyTorch, {best.name},")
     for name, theirs in PAIRS.items():
         if name in able and theirs in able:
             yield contest.beside(able[name], able[theirs], f"{theirs},")

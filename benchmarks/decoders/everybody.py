@@ -73,6 +73,7 @@ class Decoder:
 
 ENGINES: Mapping[str, Sequence[str]] = {  # our forms, and how the command is told of them
     "torch": ["--engine", "torch"],
+    "torch bfloat16": ["--engine", "torch", "--precision", "bfloat16"],
     "ctranslate2 float32": ["--engine", "ctranslate2", "--precision", "float32"],
     "ctranslate2 int8": ["--engine", "ctranslate2", "--precision", "int8"],
 }
@@ -80,6 +81,7 @@ _TORCH = Decoder("regard, torch", "ours", "torch")
 OURS = {
     "cpu": [
         _TORCH,
+        Decoder("regard, torch bfloat16", "ours", "torch bfloat16"),
         Decoder("regard, ctranslate2", "ours", "ctranslate2 float32"),
         Decoder("regard, ctranslate2 int8", "ours", "ctranslate2 int8"),
     ],
