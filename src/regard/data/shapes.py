@@ -65,20 +65,19 @@ class Shape:
         """The shape that a batch is filled to."""
         rows = batch.source.lengths, batch.target.lengths
         sides = [Side.around(lengths, unit, limit) for lengths in rows]
-        fertile = batch.fertilities is not None
-        if fertile:  # whatever is missing beside the ends
-            fillers = max(len(side.fillers(unit, least=1)) for side in sides)
-        else:
-            missing = (side.tokens - own.total for side, own in zip(sides, rows, strict=True))
-            fillers = max(map(len, map(Side.fillers, sides, missing)))
+        least = int(batch.fertilities is not None)
+        fillers = 0
+        for side, own in zip(sides, rows, strict=True):
+            missing = unit if least else side.tokens - own.total  # beside the least of each
+            fillers = max(fillers, len(side.fillers(missing, least)))
         sentences = len(rows[0]) + fillers
         sentences = _up(sentences, 1 << max(0, sentences.bit_length() - 3))  # four sizes an octave
-        if fertile:
-            more = sentences - len(rows[0])
-            totals = (_up(own.total + more, unit) for own in rows)
-            sides = [replace(side, tokens=n) for side, n in zip(sides, totals, strict=True)]
-        source, target = sides
-        return Shape(source, target, sentences, batch.prefixes is not None, fertile)
+        more = least * (sentences - len(rows[0]))
+        source, target = (
+            replace(side, tokens=_up(own.total + more, unit))
+            for side, own in zip(sides, rows, strict=True)
+        )
+        return Shape(source, target, sentences, batch.prefixes is not None, bool(least))
 
     def filled(self, batch: Batch) -> Batch:
         """The same pairs in this shape."""
