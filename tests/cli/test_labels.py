@@ -77,6 +77,53 @@ def test_words(folder: Path, regard: Command) -> None:
     assert_told(regard("evaluate", out, out, "--tagged", test, "--picture", "p"), "--picture")
 
 
+def conllu(count: int, *, upos: str = "X") -> str:
+    """The grammar's labels as XPOS."""
+    blocks = []
+    for sentence in tagged_sentences(count, seed=count):
+        rows = [
+            "\t".join([str(number), word, "_", upos, label, *"_____"])
+            for number, (word, label) in enumerate(sentence, 1)
+        ]
+        blocks.append("\n".join(rows) + "\n")
+    return "\n".join(blocks)
+
+
+def test_a_tagger_knows_its_column(folder: Path, regard: Command) -> None:
+    train, test = folder / "train.conllu", folder / "test.conllu"
+    train.write_text(conllu(200))
+    test.write_text(conllu(20))
+    data, out = folder / "xpos", folder / "xpos-tagger"
+    regard("prepare", "--tagged", train, "--column", "5", "--vocab-size", "320", "--out", data)
+    regard("train", "--preset", "tagger-tiny", "--data", data, "--out", out, *SMALL)
+    rows = [line.split("\t") for line in regard("tag", out, stdin=conllu(2)).out.splitlines()]
+    words = [row for row in rows if len(row) == 10]
+    assert {row[3] for row in words} == {"X"}
+    assert "B-thing" in {row[4] for row in words}
+    (report,) = json.loads(regard("evaluate", out, "--tagged", test, "--format", "json").out)
+    assert report["accuracy"] > 0.5
+    wrong = regard("evaluate", out, "--tagged", test, "--column", "upos")
+    assert_told(wrong, "knows none of these labels (X)", "--column")
+
+
+def test_labels_that_a_model_does_not_know_are_mentioned(folder: Path, regard: Command) -> None:
+    strange = folder / "strange.tags"
+    strange.write_text("the\tO\nrun\tB-thing\n\nthe\tO\nrun\tB-weather\n")
+    done = regard("evaluate", folder / "tagger", "--tagged", strange)
+    assert "does not know 1 of 3 labels: B-weather" in done.err
+    empty = folder / "empty.tags"
+    empty.write_text("")
+    assert_told(regard("evaluate", folder / "tagger", "--tagged", empty), "Check the path.")
+
+
+def test_columns_that_are_swapped_are_noticed(folder: Path, regard: Command) -> None:
+    swapped = folder / "swapped.tsv"
+    swapped.write_text("".join(f"text number {n}\tgood\n" for n in range(200)))
+    done = regard("prepare", "--labelled", swapped, "--vocab-size", "300", "--out", folder / "sw")
+    assert "Nearly everything has a label of its own" in done.err
+    assert "and 170 other labels" in done.err
+
+
 def test_texts(folder: Path, regard: Command) -> None:
     files = ["--labelled", folder / "train.tsv", "--valid-labelled", folder / "valid.tsv"]
     data, out = folder / "labelled", folder / "classifier"
@@ -86,6 +133,10 @@ def test_texts(folder: Path, regard: Command) -> None:
     found = regard("classify", out, stdin="very good film\nplot very not good\n").out
     assert found == "True\tvery good film\nFalse\tplot very not good\n"
     assert regard("classify", out, "--labelled", stdin="x\tdull\n").out == "False\tdull\n"
+    rows = "label\ttext\nTrue\tgood\nTrue\tdull\nFalse\tdull\n"
+    assert regard("classify", out, "--labelled", stdin=rows).out.splitlines()[0] == "True\tgood"
+    two = regard("classify", out, "good\tfilm")
+    assert_told(two, "Text 1 has 2 columns", "trained with 1", "--labelled")
     row = json.loads(regard("classify", out, "--json", "not a dull film").out)
     assert row["probabilities"].keys() == {"True", "False"}
     told = regard("evaluate", out, "--labelled", folder / "valid.tsv").out

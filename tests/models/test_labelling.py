@@ -169,6 +169,11 @@ def taggers(tagged: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return found
 
 
+def test_one_string_is_no_list(taggers: dict[str, Tagger]) -> None:
+    with pytest.raises(ConfigError, match="A list of texts is needed"):
+        taggers["softmax"].tag("the run")
+
+
 @pytest.mark.parametrize("name", ["softmax", "CRF"])
 def test_a_tagger_learns_a_grammar(name: str, taggers: dict[str, Tagger]) -> None:
     sentences = tagged_sentences(80, seed=3)

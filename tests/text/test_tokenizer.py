@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from regard.errors import ConfigError, DataError, ModelError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizers, normalized, train_tokenizers
+from regard.text.tokenizer import Tokenizers, _pieces, normalized, train_tokenizers
 from text.learned import (
     KINDS,
     LINES,
@@ -226,3 +226,19 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     (tmp_path / "tokenizer.model").write_bytes(half if content is None else content)
     with pytest.raises(ModelError, match=r"tokenizer\.model is damaged"):
         Tokenizers.load(tmp_path, TokenizerConfig())
+
+
+def test_a_line_that_repeats_itself_does_not_take_hours() -> None:
+    lines = ["word " * 20_000, "x" * 100_000, "a dog runs"]
+    config = TokenizerConfig(vocab_size=300)
+    tokenizer = train_tokenizers(lambda: lines, list, config).source
+    assert tokenizer.decode(tokenizer.encode("a word runs")) == "a word runs"
+
+
+def test_a_long_line_is_read_in_parts_of_whole_words() -> None:
+    words = [f"word{number}" for number in range(1000)]
+    parts = [*_pieces(" ".join(words))]
+    assert len(parts) > 1
+    assert max(map(len, parts)) <= 2000
+    assert " ".join(parts).split() == words
+    assert [*_pieces("a short line ")] == ["a short line "]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.config import as_tree
 from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError, RegardError
@@ -119,6 +120,19 @@ def test_dropouts_are_no_part_of_the_form(
     config = altered(tuning(tmp_path, origin, reversal_store, max_steps=2), model=dropouts)
     run(config, reversal_store)
     assert load_model(tmp_path, CPU)[0].config == config.model
+
+
+def test_a_limit_of_length_is_no_part_of_the_form_unless_positions_were_learned(
+    tmp_path: Path, origin: Path, reversal_store: Store
+) -> None:
+    longer = altered(tuning(tmp_path, origin, reversal_store), model={"max_positions": 999})
+    assert as_tree(begun(longer, reversal_store)[0].config)["max_positions"] == 999
+    learned = {"positions": "learned", "max_positions": 64}
+    other = altered(small_run(tmp_path / "learned", reversal_store, max_steps=1), model=learned)
+    run(other, reversal_store)
+    longer = altered(other, out=str(tmp_path / "longer"), init_from=other.out)
+    with pytest.raises(ConfigError, match="max_positions: 64 -> 999"):
+        begun(altered(longer, model={"max_positions": 999}), reversal_store)
 
 
 def settings(origin: Path | str, *assignments: str) -> RunConfig:

@@ -68,6 +68,7 @@ def test_the_data_say_which_head(encoder: Path, text: Store, tagged: Store, tmp_
         own, old = stack(weights_of(model)), stack(shown_weights(encoder))
         assert own.keys() == old.keys()
         assert all(torch.equal(own[name], old[name]) for name in own)
+        assert model.projection.weight.std() < 0.2 * config.model.width**-0.5  # not sure of any
     with pytest.raises(ConfigError, match=r"model\.kind=classifier reads texts"):
         begun(settings(encoder, tagged, tmp_path / "x", "model.kind=classifier"), tagged)
 

@@ -82,6 +82,8 @@ def test_frozen_weights_do_not_change_and_all_others_do(
 def test_what_cannot_be_frozen_is_said() -> None:
     with pytest.raises(ConfigError, match="names decoder, which this model does not have"):
         freeze(any_model(0, kind="causal"), ["embeddings", "decoder"], 0)
+    with pytest.raises(ConfigError, match="freeze_blocks is 9, and this model has 2 blocks"):
+        freeze(any_model(0, kind="causal"), [], 9)
     with pytest.raises(ConfigError, match="leave nothing that could learn"):
         freeze(any_model(0, kind="causal"), ["embeddings", "encoder"], 0)
 

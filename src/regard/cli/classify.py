@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model
+from regard.cli.options import BatchSize, Device, Header, Model
 
 
 def classify(
@@ -26,6 +26,7 @@ def classify(
             "--labelled", help="Lines begin with a label and a tab, as those of prepare do."
         ),
     ] = False,
+    header: Header = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A line of JSON for each text, with probabilities.")
     ] = False,
@@ -37,10 +38,14 @@ def classify(
     A line may be two texts with a tab between them.
     """
     from regard.cli.piped import portions
+    from regard.data.examples import has_header
     from regard.decoding.labeller import Classifier
 
     classifier = Classifier.load(model, device=device)
-    for lines in [texts] if texts else portions(2000):
+    for number, lines in enumerate([texts] if texts else portions(2000)):
+        if labelled and number == 0 and not texts:
+            named = has_header(enumerate(lines, 1)) if header is None else header
+            lines = lines[int(named) :]
         rows = [line.split("\t")[int(labelled) :] for line in lines]
         for found in classifier.classify(rows, batch_size=batch_size):
             if as_json:

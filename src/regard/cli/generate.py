@@ -76,14 +76,14 @@ def generate(
                 generator.stream(prompt, _tell, max_tokens=max_tokens, **keywords)
                 print()
             continue
-        for one in generator.generate(
-            lines, max_tokens=max_tokens, batch_size=batch_size, **keywords
-        ):
-            if format == "jsonl":
+        found = generator.generate(lines, max_tokens=max_tokens, batch_size=batch_size, **keywords)
+        if format == "jsonl":
+            for one in found:
                 print(json.dumps(asdict(one), ensure_ascii=False))
-                continue
-            for continuation in one.continuations:
-                print(one.prompt + continuation.text)
+            continue
+        texts = [one.prompt + other.text for one in found for other in one.continuations]
+        # Texts of several lines are told apart by blank ones.
+        print(*texts, sep="\n\n" if any("\n" in text for text in texts) else "\n")
 
 
 def _tell(text: str) -> None:

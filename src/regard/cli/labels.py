@@ -13,6 +13,7 @@ from regard.data.label_doctor import LabelFormat
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.data.examples import Example
     from regard.evaluation.label_report import LabelReport
     from regard.evaluation.labelling import Scores
 
@@ -32,15 +33,20 @@ def evaluate_labels(
     from regard.cli.screen import written
     from regard.data.examples import read_examples
     from regard.evaluation.label_report import given_labels, label_report
+    from regard.models.folder import ModelFolder
     from regard.plots import confusion
 
     if not models:
         raise ConfigError("There is nothing to evaluate. Give a model folder.")
     if picture and len(models) > 1:
         raise ConfigError("--picture draws what one model takes for what. Give one model.")
-    examples = read_examples(path, format.content, format.column, format.header)
     reports = []
     for model in models:
+        folder = ModelFolder.read(model)
+        examples = read_examples(
+            path, format.content, format.column, format.header, folder.seen.column
+        )
+        _mention_strange_labels(model, folder.vocabulary.labels, examples)
         given = given_labels(model, format.content, examples, device=device, batch_size=batch_size)
         reports.append(label_report(str(model), given, examples, worst_count=worst))
     if as_json:
@@ -49,6 +55,23 @@ def evaluate_labels(
         _print_text(reports)
     if picture:
         written(picture, confusion(picture, reports[0].confusion, reports[0].names))
+
+
+def _mention_strange_labels(model: Path, known: Sequence[str], examples: Sequence[Example]) -> None:
+    """Those that a model cannot give count as mistakes; if it can give none, nothing is right."""
+    from regard.cli.screen import say
+
+    labels = {label for example in examples for label in example.labels}
+    strange = sorted(labels - {*known})
+    if not known or not strange:  # a model that gives none is refused later
+        return
+    some = ", ".join(strange[:3]) + (" ..." if len(strange) > 3 else "")
+    if len(strange) == len(labels):
+        raise ConfigError(
+            f"{model} knows none of these labels ({some}); it gives {', '.join(known[:3])} ... "
+            "Check which column they are in (--column), and the file."
+        )
+    say(f"{model} does not know {len(strange)} of {len(labels)} labels: {some}. They count.")
 
 
 def _print_text(reports: Sequence[LabelReport]) -> None:

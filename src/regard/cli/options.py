@@ -38,7 +38,7 @@ Column = Annotated[
     str | None,
     typer.Option(
         help="Of words with labels: the labels' column, by its name in CoNLL-U or its number; "
-        "unset: upos in CoNLL-U, the last elsewhere.",
+        "unset: that of the model's training text, upos in other CoNLL-U, the last elsewhere.",
         show_default=False,
     ),
 ]

@@ -19,7 +19,7 @@ def evaluate_text(
     device: str,
 ) -> None:
     """Print how well each model foretells a text."""
-    from regard.cli.screen import show, table
+    from regard.cli.screen import say, show, table
     from regard.devices import device_named
     from regard.evaluation.perplexity import documents_of, perplexity
     from regard.models.folder import load_model
@@ -27,10 +27,11 @@ def evaluate_text(
     if not models:
         raise ConfigError("There is nothing to evaluate. Give a model folder.")
     documents = documents_of(text)
-    rows = []
+    rows, kinds = [], set()
     for path in models:
         folder, model = load_model(path, device_named(device))
         found = perplexity(model, folder.tokenizers.target, documents, stride, memory)
+        kinds.add(folder.config.kind)
         rows.append(
             {
                 "model": str(path),
@@ -52,3 +53,8 @@ def evaluate_text(
     columns = ["model", "perplexity", "a word", "bits/byte", *counts]
     names = ["model", "perplexity", "per_word", "bits_per_byte", *counts]
     show(table("", columns, [[row[name] for name in names] for row in rows]))
+    if kinds & {"masked"} and len(rows) > 1:
+        say(
+            "A masked model sees what comes after a token, too: that is its pseudo-perplexity, and "
+            "nothing to compare with the perplexity of models that foretell."
+        )

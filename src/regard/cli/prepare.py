@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,7 @@ from regard.errors import ConfigError, StorageError, one_message
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
+    from regard.config import Tree
     from regard.data.prepare import Files, Prepared
 
 _TOKENIZER = ("vocab_size", "tokenizer", "joint", "nfkc", "lowercase")
@@ -32,6 +33,7 @@ _PAIRS = (
     *("max_ratio", "skip_copied", "skip_duplicates"),
 )
 _LIMITS = ("max_tokens", "max_characters")
+_LABELS_SHOWN = 30
 _LABELS = ("tagged", "valid_tagged", "labelled", "valid_labelled", "column", "header")
 
 
@@ -207,7 +209,7 @@ def _prepare_labels(
     tokenizer_from: Path | None,
     language: str | None,
 ) -> None:
-    from regard.cli.screen import console, counting, table
+    from regard.cli.screen import counting
     from regard.data.prepare_labels import prepare_labels
     from regard.text.folder import tokenizers_in
 
@@ -223,14 +225,30 @@ def _prepare_labels(
         )
     told = done.description["parts"]
     _print_reports(parts, done, config, tokenizer_from, what="examples")
-    labels = done.description["vocabulary"]["labels"]
-    rows = [(label, *(told[name]["counts"][label] for name in parts)) for label in labels]
-    console.print(table("", ["label", *parts], rows))
+    _print_labels(parts, told, done.description["vocabulary"]["labels"])
     _say_what_is_next(
         out,
         tokenizer_from,
         {"tagged": "tagger-tiny", "labelled": "classifier-tiny"}[format.content],
     )
+
+
+def _print_labels(parts: Iterable[str], told: Tree, labels: Sequence[str]) -> None:
+    """The most frequent labels, and a word if there are too many to be learned."""
+    from regard.cli.screen import console, say, table
+
+    counts = told["train"]["counts"]
+    first = sorted(labels, key=lambda label: -counts[label])[:_LABELS_SHOWN]
+    rows = [(label, *(told[name]["counts"][label] for name in parts)) for label in first]
+    console.print(table("", ["label", *parts], rows))
+    if len(labels) > len(first):
+        say(f"... and {len(labels) - len(first):,} other labels.")
+    if len(labels) > max(_LABELS_SHOWN, sum(counts.values()) // 4):
+        say(
+            "Nearly everything has a label of its own, so there is nothing to learn from. Are the "
+            "labels where they should be? A line of texts is label, tab, text; --column says where "
+            "words have theirs."
+        )
 
 
 def _print_reports(

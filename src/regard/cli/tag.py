@@ -57,7 +57,8 @@ def tag(
     first = next(given, [])
     read = chain([first], given)
     if input == "columns" or (input == "auto" and not texts and _has_columns(first)):
-        for blocks, layout in _blocks(chain.from_iterable(read), column):
+        usual = tagger.folder.seen.column
+        for blocks, layout in _blocks(chain.from_iterable(read), column, usual):
             sentences = [[*_words(block, layout)] for block in blocks]
             found = tagger.tag(sentences, batch_size=batch_size)
             for block, tagged in zip(blocks, found, strict=True):
@@ -82,7 +83,7 @@ def _has_columns(lines: Iterable[str]) -> bool:
 
 
 def _blocks(
-    lines: Iterable[str], column: str | None
+    lines: Iterable[str], column: str | None, usual: str | None
 ) -> Iterator[tuple[list[list[tuple[int, str]]], Layout]]:
     """Many sentences at a time, each as its lines, and how these are laid out."""
     from regard.data.examples import blocks, layout_of
@@ -91,7 +92,7 @@ def _blocks(
     some = [*islice(found, _AT_ONCE)]
     if not some:
         return
-    layout = layout_of(chain.from_iterable(some), column)
+    layout = layout_of(chain.from_iterable(some), column, usual)
     while some:
         yield some, layout
         some = [*islice(found, _AT_ONCE)]

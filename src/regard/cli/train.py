@@ -87,6 +87,7 @@ def run_training(config: RunConfig, device: str, team: Team | None = None) -> bo
     where = team.own(device_named(device))
     if where.type == "cpu":
         keep_freed_memory()
+    store.refuse_other_content(config.model.content, config.model.kind)
     if config.init_from is not None:
         _warn_of_another_direction(config, store)
     if not store.has("valid"):

@@ -84,15 +84,17 @@ def _cells(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
 
 
-def layout_of(lines: Lines, column: str | None = None) -> Layout:
+def layout_of(lines: Lines, column: str | None = None, usual: str | None = None) -> Layout:
     """The layout of a file, by its first line that is neither blank nor a comment.
 
-    Of columns with comments before them, as CoNLL-U has; a word may begin with "#" elsewhere.
+    Of columns with comments before them, as CoNLL-U has; a word may begin with "#" elsewhere. If
+    no column is named, labels of CoNLL-U are in the usual one.
     """
     first = next((line for _, line in lines if line and not line.startswith("#")), None)
     if first is None:
         raise DataError("it has no sentence. Check the path.")
-    return Layout.of(first, column)
+    found = Layout.of(first, column)
+    return Layout.of(first, usual) if found.is_conllu and column is None else found
 
 
 def blocks(lines: Lines) -> Iterator[list[tuple[int, str]]]:
@@ -150,19 +152,23 @@ def has_header(lines: Lines) -> bool:
 
 
 def read_examples(
-    path: Path, content: str, column: str | None = None, header: bool | None = None
+    path: Path,
+    content: str,
+    column: str | None = None,
+    header: bool | None = None,
+    usual_column: str | None = None,
 ) -> list[Example]:
     """All examples of a test file, as they are; what cannot be read is refused with its line."""
     lines = [(n, decoded(line, path, n).strip()) for n, line in enumerate(raw_lines(path), 1)]
     try:
         if content == "tagged":
-            layout = layout_of(lines, column)
+            layout = layout_of(lines, column, usual_column)
             found = [tagged_example(block, layout) for block in blocks(lines)]
         else:
             skip = has_header(lines) if header is None else header
             found = [labelled_example(n, line) for n, line in lines[int(skip) :] if line]
     except DataError as error:
-        raise DataError(f"{path}, {error}.") from None
+        raise DataError(f"{path}, {str(error).removesuffix('.')}.") from None
     found = [example for example in found if example.texts]
     if not found:
         raise DataError(f"{path} is empty: there is nothing to evaluate. Check the path.")

@@ -12,6 +12,7 @@ from typing import Literal
 
 from regard.data.doctor import DoctorConfig, Report, repaired_lines
 from regard.data.examples import (
+    CONLLU,
     NO_LABEL,
     Example,
     blocks,
@@ -48,6 +49,13 @@ class LabelFormat:
                     yield labelled_example(number, line)
                 except DataError as error:
                     report.errors.append(f"{path}, {error}.")
+
+    def column_name(self, path: Path) -> str | None:
+        """Where CoNLL-U has the labels of words; None if the file is something else."""
+        if self.content != "tagged":
+            return None
+        layout = layout_of(repaired_lines(path, Report()), self.column)
+        return CONLLU[layout.label] if layout.is_conllu else None
 
     def _tagged(self, path: Path, report: Report) -> Iterator[Example]:
         first = Report()

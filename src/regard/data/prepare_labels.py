@@ -104,11 +104,15 @@ class _Work:
                 writers[name].append(ids, example.labels)
                 report.kept += 1
         refuse_unusable(self._parts, self.reports)
-        # Names without their folders, which are nobody's business.
         return {
-            name: {**writer.description(), "corpora": [path.name for path in self._parts[name]]}
+            name: {**writer.description(), **self._described(self._parts[name])}
             for name, writer in writers.items()
         }
+
+    def _described(self, files: Sequence[Path]) -> Tree:
+        """Names without their folders, which are nobody's business, and where labels were."""
+        column = self._format.column_name(files[0])
+        return {"corpora": [path.name for path in files], "column": column}
 
     @property
     def _is_tagged(self) -> bool:

@@ -28,11 +28,12 @@ FORMAT = 1
 Side = Literal["source", "target"]
 Content = Literal["pairs", "text", "tagged", "labelled"]
 # What each content is called, and the options that prepare it.
-_CONTENTS: dict[Content, tuple[str, str]] = {
-    "pairs": ("pairs of sentences", "--source and --target"),
-    "text": ("running text", "--text"),
-    "tagged": ("words with labels", "--tagged"),
-    "labelled": ("texts with labels", "--labelled"),
+# What is in a store, by what it is prepared, and a preset that reads it.
+_CONTENTS: dict[Content, tuple[str, str, str]] = {
+    "pairs": ("pairs of sentences", "--source and --target", "tiny"),
+    "text": ("running text", "--text", "gpt-tiny"),
+    "tagged": ("words with labels", "--tagged", "tagger-tiny"),
+    "labelled": ("texts with labels", "--labelled", "classifier-tiny"),
 }
 
 
@@ -148,10 +149,10 @@ class Store:
     def refuse_other_content(self, wanted: Content, kind: str) -> None:
         """A model of some kind can read only one of them."""
         if self.content != wanted:
-            things, options = _CONTENTS[wanted]
+            (held, _, preset), (things, options, _) = _CONTENTS[self.content], _CONTENTS[wanted]
             raise ConfigError(
-                f"{self.folder} holds {_CONTENTS[self.content][0]}, and model.kind={kind} reads "
-                f"{things}. Prepare with {options}, or take another model.kind."
+                f"{self.folder} holds {held}, and model.kind={kind} reads {things}. Prepare with "
+                f"{options}, or take a model that reads {held}, such as --preset {preset}."
             )
 
     def has(self, part: str) -> bool:

@@ -43,6 +43,12 @@ class Engine(Protocol):
         ...
 
 
+def refuse_one_text(texts: Sequence[object]) -> None:
+    """A string would be taken for a list of letters."""
+    if isinstance(texts, str):
+        raise ConfigError('A list of texts is needed, not one text: write ["..."].')
+
+
 def by_length(
     items: Sequence[T],
     length: Callable[[T], int],

@@ -11,7 +11,7 @@ import torch
 
 from regard.data.label_rows import Texts, label_batch
 from regard.data.spelling import Speller
-from regard.decoding.engine import by_length
+from regard.decoding.engine import by_length, refuse_one_text
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError
 from regard.models.classifier import ClassifierModel
@@ -65,6 +65,7 @@ class Tagger:
 
         A sentence that is too long for the model is read in parts.
         """
+        refuse_one_text(sentences)
         words = [one.split() if isinstance(one, str) else [*one] for one in sentences]
         most = self.model.config.max_positions - 2
         tokenizer = self.folder.tokenizers.source
@@ -100,10 +101,15 @@ class Classifier:
         self, texts: Sequence[str | Sequence[str]], *, batch_size: int | None = None
     ) -> list[Classified]:
         """A label for each text, or for each two; what is too long is read as far as it can be."""
+        refuse_one_text(texts)
         examples = [[one] if isinstance(one, str) else [*one] for one in texts]
-        wrong = next((n for n, one in enumerate(examples, 1) if not 1 <= len(one) <= 2), None)
+        known = self.folder.seen.texts
+        wrong = next((n for n, one in enumerate(examples, 1) if len(one) != known), None)
         if wrong:
-            raise DataError(f"Text {wrong} is neither one text nor two.")
+            raise DataError(
+                f"Text {wrong} has {len(examples[wrong - 1])} columns, and this model was trained "
+                f"with {known}. Columns lie between tabs; if the first is a label, say --labelled."
+            )
         tokenizer, names = self.folder.tokenizers.source, self.folder.vocabulary.labels
         ids = [tokenizer.encode_all(one) for one in examples]
         found = _labels(self.model, tokenizer, ids, batch_size)

@@ -16,7 +16,7 @@ from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.choice import Choice, Models, choose
 from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.engine import Engine, by_length
+from regard.decoding.engine import Engine, by_length, refuse_one_text
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.portion import Portion
 from regard.decoding.score import likeliest, scores
@@ -242,8 +242,7 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
 
 def _checked(texts: Sequence[str]) -> list[str]:
     """A list of texts, or a sentence about what was given instead."""
-    if isinstance(texts, str):
-        raise ConfigError('A list of texts is needed, not one text: write ["..."].')
+    refuse_one_text(texts)
     texts = list(texts)
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):

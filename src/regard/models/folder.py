@@ -47,13 +47,16 @@ class Training:
 
     longest_source: int  # subwords of the longest training sentence
     several_sentences: float  # share of training lines with more than one sentence
+    column: str | None = None  # of labels of words, if they came from CoNLL-U
+    texts: int = 1  # that have one label together
 
     @staticmethod
     def of(config: ModelConfig, store: Store) -> Training:
         """What a model will have seen that is trained on a store."""
-        if config.task is not None:  # running text is read piece by piece
-            return Training(config.task.context, 1.0)
         train = store.description["parts"]["train"]
+        if config.task is not None:  # running text is read piece by piece
+            texts = train["most_texts"] if config.content == "labelled" else 1
+            return Training(config.task.context, 1.0, train.get("column"), texts)
         return Training(train["longest_source"], train["several_sentences"])
 
 

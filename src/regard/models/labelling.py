@@ -80,6 +80,11 @@ class LabelModel(LanguageModel):
         self.projection = Projection(scores.weight, bias=config.output_bias)
         self.chain: Crf | None = None  # chooses the labels of a row together
 
+    @torch.no_grad()
+    def begin_unsure(self) -> None:
+        """Let labels be about as likely as each other, however loud a trained stack speaks."""
+        self.projection.weight.mul_(0.1)
+
     @abstractmethod
     def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each label that is wanted. (labels, D)"""

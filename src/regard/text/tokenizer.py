@@ -25,6 +25,7 @@ from regard.text.foreign import foreign_files, foreign_tokenizers
 from regard.text.special import SPECIAL
 
 _MARKS = 4
+_LONG = 2000  # characters
 _SMALLEST = 256 + _MARKS + 1  # the bytes, the marks, and something
 _SPACE = "▁"  # what SentencePiece writes for a space, and before each text
 
@@ -187,7 +188,7 @@ def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -
     def text() -> Iterator[str]:
         try:
             for line in lines:
-                yield normalized(line, config)
+                yield from _pieces(normalized(line, config))
         except (Exception, KeyboardInterrupt) as error:
             failures.append(error)  # SentencePiece makes a RuntimeError of it
             raise
@@ -211,6 +212,17 @@ def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -
     if config.vocab_size < _SMALLEST + len(tags):
         return _SMALLEST + len(tags)
     return SentencePieceTokenizer(model.getvalue(), config)
+
+
+def _pieces(line: str) -> Iterable[str]:
+    """A line, or the parts of a very long one, each once: one that repeats itself takes hours."""
+    found = []
+    while len(line) > _LONG:
+        end = line.rfind(" ", 1, _LONG)
+        end = _LONG if end < 0 else end
+        found.append(line[:end])
+        line = line[end:].removeprefix(" ")
+    return dict.fromkeys([*found, line])
 
 
 def _options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:

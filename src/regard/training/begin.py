@@ -17,7 +17,6 @@ from regard.models.adapter import Adapter
 from regard.models.base import AutoregressiveModel, Model, ModelConfig
 from regard.models.folder import (
     ModelFolder,
-    Training,
     load_model,
     put_weights,
     weights_fingerprint,
@@ -57,6 +56,7 @@ def _put_origin(model: Model, folder: ModelFolder, origin: Path) -> set[str]:
         return set()
     assert isinstance(model, LabelModel)
     put_stack(model, whole_weights(origin), origin)
+    model.begin_unsure()
     return {name for name in weights_of(model) if not name.startswith(STACK)}
 
 
@@ -118,7 +118,8 @@ def begun_teacher(
 def _heir(folder: ModelFolder, old: ModelFolder) -> ModelFolder:
     """What the new data does not say of the model is as it was before."""
     languages = {side: name or old.languages[side] for side, name in folder.languages.items()}
-    seen = Training(
+    seen = dataclasses.replace(
+        folder.seen,
         longest_source=max(folder.seen.longest_source, old.seen.longest_source),
         several_sentences=max(folder.seen.several_sentences, old.seen.several_sentences),
     )
@@ -143,16 +144,18 @@ def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> No
 
 
 def _form(config: ModelConfig) -> Tree:
-    """The settings that weights depend on: all but the dropouts."""
-    return _weighty(as_tree(config))
+    """The settings that weights depend on."""
+    return _weighty(config, as_tree(config))
 
 
 def _stack(config: ModelConfig) -> Tree:
     """Those that the weights of the stack depend on, and the kind if it has none to lend."""
     if config.kind not in LENDERS or not isinstance(config, LanguageConfig):
         return {"kind": config.kind}
-    return _weighty(lent_stack(config))
+    return _weighty(config, lent_stack(config))
 
 
-def _weighty(tree: Tree) -> Tree:
-    return {name: value for name, value in tree.items() if "dropout" not in name}
+def _weighty(config: ModelConfig, tree: Tree) -> Tree:
+    """All but the dropouts, and a length that is a limit and no number of weights."""
+    free = {"max_positions"} if config.places is None else set()
+    return {n: value for n, value in tree.items() if "dropout" not in n and n not in free}

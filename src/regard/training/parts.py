@@ -42,6 +42,11 @@ def freeze(model: nn.Module, parts: Collection[Part], first_blocks: int) -> None
     missing = sorted({*parts} - {place.part for place in places.values()})
     if missing:
         raise ConfigError(f"training.freeze names {missing[0]}, which this model does not have.")
+    blocks = max(0 if place.block is None else place.block + 1 for place in places.values())
+    if first_blocks > blocks:
+        raise ConfigError(
+            f"training.freeze_blocks is {first_blocks}, and this model has {blocks} blocks."
+        )
     for name, weights in model.named_parameters():
         place = places[name]
         low = place.block is not None and place.block < first_blocks

@@ -128,6 +128,20 @@ PRESETS: dict[str, dict[str, Any]] = {
             "best_by": "bleu",
         },
     },
+    # the same in one stack, which reads source and target as one row
+    "unilm-tiny": {
+        "model": {
+            "kind": "unilm",
+            "layers": 8,
+            "width": 128,
+            "heads": 4,
+            "feedforward_width": 256,
+            "dropout": 0.3,
+            "norm_order": "pre",
+            "positions": "rotary",
+        },
+        "training": {"learning_rate": 4e-3, "warmup_steps": 2000, "average_last": 5},
+    },
     # running text: a megabyte or so, in minutes on two CPU cores
     "gpt-tiny": {
         "model": {
