@@ -83,7 +83,8 @@ def generate(
             continue
         texts = [one.prompt + other.text for one in found for other in one.continuations]
         # Texts of several lines are told apart by blank ones.
-        print(*texts, sep="\n\n" if any("\n" in text for text in texts) else "\n")
+        between = "\n\n" if any("\n" in text for text in texts) else "\n"
+        print(between.join(texts), end="\n" if texts else "")
 
 
 def _tell(text: str) -> None:
