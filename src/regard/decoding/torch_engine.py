@@ -29,7 +29,7 @@ from regard.recording import recordable
 
 # Tokens of sources that are worked on at once on a CPU, if nobody says how many sentences: large
 # batches have fewer steps, but more than five beams of each sentence would take too much memory.
-_TOKENS, _TOKENS_OF_BEAMS = 4096, 5 * 4096
+_TOKENS, _TOKENS_OF_BEAMS = 6144, 5 * 4096
 
 
 class Writer(Autoregressive[Any], Protocol):
