@@ -16,8 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pages import fill
-from regard import plots
+from pages import fill, save
 from regard.data.corpus import read_lines
 from regard.devices import device_named
 from regard.evaluation.perplexity import documents_of, perplexity
@@ -103,21 +102,19 @@ def table(results: list[Tree]) -> str:
 
 def draw(results: list[Tree], path: Path) -> None:
     """The same as lines."""
-    plots.line_panels(
-        path,
-        [
-            plots.Panel(
-                title="perplexity of a text",
-                x="tokens remembered at evaluation",
-                places=range(len(REMEMBERED)),
-                lines={
-                    _name(result): [result["perplexity"][str(n)] for n in REMEMBERED]
-                    for result in results
-                },
-                labels=[str(n) for n in REMEMBERED],
-            )
-        ],
-    )
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axes, places = figure.add_subplot(), range(len(REMEMBERED))
+    for result in results:
+        axes.plot(
+            places, [result["perplexity"][str(n)] for n in REMEMBERED], "o-", label=_name(result)
+        )
+    axes.set_xticks(places, [str(n) for n in REMEMBERED])
+    axes.set(xlabel="tokens remembered at evaluation", ylabel="perplexity of a token")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    save(figure, path)
 
 
 def _name(result: Tree) -> str:

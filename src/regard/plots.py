@@ -248,7 +248,7 @@ def line_panels(path: Path, panels: Sequence[Panel]) -> bool:
             place.xaxis.set_major_locator(MaxNLocator(integer=True))
         place.grid(alpha=0.3)
     names = axes[0].get_legend_handles_labels()
-    figure.legend(*names, loc="outside lower center", ncols=min(3, 2 * len(panels)), fontsize=8)
+    figure.legend(*names, loc="outside lower center", ncols=3, fontsize=8)
     return _save(figure, path)
 
 

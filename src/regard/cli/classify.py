@@ -44,8 +44,7 @@ def classify(
     classifier = Classifier.load(model, device=device)
     for number, lines in enumerate([texts] if texts else portions(2000)):
         if labelled and number == 0 and not texts:
-            named = has_header(enumerate(lines, 1)) if header is None else header
-            lines = lines[int(named) :]
+            lines = lines[int(has_header(enumerate(lines, 1), header)) :]
         rows = [line.split("\t")[int(labelled) :] for line in lines]
         for found in classifier.classify(rows, batch_size=batch_size):
             if as_json:

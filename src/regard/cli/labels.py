@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
@@ -40,12 +41,12 @@ def evaluate_labels(
         raise ConfigError("There is nothing to evaluate. Give a model folder.")
     if picture and len(models) > 1:
         raise ConfigError("--picture draws what one model takes for what. Give one model.")
+    # Models that were trained on one column have the file read once.
+    read = cache(partial(read_examples, path, format.content, format.column, format.header))
     reports = []
     for model in models:
         folder = ModelFolder.read(model)
-        examples = read_examples(
-            path, format.content, format.column, format.header, folder.seen.column
-        )
+        examples = read(folder.seen.column)
         _mention_strange_labels(model, folder.vocabulary.labels, examples)
         given = given_labels(model, format.content, examples, device=device, batch_size=batch_size)
         reports.append(label_report(str(model), given, examples, worst_count=worst))

@@ -53,7 +53,7 @@ def evaluate_text(
     columns = ["model", "perplexity", "a word", "bits/byte", *counts]
     names = ["model", "perplexity", "per_word", "bits_per_byte", *counts]
     show(table("", columns, [[row[name] for name in names] for row in rows]))
-    if kinds & {"masked"} and len(rows) > 1:
+    if "masked" in kinds and len(rows) > 1:
         say(
             "A masked model sees what comes after a token, too: that is its pseudo-perplexity, and "
             "nothing to compare with the perplexity of models that foretell."

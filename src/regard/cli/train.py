@@ -87,7 +87,6 @@ def run_training(config: RunConfig, device: str, team: Team | None = None) -> bo
     where = team.own(device_named(device))
     if where.type == "cpu":
         keep_freed_memory()
-    store.refuse_other_content(config.model.content, config.model.kind)
     if config.init_from is not None:
         _warn_of_another_direction(config, store)
     if not store.has("valid"):
@@ -125,8 +124,8 @@ def validation_bleu(store: Store, config: RunConfig) -> Bleu | None:
     from regard.evaluation.metrics import bleu
     from regard.models.base import Model
 
-    if config.model.content != "pairs" or not store.has("valid"):
-        return None
+    if {config.model.content, store.content} != {"pairs"} or not store.has("valid"):
+        return None  # a store of other content is refused by whoever trains
     part = store.part("valid")
     tokenizer = store.tokenizers.target
     references = [tokenizer.decode(part.target[i].tolist()) for i in range(len(part))]

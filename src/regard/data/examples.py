@@ -38,11 +38,14 @@ class Layout:
     label: int
 
     @staticmethod
-    def of(line: str, column: str | None = None) -> Layout:
-        """Of a file with such a line; the label's column may be named, or numbered from 1."""
+    def of(line: str, column: str | None = None, usual: str | None = None) -> Layout:
+        """Of a file with such a line; the label's column may be named, or numbered from 1.
+
+        If it is not told, labels of CoNLL-U are in the usual one.
+        """
         columns = len(_cells(line))
         is_conllu = columns == len(CONLLU)
-        name = column or ("upos" if is_conllu else str(columns))
+        name = column or ((usual or "upos") if is_conllu else str(columns))
         if is_conllu and name.lower() in CONLLU:
             return Layout(columns, 1, CONLLU.index(name.lower()))
         if not name.isdecimal() or not 1 <= int(name) <= columns:
@@ -87,14 +90,12 @@ def _cells(line: str) -> list[str]:
 def layout_of(lines: Lines, column: str | None = None, usual: str | None = None) -> Layout:
     """The layout of a file, by its first line that is neither blank nor a comment.
 
-    Of columns with comments before them, as CoNLL-U has; a word may begin with "#" elsewhere. If
-    no column is named, labels of CoNLL-U are in the usual one.
+    Of columns with comments before them, as CoNLL-U has; a word may begin with "#" elsewhere.
     """
     first = next((line for _, line in lines if line and not line.startswith("#")), None)
     if first is None:
         raise DataError("it has no sentence. Check the path.")
-    found = Layout.of(first, column)
-    return Layout.of(first, usual) if found.is_conllu and column is None else found
+    return Layout.of(first, column, usual)
 
 
 def blocks(lines: Lines) -> Iterator[list[tuple[int, str]]]:
@@ -137,8 +138,10 @@ def labelled_example(number: int, line: str) -> Example:
     return Example(number, tuple(texts), (label,))
 
 
-def has_header(lines: Lines) -> bool:
-    """Whether the first line is a header: its label never comes again, and others do."""
+def has_header(lines: Lines, told: bool | None = None) -> bool:
+    """Whether the first line is a header: as told, or if only others' labels come again."""
+    if told is not None:
+        return told
     labels = (line.split("\t")[0].strip() for _, line in lines if line)
     first = next(labels, None)
     seen: set[str] = set()
@@ -165,8 +168,8 @@ def read_examples(
             layout = layout_of(lines, column, usual_column)
             found = [tagged_example(block, layout) for block in blocks(lines)]
         else:
-            skip = has_header(lines) if header is None else header
-            found = [labelled_example(n, line) for n, line in lines[int(skip) :] if line]
+            skip = int(has_header(lines, header))
+            found = [labelled_example(n, line) for n, line in lines[skip:] if line]
     except DataError as error:
         raise DataError(f"{path}, {str(error).removesuffix('.')}.") from None
     found = [example for example in found if example.texts]

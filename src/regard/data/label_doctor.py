@@ -40,7 +40,7 @@ class LabelFormat:
         if self.content == "tagged":
             yield from self._tagged(path, report)
             return
-        header = has_header(repaired_lines(path, Report())) if self.header is None else self.header
+        header = has_header(repaired_lines(path, Report()), self.header)
         for number, line in repaired_lines(path, report):
             if number == 1 and header:
                 report.note("header: not read", number)

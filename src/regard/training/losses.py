@@ -124,10 +124,8 @@ def with_distributions(
 
 def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) -> Loss:
     """The loss, and how unlikely the right fertilities are: the mean over some passes."""
-    term = F.cross_entropy(
-        said.logits.float(), said.wanted, ignore_index=NO_FERTILITY, reduction="sum"
-    )
-    term = term / passes
+    logits, wanted = said.logits.float(), said.wanted
+    term = F.cross_entropy(logits, wanted, ignore_index=NO_FERTILITY, reduction="sum") / passes
     return Loss(loss.total + weight * term, loss.nll + term.detach())
 
 
