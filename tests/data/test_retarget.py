@@ -101,6 +101,15 @@ def test_mixed_pairs_are_corpora_of_their_own(tmp_path: Path) -> None:
     assert texts_of(new)[35][0] == texts_of(old)[35][0] == f"<bt> {PAIRS[35][0]}"
 
 
+def test_no_pair_is_mixed_with_itself(store: Store, tmp_path: Path) -> None:
+    same = [target for _, target in PAIRS]
+    new, _ = retargeted(store, tmp_path / "some", [*same[:5], "", *same[6:-1], "Haus"], mix=True)
+    assert texts_of(new) == [*PAIRS[:-1], (PAIRS[-1][0], "Haus"), PAIRS[-1]]
+    new, _ = retargeted(store, tmp_path / "none", same, mix=True)
+    assert [len(corpus) for corpus in new.part("train").corpora] == [len(PAIRS), 0]
+    assert texts_of(new) == PAIRS
+
+
 def test_weights_say_how_often_new_and_old_are_read(store: Store, tmp_path: Path) -> None:
     new, _ = retargeted(store, tmp_path / "new", ["Haus und Haus"] * len(PAIRS), mix=True)
     loader = Loader(new, DataConfig(weights=(2, 1), batch_tokens=10**6), seed=1)

@@ -57,9 +57,9 @@ def retarget(
 ) -> Retargeted:
     """Write `store` to `out` with a new target for each training pair, in their order.
 
-    Where one is not taken, the pair keeps its old one. With `mix`, all old pairs follow as corpora
-    of their own. Other parts stay as they are, `about` becomes part of the description, and
-    `joined` names files to make beside it, each of others end to end.
+    Where one is not taken, the pair keeps its old one. With `mix`, old pairs follow as corpora of
+    their own where the new target is another one. Other parts stay as they are, `about` becomes
+    part of the description, and `joined` names files to make beside it, each of others end to end.
     """
     kept: Counter[str] = Counter()
     with whole_folder(out) as folder:
@@ -110,13 +110,16 @@ def _write_pairs(
         for index in range(corpus.begin, corpus.end)
     ]
     with PartWriter(folder, "train", dtype_for(tokenizers), names) as pairs:
+        replaced = []
         for (number, index), text in zip(places, targets, strict=True):
             source, target = part.source[index].tolist(), part.target[index].tolist()
             taken, reason = chosen(tokenizers, source, target, text)
             if reason:
                 kept[reason] += 1
             pairs.append(number, source, taken)
-        for number, index in places if mix else []:
+            if taken != target:
+                replaced.append((number, index))
+        for number, index in replaced if mix else []:
             source, target = part.source[index].tolist(), part.target[index].tolist()
             pairs.append(len(old) + number, source, target)
     return pairs.description()

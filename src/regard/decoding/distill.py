@@ -7,7 +7,7 @@ OUT.portions/2-of-4/    what the second of four processes has done
     plan.json           what is being made, and of what; all processes must agree
     000001.txt ...      the translations of one portion, a line each, whole or not there
     000001.new ...      what else was likely at each of their places, if that is kept
-    000001.old ...      and at each place of the old targets, if these are kept, too
+    000001.old ...      and at each place of the old targets that are kept too
 
 So work can be stopped at any time, and be shared by processes that see one disk, or none in
 common: then their folders are copied together, and whoever runs last joins them.
@@ -20,6 +20,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.config import Tree, as_tree, differences, merged
 from regard.data.distributions import DISTRIBUTIONS, write_distributions
@@ -34,6 +35,13 @@ from regard.models.folder import AVERAGE
 
 PLAN = "plan.json"
 Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
+
+
+class _Pair(NamedTuple):
+    """Ids of both sides."""
+
+    source: Sequence[int]
+    target: Sequence[int]
 
 
 class Distillation:
@@ -114,8 +122,8 @@ class Distillation:
         else:
             texts = [translation.text for translation in found]
         for kind in self._kinds:
-            targets = self._targets(own, texts, kind)
-            self._write_distributions(folder / f"{portion:06}.{kind}", own, targets, translator)
+            pairs = self._pairs(own, texts, kind)
+            self._write_distributions(folder / f"{portion:06}.{kind}", pairs, translator)
         write_text(folder / f"{portion:06}.txt", "".join(text + "\n" for text in texts))
 
     @property
@@ -125,22 +133,24 @@ class Distillation:
             return []
         return ["new", "old"] if self._config.mix else ["new"]
 
-    def _targets(self, own: range, texts: Sequence[str], kind: str) -> list[Sequence[int]]:
-        """The ids that the pairs of a portion will have as targets."""
-        old: list[Sequence[int]] = [self._part.target[index].tolist() for index in own]
-        if kind == "old":
-            return old
-        sources = [self._part.source[index].tolist() for index in own]
-        return [
-            chosen(self._store.tokenizers, *pair)[0]
-            for pair in zip(sources, old, texts, strict=True)
-        ]
+    def _pairs(self, own: range, texts: Sequence[str], kind: str) -> list[_Pair]:
+        """The pairs of a portion that the result will have, of one kind."""
+        pairs = []
+        for index, text in zip(own, texts, strict=True):
+            source, old = self._part.source[index].tolist(), self._part.target[index].tolist()
+            new, _ = chosen(self._store.tokenizers, source, old, text)
+            if kind == "new":
+                pairs.append(_Pair(source, new))
+            elif new != old:
+                pairs.append(_Pair(source, old))
+        return pairs
 
     def _write_distributions(
-        self, path: Path, own: range, targets: Sequence[Sequence[int]], translator: Translator
+        self, path: Path, pairs: Sequence[_Pair], translator: Translator
     ) -> None:
         """What the teacher finds likely at each place of these targets."""
-        texts = [self._store.tokenizers.source.decode(self._part.source[i].tolist()) for i in own]
+        texts = [self._store.tokenizers.source.decode(pair.source) for pair in pairs]
+        targets = [pair.target for pair in pairs]
         found = translator.likeliest(texts, targets, self._config.distributions)
         write_distributions(path, self._store.description["dtype"], found)
 
