@@ -29,6 +29,7 @@ class Exercise:
     forced: int | None = (
         None  # tokens that each translation shall have, with or without an end mark
     )
+    patience: float = 0.0  # a sentence is done after so many times beam_size ends; 0: as usual
     half: bool = False  # bfloat16
     seed: int = 1  # of random weights
 

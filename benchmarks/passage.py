@@ -43,31 +43,35 @@ class Passage:
             folder=str(folder.resolve()),
             half=device == "cuda",
         )
-        self._expected: dict[int, list[str]] = {}
+        self._expected: dict[SearchConfig, list[str]] = {}
         weights: Any = {name: weight.numpy() for name, weight in weights_of(self._model).items()}
         np.savez(self._plain.weights, **weights)
 
-    def exercise(self, beam_size: int, *, one_by_one: int | None = None) -> Exercise:
+    def exercise(
+        self, beam_size: int, patience: float = 0.0, *, one_by_one: int | None = None
+    ) -> Exercise:
         """All sentences at once, or so many of them one by one."""
         return dataclasses.replace(
             self._plain,
             beam_size=beam_size,
+            patience=patience,
             sentences=self._plain.sentences[:one_by_one],
             lines=self.source[:one_by_one],
             one_by_one=one_by_one is not None,
         )
 
-    def judge(self, beam_size: int) -> TextJudge:
+    def judge(self, exercise: Exercise) -> TextJudge:
         """Compares with what regard's own search writes, line by line."""
-        if beam_size not in self._expected:
+        search = SearchConfig(beam_size=exercise.beam_size, patience=exercise.patience)
+        if search not in self._expected:
             engine = TorchEngine([word_by_word(self._model)], torch.device("cpu"))
             jobs = [Job(ids, []) for ids in self._plain.sentences]
-            found = dict(engine.search(jobs, SearchConfig(beam_size=beam_size), None))
+            found = dict(engine.search(jobs, search, None))
             best = [found[number][0].tokens for number in range(len(jobs))]
             decode = self._folder.tokenizers.target.decode
-            self._expected[beam_size] = [decode(ids) for ids in best]
+            self._expected[search] = [decode(ids) for ids in best]
         target = self._folder.tokenizers.target
-        return TextJudge(target, self._expected[beam_size], self._references)
+        return TextJudge(target, self._expected[search], self._references)
 
     def export(self) -> str | None:
         """Write the model for CTranslate2; why that was not possible, or None."""

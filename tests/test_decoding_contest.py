@@ -270,7 +270,7 @@ def test_all_texts_of_ours_are_as_expected(passage: Passage, beam_size: int) -> 
     exercise = passage.exercise(beam_size)
     assert exercise.lines is not None
     written = ours.decoder(exercise, "torch")(exercise.lines)
-    amount, figures = passage.judge(beam_size).judged(written)
+    amount, figures = passage.judge(exercise).judged(written)
     assert (amount, figures["same"]) == (3, 1.0)
 
 

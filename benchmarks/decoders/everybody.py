@@ -67,8 +67,8 @@ class Decoder:
         )
 
     def _options(self, exercise: Exercise) -> Sequence[str]:
-        beam = ["--beam-size", str(exercise.beam_size)]
-        return [str(exercise.folder), "--device", exercise.device, *beam, *ENGINES[self.form]]
+        search = ["--beam-size", str(exercise.beam_size), "--patience", str(exercise.patience)]
+        return [str(exercise.folder), "--device", exercise.device, *search, *ENGINES[self.form]]
 
 
 ENGINES: Mapping[str, Sequence[str]] = {  # our forms, and how the command is told of them

@@ -68,7 +68,7 @@ def _generated(
         num_beams=exercise.beam_size,
         do_sample=False,
         length_penalty=1.0,
-        early_stopping=False,
+        early_stopping=bool(exercise.patience),
         cache_implementation=form or None,
         **limits,
     )

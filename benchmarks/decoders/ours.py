@@ -37,6 +37,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any
             lines,
             batch_size=exercise.batch_size,
             beam_size=exercise.beam_size,
+            patience=exercise.patience,
             scores=False,  # as the command does when it writes text alone
         )
         return [translation.text for translation in found]

@@ -14,6 +14,7 @@ from exchange.engines import found, in_ctranslate2, in_torch
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
+from regard.decoding.engine import Engine
 from regard.decoding.hypothesis import Hypothesis, best_first, finished
 from regard.decoding.score import scores
 from regard.errors import ConfigError, ModelError
@@ -48,12 +49,17 @@ def next_words(
 
 
 def plain_beam_search(
-    model: Transformer, source: list[int], *, beam_size: int, length_penalty: float
+    model: Transformer,
+    source: list[int],
+    *,
+    beam_size: int,
+    length_penalty: float,
+    patience: float,
 ) -> list[Hypothesis]:
     """Beam search as it reads in a book, which is done after so many ends."""
     beams: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[Hypothesis] = []
-    while len(ended) < math.floor(beam_size * PATIENCE + 0.5):
+    while len(ended) < math.floor(beam_size * patience + 0.5):
         assert len(beams[0][1]) < 80, "it should end before any limit"
         rows = next_words(model, source, [written for _, written in beams])
         ranked = sorted(
@@ -91,17 +97,27 @@ def check_scores(
 
 @pytest.mark.parametrize("length_penalty", [0.6, 1.0])
 @pytest.mark.parametrize("beam_size", [2, 5])
+@pytest.mark.parametrize("patience", [0.0, 1.0, 1.3, 2.0])
 def test_beam_search_finds_what_a_plain_one_finds(
-    beam_size: int, length_penalty: float, tmp_path: Path
+    patience: float, beam_size: int, length_penalty: float, tmp_path: Path
 ) -> None:
     model = ending_model()
     settings: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
-    engine = in_ctranslate2(model, tmp_path)
-    theirs = found(engine, SOURCES, top_beams=beam_size, max_extra=80, **settings)
-    for source, hypotheses in zip(SOURCES, theirs, strict=True):
-        plain = plain_beam_search(model, source, **settings)[:beam_size]
-        assert [h.tokens for h in hypotheses] == [h.tokens for h in plain]
-    check_scores(model, theirs, SOURCES, length_penalty)
+    plain = [
+        plain_beam_search(model, source, patience=patience or PATIENCE, **settings)[:beam_size]
+        for source in SOURCES
+    ]
+    engines: list[Engine] = [in_ctranslate2(model, tmp_path)]
+    if patience:
+        engines.append(in_torch(model))
+    for engine in engines:
+        every = found(
+            engine, SOURCES, top_beams=beam_size, max_extra=80, patience=patience, **settings
+        )
+        assert [[h.tokens for h in one] for one in every] == [
+            [h.tokens for h in one] for one in plain
+        ]
+        check_scores(model, every, SOURCES, length_penalty)
 
 
 def test_the_best_by_probability_alone_is_found(tmp_path: Path) -> None:

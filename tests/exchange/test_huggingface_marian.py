@@ -233,13 +233,15 @@ def test_damaged_folders_get_a_sentence(reversal_store: Store, tmp_path: Path) -
 def test_the_command_says_how_to_search_as_they_do(tmp_path: Path) -> None:
     write_marian(tmp_path / "theirs")
     path = tmp_path / "theirs" / "generation_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "no_repeat_ngram_size": 3}))
+    more = {"no_repeat_ngram_size": 3, "early_stopping": True}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
     command = ["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
-    assert "--beam-size 4 --max-ratio 0 --max-extra 29 --at-limit free" in said
+    assert "--beam-size 4 --patience 1 --max-ratio 0 --max-extra 29 --at-limit free" in said
     assert "no_repeat_ngram_size=3" in said
+    assert "early_stopping" not in said
 
 
 def test_texts_are_cut_and_joined_as_theirs(tmp_path: Path) -> None:

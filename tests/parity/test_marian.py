@@ -207,7 +207,8 @@ def test_greedy_search_writes_the_same(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
-def test_beam_search_writes_the_same(length_penalty: float, seed: int) -> None:
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_beam_search_writes_the_same(stops_early: bool, length_penalty: float, seed: int) -> None:
     theirs = talkative_marian(seed)
     found = beam_search(
         ours_like(theirs),
@@ -215,12 +216,13 @@ def test_beam_search_writes_the_same(length_penalty: float, seed: int) -> None:
         our_rules(),
         beam_size=BEAMS,
         length_penalty=length_penalty,
+        enough=BEAMS if stops_early else None,
     )
     written = they_write(
         theirs,
         num_beams=BEAMS,
         num_return_sequences=BEAMS,
-        early_stopping=False,
+        early_stopping=stops_early,
         length_penalty=length_penalty,
     )
     best = [hypothesis for hypotheses in found for hypothesis in hypotheses[:BEAMS]]

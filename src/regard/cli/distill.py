@@ -38,6 +38,7 @@ def distill(
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
+    patience: Annotated[float, setting(SearchConfig, "patience")] = SearchConfig.patience,
     nearest: Annotated[
         bool, setting(DistillConfig, "nearest", "--nearest")
     ] = DistillConfig.nearest,
@@ -66,7 +67,7 @@ def distill(
     from regard.decoding.translator import Translator
     from regard.devices import keep_freed_memory
 
-    search = {"beam_size": beam_size, "length_penalty": length_penalty}
+    search = {"beam_size": beam_size, "length_penalty": length_penalty, "patience": patience}
     settings = {
         "search": search,
         "nearest": nearest,

@@ -109,6 +109,7 @@ def evaluate(
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
+    patience: Annotated[float, setting(SearchConfig, "patience")] = SearchConfig.patience,
     seed: Annotated[int, setting(SearchConfig, "seed")] = SearchConfig.seed,
     fertility: Annotated[str, setting(SearchConfig, "fertility")] = SearchConfig.fertility,
     candidates: Annotated[int, setting(SearchConfig, "candidates")] = SearchConfig.candidates,
@@ -182,6 +183,7 @@ def evaluate(
         {
             "beam_size": beam_size,
             "length_penalty": length_penalty,
+            "patience": patience,
             "scores": False,
             "seed": seed,
             "fertility": fertility,

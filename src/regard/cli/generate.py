@@ -31,6 +31,7 @@ def generate(
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
+    patience: Annotated[float, setting(SearchConfig, "patience")] = SearchConfig.patience,
     temperature: Annotated[float, setting(SearchConfig, "temperature")] = 0.8,
     top_k: Annotated[int, setting(SearchConfig, "top_k")] = SearchConfig.top_k,
     top_p: Annotated[float, setting(SearchConfig, "top_p")] = 0.95,
@@ -56,7 +57,7 @@ def generate(
     if beam_size is None:
         keywords |= {"sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     else:
-        keywords["beam_size"] = beam_size
+        keywords |= {"beam_size": beam_size, "patience": patience}
     generator = Generator.load(model, device=device)
     told = count == 1 and (beam_size or 1) == 1 and format == "text"
     if stream and not told:

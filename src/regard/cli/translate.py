@@ -25,6 +25,7 @@ def translate(
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,
+    patience: Annotated[float, setting(SearchConfig, "patience")] = SearchConfig.patience,
     max_ratio: Annotated[float, setting(SearchConfig, "max_ratio")] = SearchConfig.max_ratio,
     max_extra: Annotated[int, setting(SearchConfig, "max_extra")] = SearchConfig.max_extra,
     min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
@@ -63,6 +64,7 @@ def translate(
         "beam_size": beam_size,
         "top_beams": top_beams,
         "length_penalty": length_penalty,
+        "patience": patience,
         "scores": scores or format == "jsonl",
         "max_ratio": max_ratio,
         "max_extra": max_extra,

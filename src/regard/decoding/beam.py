@@ -5,9 +5,10 @@
     retire    continuations that end are finished hypotheses
     keep      the best of the others are the new beams
 
-A sentence is done when it has W finished hypotheses that no beam, as it stands, could beat, or when
-no beam is left. Nothing in a sentence's search depends on another sentence. Everything is a tensor
-of fixed size, so that a step can be recorded.
+A sentence is done when it has W finished hypotheses that no beam, as it stands, could beat; or, if
+somebody says how many are `enough`, when so many are finished; or when no beam is left. Nothing in
+a sentence's search depends on another sentence. Everything is a tensor of fixed size, so that a
+step can be recorded.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def beam_search(
     beam_size: int,
     top_beams: int | None = None,
     length_penalty: float = 1.0,
+    enough: int | None = None,
     pace: Pace | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to `top_beams` hypotheses for each source sentence, best first; unsaid: all beams."""
@@ -45,7 +47,7 @@ def beam_search(
     state = pace.start(model, source, beams=beam_size, room=room)
     last = model.first_tokens(len(source.lengths), beam_size)
     beams = BeamSearch.of(model, state, rules, last, room, length_penalty)
-    beams.wanted = top_beams or beam_size
+    beams.wanted, beams.enough = top_beams or beam_size, enough
     return run(beams, pace)
 
 
@@ -57,6 +59,7 @@ class Ended:
     log_probs: Tensor
     lengths: Tensor  # without the end mark
     beams: Tensor  # that were ended
+    count: Tensor  # (B,) of all that ever were
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class BeamSearch(Generic[S]):
     ended: Ended
     going: Tensor  # (B,)
     wanted: int = 1  # hypotheses of each sentence
+    enough: int | None = None  # finished ones, and a sentence is done
 
     @staticmethod
     def of(
@@ -109,14 +113,14 @@ class BeamSearch(Generic[S]):
             log_probs=log_probs,
             tokens=table,
             parents=table.clone(),
-            ended=Ended(none, none.clone(), empty, empty.clone()),
+            ended=Ended(none, none.clone(), empty, empty.clone(), empty[:, 0].clone()),
             going=torch.ones(len(last), dtype=torch.bool, device=last.device),
         )
 
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "beam", self.length_penalty, self.rules.minimum, self.rules.at_limit
+        return "beam", self.length_penalty, self.enough, self.rules.minimum, self.rules.at_limit
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
@@ -144,7 +148,9 @@ class BeamSearch(Generic[S]):
             log_probs,
             self.place.expand(log_probs.shape),
             candidates.parents[:, :width],
+            (log_probs > -torch.inf).sum(1),
         )
+        ended.count += new.count
         scores, places = torch.cat([ended.scores, new.scores], 1).topk(width, dim=1)
         ended.scores.copy_(scores)
         for name in ("log_probs", "lengths", "beams"):
@@ -157,13 +163,19 @@ class BeamSearch(Generic[S]):
         ends = candidates.tokens == SPECIAL.end
         places = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
         log_probs = candidates.log_probs.masked_fill(ends, -torch.inf).gather(1, places)
-        self.going.copy_(self._normalized(log_probs[:, 0]) > self.ended.scores[:, -1])
+        self.going.copy_(self._goes_on(log_probs[:, 0]))
         self.log_probs.copy_(log_probs.masked_fill(~self.going[:, None], -torch.inf))
         self.last.copy_(candidates.tokens.gather(1, places))
         parents = candidates.parents.gather(1, places)
         self.tokens.index_copy_(0, self.place, self.last[None])
         self.parents.index_copy_(0, self.place, parents[None])
         return parents
+
+    def _goes_on(self, best: Tensor) -> Tensor:
+        """Which sentences are not done, by the log-probability of their best beam. (B,)"""
+        if self.enough is None:
+            return self._normalized(best) > self.ended.scores[:, -1]
+        return (best > -torch.inf) & (self.ended.count < self.enough)
 
     def _normalized(self, log_probs: Tensor) -> Tensor:
         """As the score of a hypothesis that stands at this place."""
@@ -210,9 +222,11 @@ class BeamSearch(Generic[S]):
                 ended.log_probs[sentences],
                 ended.lengths[sentences],
                 ended.beams[sentences],
+                ended.count[sentences],
             ),
             going=self.going[sentences],
             wanted=self.wanted,
+            enough=self.enough,
         )
 
     def results(self, sentences: Sequence[int]) -> list[list[Hypothesis]]:

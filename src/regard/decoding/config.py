@@ -22,6 +22,14 @@ class SearchConfig(Settings):
     length_penalty: Annotated[
         float, Doc("score = log-probability / length^this; larger favours longer"), Ge(0)
     ] = 1.0
+    patience: Annotated[
+        float,
+        Doc(
+            "beam search: a sentence is done after beam_size times this finished translations; "
+            "0: when no beam could win any more"
+        ),
+        Ge(0),
+    ] = 0.0
     scores: Annotated[
         bool, Doc("whether scores are told; without them, greedy search can be quicker")
     ] = True
@@ -59,8 +67,15 @@ class SearchConfig(Settings):
         kept = max(self.beam_size, self.candidates)
         if self.top_beams > kept and not self.sample:
             yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {kept}"
+        if 0 < self.patience < 1:
+            yield f"patience is {self.patience:g}, and must be 0, or 1 and more"
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
             yield "temperature, top_k and top_p say how to sample, and need sample=true (--sample)"
+
+    @property
+    def enough(self) -> int | None:
+        """Finished translations with which a sentence is done; None: until no beam could win."""
+        return int(self.beam_size * self.patience + 0.5) if self.patience else None
 
     def limit(self, source_length: int, max_length: int | None = None) -> int:
         """How long a translation may get, the end marks of both sides counted."""
@@ -74,6 +89,7 @@ class SearchKeywords(TypedDict, total=False):
     beam_size: int
     top_beams: int
     length_penalty: float
+    patience: float
     scores: bool
     max_ratio: float
     max_extra: int
@@ -97,7 +113,8 @@ class DistillConfig(Settings):
         bool, Doc("take what is nearest to the old target in the beam, instead of the likeliest")
     ] = False
     mix: Annotated[
-        bool, Doc("keep the old pairs too, as corpora of their own after the new ones")
+        bool,
+        Doc("keep the old pairs too where they differ, as corpora of their own after the new ones"),
     ] = False
     distributions: Annotated[
         int, Doc("keep so many of the teacher's likeliest words at each place of a target"), Ge(0)

@@ -27,9 +27,8 @@ from regard.errors import ModelError
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
-# CTranslate2 is done with a sentence after `beam_size * patience` ends; we are when no beam could
-# win any more. Its own default is 1, and then unlikely early ends fill the list.
-_PATIENCE = 1.5
+# CTranslate2 always counts ends. With so many, it finds what no beam could beat, almost always.
+_SURE = 1.5
 _MARKS = frozenset([SPECIAL.pad, SPECIAL.unknown, SPECIAL.start])
 
 
@@ -157,7 +156,7 @@ class CTranslate2Engine:
                 [task.source for task in batch],
                 asynchronous=True,
                 beam_size=config.beam_size,
-                patience=_PATIENCE,
+                patience=config.patience or _SURE,
                 length_penalty=config.length_penalty,
                 max_decoding_length=longest,
                 min_decoding_length=min(config.min_length, longest),

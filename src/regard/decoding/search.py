@@ -56,6 +56,7 @@ def search(
         beam_size=config.beam_size,
         top_beams=config.top_beams,
         length_penalty=penalty,
+        enough=config.enough,
         pace=pace,
     )
 

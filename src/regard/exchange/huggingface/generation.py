@@ -22,8 +22,7 @@ def command(folder: ForeignFolder, kind: str, out: Path) -> str:
     if kind == "transformer":
         return f"regard translate {out} --engine torch {' '.join(options(folder))} < your.txt"
     if kind == "causal":
-        said = folder.json(GENERATION) or folder.config
-        return f"regard generate {out} --beam-size {said.get('num_beams') or 1} 'How it begins'"
+        return f"regard generate {out} {' '.join(_beams(folder))} 'How it begins'"
     if kind == "permuted":
         return f"regard evaluate {out} --text your.txt"
     return f"regard embed {out} < your.txt"
@@ -32,7 +31,7 @@ def command(folder: ForeignFolder, kind: str, out: Path) -> str:
 def options(folder: ForeignFolder) -> list[str]:
     """The options that search as theirs does unless told otherwise."""
     said = folder.json(GENERATION) or folder.config
-    found = [f"--beam-size {said.get('num_beams') or 1}"]
+    found = _beams(folder)
     if said.get("length_penalty", 1.0) != 1.0:
         found.append(f"--length-penalty {said['length_penalty']:g}")
     longest = said.get("max_new_tokens") or (said.get("max_length") or 0) - 1
@@ -43,10 +42,19 @@ def options(folder: ForeignFolder) -> list[str]:
     return found
 
 
+def _beams(folder: ForeignFolder) -> list[str]:
+    """How many, and when a sentence is done."""
+    said = folder.json(GENERATION) or folder.config
+    found = [f"--beam-size {said.get('num_beams') or 1}"]
+    return [*found, "--patience 1"] if said.get("early_stopping") is True else found
+
+
 def left_out(folder: ForeignFolder) -> list[str]:
     """What their search would do and ours does not."""
     said = folder.json(GENERATION)
     found = {name: value for name, value in said.items() if name not in _SILENT and value}
+    if found.get("early_stopping") is True:
+        del found["early_stopping"]  # which is our `--patience 1`
     return [f"{name}={_short(value)}" for name, value in found.items()]
 
 
