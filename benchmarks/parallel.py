@@ -129,7 +129,7 @@ def train_all(options: Any) -> None:
     aligned = any("parallel" in STUDENTS[name].recipe for name in missing)
     for folder in (options.data, options.distilled):
         if aligned and not (Path(folder) / "train.fertilities").is_file():
-            regard("align", "--data", folder)
+            regard("align", options.teacher, "--data", folder)
     for later in (False, True):
         names = [name for name in missing if (STUDENTS[name].after is not None) == later]
         with ThreadPoolExecutor(options.parallel) as pool:
