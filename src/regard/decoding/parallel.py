@@ -21,7 +21,7 @@ from regard.attention.multihead import AttentionRecord
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.decoding.config import SearchConfig
-from regard.decoding.ctc_beam import Place, best_readings
+from regard.decoding.ctc_beam import Places, best_readings
 from regard.decoding.engine import by_length
 from regard.decoding.fertility import fertilities, limited
 from regard.decoding.hypothesis import Hypothesis, best_first, normalized
@@ -116,13 +116,21 @@ def _readings(
     """What CTC finds likeliest over all paths of each sentence."""
 
     def work(row: Ragged) -> Tensor:
-        hidden = model.decode(model.spread(row), model.encode(row), row.lengths)
-        return torch.cat([_chances(model, part) for part in hidden.split(_ROWS)])
+        places = model.spread(row)
+        hidden = model.decode(places, model.encode(row), row.lengths)
+        table = torch.cat([_chances(model, part) for part in hidden.split(_ROWS)])
+        found = best_readings(_in_rows(table, places.lengths), config.candidates)
+        return torch.cat([found.totals[..., None], found.lengths[..., None], found.words], -1)
 
-    places = source.lengths.times(model.config.copies)
-    table = passes("spell", work, [source])[: places.total].cpu()
-    sentences = table.split(places.host.tolist())
-    return [best_first(_spelled(rows.tolist(), config)) for rows in sentences]
+    table = passes(("spell", config.candidates), work, [source])[: len(source.lengths)]
+    return [
+        best_first(
+            Hypothesis(words, total, normalized(total, len(words) + 1, config.length_penalty))
+            for total, words in map(_spelled, readings)
+            if total > -torch.inf
+        )
+        for readings in table.tolist()
+    ]
 
 
 def _chances(model: NonAutoregressive, hidden: Tensor) -> Tensor:
@@ -135,15 +143,20 @@ def _chances(model: NonAutoregressive, hidden: Tensor) -> Tensor:
     return torch.cat([blank, best.values, best.indices.float()], 1).double()
 
 
-def _spelled(rows: list[list[float]], config: SearchConfig) -> list[Hypothesis]:
-    places = []
-    for blank, *rest in rows:
-        chances, words = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-        places.append(Place(blank, [*zip(map(int, words), chances, strict=True)]))
-    return [
-        Hypothesis(words, total, normalized(total, len(words) + 1, config.length_penalty))
-        for words, total in best_readings(places, config.candidates)
-    ]
+def _in_rows(table: Tensor, lengths: Lengths) -> Places:
+    """The chances of all places, sentence by sentence; blanks fill up what is shorter."""
+    rows = table.new_zeros(len(lengths) * lengths.longest, table.shape[1])
+    rows[:, 0] = 1.0
+    rows.index_copy_(0, lengths.sentence * lengths.longest + lengths.positions, table)
+    rows = rows.view(len(lengths), lengths.longest, -1)
+    blank, chances, words = rows.split([1, rows.shape[2] // 2, rows.shape[2] // 2], dim=2)
+    return Places(blank[..., 0], words.long(), chances)
+
+
+def _spelled(row: Sequence[float]) -> tuple[float, list[int]]:
+    """A reading's log-probability and its words."""
+    total, length, *words = row
+    return total, [int(word) for word in words[: int(length)]]
 
 
 def _under_fertilities(
