@@ -51,6 +51,8 @@ def test_a_length_that_takes_too_long_is_shown_as_such(regard: Command) -> None:
         (["--precision", "int8"], "Use float32 or bfloat16"),
         (["--format", "xml"], "Use text or json"),
         (["somewhere"], "Give --source and --reference"),
+        (["--source", "text", "--reference", "text"], "are for models. Name some."),
+        (["--gradients", "2"], "are for models. Name some."),
     ],
 )
 def test_what_cannot_be_compared_is_told(words: list[str], said: str, regard: Command) -> None:

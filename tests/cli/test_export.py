@@ -60,6 +60,8 @@ def test_an_exported_model_translates_as_the_model_does(
     assert "CTranslate2, int8" in measured.err
     score = regard("score", out, "--source", text, "--target", text)
     assert "use the model that it was made from" in score.err
+    compared = regard("compare", out, "--source", text, "--reference", text)
+    assert compared.err.startswith(f"regard: {out} was exported")
     again = regard("export", model, "--to", "ctranslate2", "--out", out)
     assert "left as it is" in again.err
 
@@ -81,6 +83,8 @@ def test_a_folder_for_onnx_translates_as_the_model_does(
     found = regard("translate", out, stdin=TEXT)
     assert found.err.startswith("Engine: onnxruntime on the CPU.")
     assert found.out == regard("translate", model, "--engine", "torch", stdin=TEXT).out
+    for words in (["--engine", "ctranslate2"], ["--precision", "int8"]):
+        assert "runs in onnxruntime" in regard("translate", out, *words, stdin=TEXT).err
     again = regard("export", out, "--to", "onnx", "--out", tmp_path / "again")
     assert "use the model that it was made from" in again.err
 

@@ -126,6 +126,16 @@ def test_all_words_at_once_by_the_command(tmp_path: Path, regard: Command) -> No
     found = regard("translate", run, *options, stdin=lines)
     assert len(found.out.splitlines()) == 4
     assert found.out == regard("translate", run, *options, stdin=lines).out
+    mistakes: list[tuple[Path, list[str | Path], str]] = [
+        (run, ["--candidates", "2", "--teacher", teacher, "--top-beams", "3"], "is more than"),
+        (run, ["--teacher", teacher], "chooses among --candidates"),
+        (teacher, ["--candidates", "2"], "writes word by word"),
+        (teacher, ["--fertility", "average"], "writes word by word"),
+    ]
+    for model, mistake, said in mistakes:
+        refused = regard("translate", model, *mistake, stdin=lines)
+        assert refused.status == 2
+        assert said in refused.err
     (tmp_path / "source").write_text(lines)
     (tmp_path / "target").write_text("c b a\ne d\n")
     files = ["--source", tmp_path / "source", "--reference", tmp_path / "target"]

@@ -119,15 +119,13 @@ def _rule(name: str) -> Rule:
 
 
 def _loaded(model: Path, store: Store | None, device: str) -> Translator:
-    """The model; a store must be cut as it reads text."""
+    """The model; a store must be of text as it reads it."""
     from regard.decoding.translator import Translator
+    from regard.models.folder import refuse_other_text
 
     translator = Translator.load(model, device=device, engine="torch")
-    if store is not None and store.tokenizers != translator.folder.tokenizers:
-        raise DataError(
-            f"{store.folder} is cut in another way than {model} reads text. Give the data that it "
-            f"was trained on, or prepare other data with --tokenizer-from {model}."
-        )
+    if store is not None:
+        refuse_other_text(model, translator.folder, store)
     return translator
 
 

@@ -78,12 +78,17 @@ def compare(
     Layers are self-attention, recurrence and convolution: time and memory for sentences of any
     length, beside what the formulas say.
     """
+    from regard.decoding.choice import refuse_exported
     from regard.devices import keep_freed_memory
 
     if format not in ("text", "json"):
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
+    if not models and (source or reference or gradients):
+        raise ConfigError("--source, --reference and --gradients are for models. Name some.")
     keep_freed_memory()
     if models:
+        for path in models:
+            refuse_exported(path)  # parameters are counted, and gradients followed
         test = _test(source, reference, lowercase, beam_size, batch_size, one_by_one)
         entrants = _entrants(models, engine=engine, precision=precision, device=device)
         told: LayersTold | ModelsTold = _models(

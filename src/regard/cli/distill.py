@@ -14,6 +14,8 @@ from regard.decoding.config import DistillConfig, SearchConfig
 from regard.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regard.data.retarget import Retargeted
     from regard.data.sampling import Turn
     from regard.data.store import Store
@@ -168,13 +170,17 @@ def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
     if (out / DISTRIBUTIONS).is_file():
         size = (out / DISTRIBUTIONS).stat().st_size / 1e6
         say(f"The teacher's distributions take {size:,.1f} MB.")
-    new, before = (_sample(store, len(old.part("train"))) for store in (Store(out), old))
-    say(f"BLEU of new targets against old ones, {len(new):,} pairs: {bleu(new, before):.2f}.")
-    weights = ' --set "data.weights=[1,1]"' if mix else ""
-    say(f"Written: {out}. Next: regard train --preset tiny --data {out} --out runs/NAME{weights}")
+    every = range(0, len(old.part("train")), -(-len(old.part("train")) // _COMPARED))
+    some = [pair for pair in every if pair not in made.unchanged]
+    if some:
+        new, before = (_targets(store, some) for store in (Store(out), old))
+        say(f"BLEU of new targets against old ones, {len(new):,} pairs: {bleu(new, before):.2f}.")
+    more = ' --set "data.weights=[1,1]"' if mix else ""
+    more += " --set training.word_distillation=0.5" if (out / DISTRIBUTIONS).is_file() else ""
+    say(f"Written: {out}. Next: regard train --preset tiny --data {out} --out runs/NAME{more}")
 
 
-def _sample(store: Store, pairs: int) -> list[str]:
-    """Some targets of the first so many training pairs, at even distances."""
-    target, step = store.part("train").target, -(-pairs // _COMPARED)
-    return [store.tokenizers.target.decode(target[i].tolist()) for i in range(0, pairs, step)]
+def _targets(store: Store, pairs: Sequence[int]) -> list[str]:
+    """Those of some training pairs."""
+    target = store.part("train").target
+    return [store.tokenizers.target.decode(target[pair].tolist()) for pair in pairs]

@@ -289,6 +289,12 @@ def _in_time(counting: Counting, systems: Sequence[System], references: Sequence
     return replace(counting, names=tuple(name for name in counting.names if name != "ter"))
 
 
+def _word_by_word(keywords: SearchKeywords) -> SearchKeywords:
+    """Without what a rival that writes all words at once is told."""
+    plain = {"candidates", "fertility"}
+    return {name: value for name, value in keywords.items() if name not in plain}  # type: ignore[return-value]
+
+
 def _translations(
     teams: Sequence[Sequence[Path]],
     sources: Sequence[str],
@@ -324,7 +330,8 @@ def _translations(
         )
         say(translator.engine_told)
         with sparingly() as notice:
-            found = translator.translate(sources, batch_size=batch_size, notice=notice, **keywords)
+            own = keywords if at_once else _word_by_word(keywords)
+            found = translator.translate(sources, batch_size=batch_size, notice=notice, **own)
         yield [translation.text for translation in found]
 
 

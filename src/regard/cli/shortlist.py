@@ -42,15 +42,11 @@ def shortlist(
     from regard.data.shortlist import frequent as most_frequent
     from regard.data.shortlist import shortlist as listed
     from regard.data.store import Store
-    from regard.errors import DataError
-    from regard.models.folder import ModelFolder
+    from regard.models.folder import ModelFolder, refuse_other_text
 
-    store, tokenizers = Store(data), ModelFolder.read(model).tokenizers
-    if tokenizers != store.tokenizers:
-        raise DataError(
-            f"{data} is cut in another way than {model} reads text. Give the data that it was "
-            f"trained on, or prepare other data with --tokenizer-from {model}."
-        )
+    store, folder = Store(data), ModelFolder.read(model)
+    refuse_other_text(model, folder, store)
+    tokenizers = folder.tokenizers
     part = store.part("train")
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     always = most_frequent(part, sizes[1], frequent)

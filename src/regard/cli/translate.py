@@ -79,6 +79,8 @@ def translate(
         "candidates": candidates,
     }
     build(SearchConfig, keywords)
+    if teacher is not None and candidates == 1:
+        raise ConfigError("A --teacher chooses among --candidates. Give a number of them, too.")
     for path in models:
         if path.is_file():
             raise ConfigError(

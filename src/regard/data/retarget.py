@@ -26,6 +26,7 @@ class Retargeted:
 
     pairs: int  # with a new target
     kept: dict[str, int]  # why so many kept their old one
+    unchanged: frozenset[int] = frozenset()  # the numbers of these
 
 
 def chosen(
@@ -61,21 +62,24 @@ def retarget(
     their own where the new target is another one. Other parts stay as they are, `about` becomes
     part of the description, and `joined` names files to make beside it, each of others end to end.
     """
-    kept: Counter[str] = Counter()
+    reasons: dict[int, str] = {}
     with whole_folder(out) as folder:
         for name, content in store.tokenizers.files().items():
             (folder / name).write_bytes(content)
         parts = dict(store.description["parts"])
         for name in parts.keys() - {"train"}:
             _copy_part(store.folder, folder, name)
-        train = _write_pairs(store, folder, targets, kept, author=author, mix=mix)
+        train = _write_pairs(store, folder, targets, reasons, author=author, mix=mix)
+        kept = Counter(reasons.values())
         parts["train"] = {**parts["train"], **train, "found": _found(kept)}
         for name, portions in joined.items():
             _join(folder / name, portions)
         write_json(
             folder / "store.json", {**describe(parts, store.tokenizers, store.languages), **about}
         )
-    return Retargeted(len(store.part("train")) - kept.total(), dict(kept))
+    return Retargeted(
+        len(store.part("train")) - len(reasons), dict(kept), unchanged=frozenset(reasons)
+    )
 
 
 def _copy_part(old: Path, new: Path, name: str) -> None:
@@ -95,11 +99,12 @@ def _write_pairs(
     store: Store,
     folder: Path,
     targets: Iterable[str],
-    kept: Counter[str],
+    reasons: dict[int, str],
     *,
     author: str,
     mix: bool,
 ) -> Tree:
+    """The pairs; those that keep their target are told in `reasons`."""
     part, tokenizers = store.part("train"), store.tokenizers
     old = [(corpus.source, corpus.target, corpus.tag) for corpus in part.corpora]
     new = [(source, f"written by {author}", tag) for source, _, tag in old]
@@ -115,7 +120,7 @@ def _write_pairs(
             source, target = part.source[index].tolist(), part.target[index].tolist()
             taken, reason = chosen(tokenizers, source, target, text)
             if reason:
-                kept[reason] += 1
+                reasons[index] = reason
             pairs.append(number, source, taken)
             if taken != target:
                 replaced.append((number, index))

@@ -40,6 +40,11 @@ class Models:
         """All of them, ready to run."""
         return [self._read(number, self.device) for number in range(len(self.paths))]
 
+    def refuse_exported(self) -> None:
+        """Say that some of them have no weights for PyTorch."""
+        for path in self.paths:
+            refuse_exported(path)
+
     @cached_property
     def torch_engine(self) -> TorchEngine | ParallelEngine:
         """Our own searches over all of them, some of which may run in onnxruntime."""
@@ -55,6 +60,7 @@ class Models:
     def _loaded_teacher(self) -> Model | None:
         if self.teacher is None:
             return None
+        refuse_exported(self.teacher)
         folder = ModelFolder.read(self.teacher)
         if folder.tokenizers != self.folders[0].tokenizers:
             raise ConfigError(
@@ -79,9 +85,14 @@ class Models:
         ]
 
     def _read(self, number: int, device: torch.device) -> Model:
-        onnx_model.refuse_exported(self.paths[number])
-        ctranslate2.refuse_exported(self.paths[number])
+        refuse_exported(self.paths[number])
         return load_model(self.paths[number], device, self.folders[number])[1]
+
+
+def refuse_exported(path: Path) -> None:
+    """Say that a folder has no weights for PyTorch."""
+    onnx_model.refuse_exported(path)
+    ctranslate2.refuse_exported(path)
 
 
 def word_by_word(model: Model) -> AutoregressiveModel:
@@ -114,6 +125,11 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
             f"{models.paths[0]} writes word by word and needs no teacher. Leave out --teacher."
         )
     if any(map(is_onnx, models.paths)):
+        if engine == "ctranslate2" or precision not in (None, "float32"):
+            raise ConfigError(
+                "What was exported to ONNX runs in onnxruntime, in float32. Leave out --engine and "
+                "--precision, or use the model that it was made from."
+            )
         return Choice(models.torch_engine, "Engine: onnxruntime on the CPU.")
     alone = models.paths[0] if len(models.paths) == 1 else None
     if alone and ctranslate2.inside(alone) and engine != "torch" and device != "cuda":

@@ -25,8 +25,8 @@ class SearchConfig(Settings):
     patience: Annotated[
         float,
         Doc(
-            "beam search: a sentence is done after beam_size times this finished translations; "
-            "0: when no beam could win any more"
+            "beam search: a sentence is done after beam_size times this finished translations, 1 "
+            "or more; 0: when no beam could win any more"
         ),
         Ge(0),
     ] = 0.0
@@ -77,6 +77,11 @@ class SearchConfig(Settings):
         """Finished translations with which a sentence is done; None: until no beam could win."""
         return int(self.beam_size * self.patience + 0.5) if self.patience else None
 
+    @property
+    def at_once(self) -> bool:
+        """Whether something is asked for that only models have that write all words at once."""
+        return self.candidates > 1 or self.fertility != "argmax"
+
     def limit(self, source_length: int, max_length: int | None = None) -> int:
         """How long a translation may get, the end marks of both sides counted."""
         limit = max(int(source_length * self.max_ratio) + self.max_extra, self.min_length + 1)
@@ -122,3 +127,8 @@ class DistillConfig(Settings):
     portion: Annotated[
         int, Doc("sentences that are written at a time; a kill loses no more"), Ge(1)
     ] = 2000
+
+    def problems(self) -> Iterator[str]:
+        """What is nearest is chosen from a beam."""
+        if self.nearest and self.search.beam_size == 1:
+            yield "nearest chooses from a beam, and search.beam_size is 1; use --beam-size 5"

@@ -31,7 +31,7 @@ from regard.decoding.config import DistillConfig, SearchKeywords
 from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import locked, write_json, write_text
-from regard.models.folder import AVERAGE
+from regard.models.folder import AVERAGE, refuse_other_direction
 
 PLAN = "plan.json"
 Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
@@ -246,13 +246,8 @@ def refuse_unsuitable(translator: Translator, store: Store, config: DistillConfi
 
     Only if its distributions are kept, it must know the same target subwords.
     """
-    teacher, languages = translator.folder, store.languages
-    for side, name in teacher.languages.items():
-        if name and languages[side] and name != languages[side]:
-            raise ConfigError(
-                f"The teacher translates {teacher.direction}, and the {side} of {store.folder} is "
-                f"{languages[side]}. Choose a teacher of the same direction."
-            )
+    teacher = translator.folder
+    refuse_other_direction(teacher, store)
     own, needed = teacher.tokenizers.config, store.tokenizers.config
     for setting, word in (("lowercase", "lower-cased"), ("nfkc", "normalised by NFKC")):
         if getattr(own, setting) != getattr(needed, setting):
@@ -264,6 +259,7 @@ def refuse_unsuitable(translator: Translator, store: Store, config: DistillConfi
 
     if not config.distributions:
         return
+    translator.refuse_exported()
     if teacher.tokenizers.target != store.tokenizers.target:
         raise ConfigError(
             f"The teacher writes other subwords than {store.folder}, so its distributions are over "

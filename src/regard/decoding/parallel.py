@@ -69,14 +69,15 @@ def refuse_what_needs_steps(
         )
     if config.min_length:
         raise ConfigError("This model decides how many words it writes. Leave out --min-length.")
-    if config.candidates == 1:
-        if config.top_beams > 1:
-            raise ConfigError(
-                "This model writes one translation for a sentence. Leave out --top-beams, or draw "
-                "as many with --candidates and --teacher."
-            )
-        return
-    if model.fertility is not None and teacher is None:
+    if model.fertility is None and config.fertility != "argmax":
+        raise ConfigError("This model has no fertilities but CTC. Leave out --fertility.")
+    if config.top_beams > config.candidates:
+        among = "--candidates" if model.fertility is None else "--candidates and --teacher"
+        raise ConfigError(
+            f"--top-beams {config.top_beams} is more than the {config.candidates} that this model "
+            f"writes for a sentence. Leave it out, or have as many with {among}."
+        )
+    if config.candidates > 1 and model.fertility is not None and teacher is None:
         raise ConfigError(
             "Somebody has to choose among the candidates. Name a model that writes word by word "
             "with --teacher, or leave out --candidates."

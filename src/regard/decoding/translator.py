@@ -102,6 +102,10 @@ class Translator:
         """The models in PyTorch, read when they are needed: for attention, scores and samples."""
         return self._models.loaded
 
+    def refuse_exported(self) -> None:
+        """Say, before any work, that probabilities need weights in PyTorch."""
+        self._models.refuse_exported()
+
     def translate(
         self,
         texts: Sequence[str],
@@ -124,6 +128,11 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
         viewed = self._viewed() if attention else None
+        if self.folder.config.kind != "nonautoregressive" and config.at_once:
+            raise ConfigError(
+                "This model writes word by word; --candidates and --fertility are for models that "
+                "write all words at once. Leave them out."
+            )
         by_ours = config.sample or config.at_limit != "scored"
         engine = self._models.torch_engine if by_ours else self.engine
         limit = self._limit(engine)

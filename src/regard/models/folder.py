@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.config import Tree, as_tree, build
 from regard.data.store import Store, fingerprint
-from regard.errors import ConfigError, ModelError
+from regard.errors import ConfigError, DataError, ModelError
 from regard.files import whole_file, write_json
 from regard.layers.adapters import adapt, is_adapted, merge
 from regard.models import ARCHITECTURES, new_model
@@ -275,6 +275,26 @@ def published_notes(folder: Path) -> dict[str, str]:
         return {}
     with _opened(path) as file:
         return _notes(file)
+
+
+def refuse_other_text(model: Path, folder: ModelFolder, store: Store) -> None:
+    """Say that a store is not cut as a model reads text, or goes in another direction."""
+    if folder.tokenizers != store.tokenizers:
+        raise DataError(
+            f"{store.folder} is cut in another way than {model} reads text. Give the data that it "
+            f"was trained on, or prepare other data with --tokenizer-from {model}."
+        )
+    refuse_other_direction(folder, store)
+
+
+def refuse_other_direction(folder: ModelFolder, store: Store) -> None:
+    """Say that a model translates from or into another language than a store has."""
+    for side, name in folder.languages.items():
+        if name and store.languages[side] and name != store.languages[side]:
+            raise ConfigError(
+                f"The model translates {folder.direction}, and the {side} of {store.folder} is "
+                f"{store.languages[side]}. Choose data, or a model, of the same direction."
+            )
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
