@@ -43,10 +43,17 @@ def main() -> None:
         model: ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=begun)
         for model in options.models
     }
+    source, reference = (
+        (options.text / f"{TEST}.{language}").read_text(encoding="utf-8").splitlines()
+        for language in ("en", "de")
+    )
     found = machine.described("cpu")
     engines = sorted({_ask(models, one, engine) for one in models})
     about = f"{found['device']}, {found['cores']} cores; {', '.join(engines)}."
-    told = "\n\n".join([about, *(_contest(models, beam, options) for beam in options.beam_size)])
+    tables = [
+        _contest(models, beam, source, reference, options.rounds) for beam in options.beam_size
+    ]
+    told = "\n\n".join([about, *tables])
     print(told)
     if options.write:
         fill(PAGE, "deployment", told)
@@ -63,15 +70,13 @@ def _options() -> Any:
     return parser.parse_args()
 
 
-def _contest(models: Models, beam_size: int, options: Any) -> str:
+def _contest(
+    models: Models, beam_size: int, source: list[str], reference: list[str], rounds: int
+) -> str:
     """All models in turns, with one beam size."""
-    source, reference = (
-        (options.text / f"{TEST}.{language}").read_text(encoding="utf-8").splitlines()
-        for language in ("en", "de")
-    )
     written = {one: _ask(models, one, translated, source, beam_size) for one in models}
     seconds: dict[str, list[float]] = {model: [] for model in models}
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         for model in models:
             seconds[model].append(_ask(models, model, timed, source, beam_size))
     counting = Counting(lowercase=True).bleu()

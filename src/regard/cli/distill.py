@@ -167,16 +167,16 @@ def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
         f"{made.pairs:,} pairs have a new target; {sum(made.kept.values()):,} keep the old one"
         + (f" ({kept})." if kept else ".")
     )
+    more = ' --set "data.weights=[1,1]"' if mix else ""
     if (out / DISTRIBUTIONS).is_file():
         size = (out / DISTRIBUTIONS).stat().st_size / 1e6
         say(f"The teacher's distributions take {size:,.1f} MB.")
+        more += " --set training.word_distillation=0.5"
     every = range(0, len(old.part("train")), -(-len(old.part("train")) // _COMPARED))
     some = [pair for pair in every if pair not in made.unchanged]
     if some:
         new, before = (_targets(store, some) for store in (Store(out), old))
         say(f"BLEU of new targets against old ones, {len(new):,} pairs: {bleu(new, before):.2f}.")
-    more = ' --set "data.weights=[1,1]"' if mix else ""
-    more += " --set training.word_distillation=0.5" if (out / DISTRIBUTIONS).is_file() else ""
     say(f"Written: {out}. Next: regard train --preset tiny --data {out} --out runs/NAME{more}")
 
 

@@ -289,12 +289,6 @@ def _in_time(counting: Counting, systems: Sequence[System], references: Sequence
     return replace(counting, names=tuple(name for name in counting.names if name != "ter"))
 
 
-def _word_by_word(keywords: SearchKeywords) -> SearchKeywords:
-    """Without what a rival that writes all words at once is told."""
-    plain = {"candidates", "fertility"}
-    return {name: value for name, value in keywords.items() if name not in plain}  # type: ignore[return-value]
-
-
 def _translations(
     teams: Sequence[Sequence[Path]],
     sources: Sequence[str],
@@ -317,6 +311,7 @@ def _translations(
             team, [*map(ModelFolder.read, team)]
         )  # a bad third folder is told before two have been translated
     keep_freed_memory()
+    word_by_word: SearchKeywords = {**keywords, "candidates": 1, "fertility": "argmax"}
     for team in teams:
         if len(teams) > 1:
             say(f"Translating with {_name(team)} ...")
@@ -329,8 +324,8 @@ def _translations(
             teacher=teacher if at_once else None,  # which may be compared with it, too
         )
         say(translator.engine_told)
+        own = keywords if at_once else word_by_word
         with sparingly() as notice:
-            own = keywords if at_once else _word_by_word(keywords)
             found = translator.translate(sources, batch_size=batch_size, notice=notice, **own)
         yield [translation.text for translation in found]
 

@@ -108,7 +108,7 @@ def _warn_of_another_direction(config: RunConfig, store: Store) -> None:
     assert config.init_from is not None
     old = ModelFolder.read(origin_of(config.init_from, config.out))
     new = ModelFolder.for_store(config.model, store)
-    if old.translates_otherwise(new):
+    if old.other_side(new.languages):
         say(
             f"Mind that {config.init_from} translates {old.direction}, and this data is "
             f"{new.direction}. It begins with those weights all the same."

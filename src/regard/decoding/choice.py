@@ -40,11 +40,6 @@ class Models:
         """All of them, ready to run."""
         return [self._read(number, self.device) for number in range(len(self.paths))]
 
-    def refuse_exported(self) -> None:
-        """Say that some of them have no weights for PyTorch."""
-        for path in self.paths:
-            refuse_exported(path)
-
     @cached_property
     def torch_engine(self) -> TorchEngine | ParallelEngine:
         """Our own searches over all of them, some of which may run in onnxruntime."""

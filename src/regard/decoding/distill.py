@@ -121,9 +121,9 @@ class Distillation:
             texts = [self._nearest(*pair, nearness) for pair in zip(own, found, strict=True)]
         else:
             texts = [translation.text for translation in found]
+        pairs = self._pairs(own, texts) if self._kinds else {}
         for kind in self._kinds:
-            pairs = self._pairs(own, texts, kind)
-            self._write_distributions(folder / f"{portion:06}.{kind}", pairs, translator)
+            self._write_distributions(folder / f"{portion:06}.{kind}", pairs[kind], translator)
         write_text(folder / f"{portion:06}.txt", "".join(text + "\n" for text in texts))
 
     @property
@@ -133,16 +133,15 @@ class Distillation:
             return []
         return ["new", "old"] if self._config.mix else ["new"]
 
-    def _pairs(self, own: range, texts: Sequence[str], kind: str) -> list[_Pair]:
-        """The pairs of a portion that the result will have, of one kind."""
-        pairs = []
+    def _pairs(self, own: range, texts: Sequence[str]) -> dict[str, list[_Pair]]:
+        """The pairs of a portion that the result will have, new ones and old ones."""
+        pairs: dict[str, list[_Pair]] = {"new": [], "old": []}
         for index, text in zip(own, texts, strict=True):
             source, old = self._part.source[index].tolist(), self._part.target[index].tolist()
             new, _ = chosen(self._store.tokenizers, source, old, text)
-            if kind == "new":
-                pairs.append(_Pair(source, new))
-            elif new != old:
-                pairs.append(_Pair(source, old))
+            pairs["new"].append(_Pair(source, new))
+            if new != old:
+                pairs["old"].append(_Pair(source, old))
         return pairs
 
     def _write_distributions(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
-from regard.decoding.choice import Choice, Models, choose
+from regard.decoding.choice import Choice, Models, choose, refuse_exported
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.engine import Engine, by_length, refuse_one_text
 from regard.decoding.look import Attention, look, side_by_side
@@ -104,7 +104,8 @@ class Translator:
 
     def refuse_exported(self) -> None:
         """Say, before any work, that probabilities need weights in PyTorch."""
-        self._models.refuse_exported()
+        for path in self._models.paths:
+            refuse_exported(path)
 
     def translate(
         self,
@@ -231,7 +232,7 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
                 + (_FOR_LABELS if one.config.gives_labels else _FOR_TEXT)
             )
     for path, other in zip(paths[1:], others, strict=True):
-        if first.translates_otherwise(other):
+        if first.other_side(other.languages):
             raise ModelError(
                 f"{path} translates {other.direction}, and {paths[0]} {first.direction}, so they "
                 "cannot translate together."

@@ -88,12 +88,12 @@ class ModelFolder:
         """From which language to which."""
         return " to ".join(self.languages[side] or "?" for side in ("source", "target"))
 
-    def translates_otherwise(self, other: ModelFolder) -> bool:
-        """Whether another model is known to be for another direction."""
-        return any(
-            name and other.languages[side] and name != other.languages[side]
-            for side, name in self.languages.items()
-        )
+    def other_side(self, languages: Mapping[str, str | None]) -> str | None:
+        """The side that is known to be of another language, if there is one."""
+        for side, name in self.languages.items():
+            if name and languages[side] and name != languages[side]:
+                return side
+        return None
 
     def write(self, folder: Path) -> None:
         """Write everything but the weights, and `config.json` last: it makes the folder a model."""
@@ -289,12 +289,12 @@ def refuse_other_text(model: Path, folder: ModelFolder, store: Store) -> None:
 
 def refuse_other_direction(folder: ModelFolder, store: Store) -> None:
     """Say that a model translates from or into another language than a store has."""
-    for side, name in folder.languages.items():
-        if name and store.languages[side] and name != store.languages[side]:
-            raise ConfigError(
-                f"The model translates {folder.direction}, and the {side} of {store.folder} is "
-                f"{store.languages[side]}. Choose data, or a model, of the same direction."
-            )
+    side = folder.other_side(store.languages)
+    if side is not None:
+        raise ConfigError(
+            f"The model translates {folder.direction}, and the {side} of {store.folder} is "
+            f"{store.languages[side]}. Choose data, or a model, of the same direction."
+        )
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
