@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.attend import _flash, _padded
+from regard.attention.attend import _flash, _padded, ragged_mask
 from regard.data.ragged import Lengths
 from regard.devices import has_triton
 
@@ -27,6 +27,14 @@ MEANS = (14, 25, 60, 110)
 SIZES = ((16_384, 4, 32), (25_600, 8, 64))  # tokens, heads, width of a head
 CALLS = 20  # in a row, timed together
 Step = Callable[[], object]
+
+
+def padded(
+    query: Tensor, key: Tensor, value: Tensor, queries: Lengths, keys: Lengths, causal: bool
+) -> Tensor:
+    """The padded form with its mask."""
+    mask = ragged_mask(queries, keys, causal=causal)
+    return _padded(query, key, value, queries, keys, mask=mask)
 
 
 def main() -> None:
@@ -47,7 +55,7 @@ def main() -> None:
         vars(kernels)["_warps"] = lambda side: options.warps
     forms: dict[str, Callable[..., Tensor]] = {
         "flash": _flash,
-        "padded": partial(_padded, dropout=0.0),
+        "padded": padded,
         "sentence": kernels.sentence_attention,
     }
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; bfloat16, us a call:")
@@ -89,7 +97,7 @@ def compare(
     torch.manual_seed(0)
     query, key, value = parts = list(views(queries, keys, heads, width, same=causal))
     gradient = torch.randn(queries.total, heads, width, device="cuda", dtype=torch.bfloat16)
-    exact = _padded(query.float(), key.float(), value.float(), queries, keys, causal).detach()
+    exact = padded(query.float(), key.float(), value.float(), queries, keys, causal).detach()
     steps: dict[tuple[str, str], Step] = {}
     errors = {}
     for name, form in forms.items():

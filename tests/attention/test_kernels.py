@@ -91,6 +91,30 @@ def test_a_prefix_is_seen_by_all(lengths: list[int]) -> None:
         torch.testing.assert_close(one.cpu(), other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_diagonal_mask(lengths: list[int], causal: bool) -> None:
+    both = Lengths.of(lengths).to(DEVICE)
+    query, key, value = (part.to(DEVICE) for part in parts(both, both, 2, 16, 20))
+    options = {"causal": causal, "mask_diagonal": True}
+
+    def plain(query: Tensor, key: Tensor, value: Tensor, *_: Lengths, **__: bool) -> Tensor:
+        """A masked softmax for each sentence."""
+        results = []
+        for q, k, v in zip(*(part.split(lengths) for part in (query, key, value)), strict=True):
+            scores = torch.einsum("thd,shd->hts", q, k) / q.shape[-1] ** 0.5
+            seen = ~torch.eye(len(q), dtype=torch.bool, device=DEVICE)
+            weights = soft(scores, seen.tril() if causal else seen)
+            results.append(torch.einsum("hts,she->the", weights, v))
+        return torch.cat(results)
+
+    expected = outcome(plain, [query, key, value], both, both)
+    for attention in (kernels.sentence_attention, attend_ragged):
+        found = outcome(attention, [query, key, value], both, both, **options)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("heads", "key_width", "value_width"), [(2, 16, 16), (4, 8, 20)])
 @pytest.mark.parametrize(("lengths", "others"), [*zip(LENGTHS, OTHERS, strict=True)], ids=str)
 def test_to_other_sentences(
@@ -243,8 +267,8 @@ for kernel in (kernels._forward, kernels._backward):
     for drops, side, width in ((False, 128, 64), (True, 16, 20)):
         none = {"prefix": None} if drops else {}
         compiled(
-            kernel, **none, drops=drops, causal=not drops, queries=side, keys=side,
-            key_width=width, key_block=kernels._block(width),
+            kernel, **none, drops=drops, causal=not drops, mask_diagonal=drops,
+            queries=side, keys=side, key_width=width, key_block=kernels._block(width),
             value_width=width, value_block=kernels._block(width),
         )
 """
@@ -257,19 +281,20 @@ def test_it_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not GPU, reason="needs a GPU")
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("form", ["all", "causal", "mask_diagonal"])
 @pytest.mark.parametrize("longest", [16, 30, 60, 128, 150])
 @pytest.mark.parametrize(("heads", "width"), [(4, 32), (8, 64)])
-def test_on_a_gpu_at_real_sizes(longest: int, heads: int, width: int, causal: bool) -> None:
+def test_on_a_gpu_at_real_sizes(longest: int, heads: int, width: int, form: str) -> None:
     torch.manual_seed(0)
     queries = Lengths.of([longest, *torch.randint(1, longest + 1, (300,)).tolist()])
-    keys = queries if causal else Lengths.of(queries.lengths.flip(0).tolist())
+    keys = Lengths.of(queries.lengths.flip(0).tolist()) if form == "all" else queries
     inputs = [part.bfloat16() for part in parts(queries, keys, heads, width, width)]
     # Of millions of numbers in bfloat16 a few are far off; as a whole they are not.
-    options = {"causal": causal}
+    options = {} if form == "all" else {form: True}
     expected = outcome(attend_ragged, [part.float() for part in inputs], queries, keys, **options)
-    there = [part.to(DEVICE) for part in inputs]
-    found = outcome(attend_ragged, there, queries.to(DEVICE), keys.to(DEVICE), **options)
+    there, on_device = [part.to(DEVICE) for part in inputs], queries.to(DEVICE)
+    keys = on_device if keys is queries else keys.to(DEVICE)
+    found = outcome(attend_ragged, there, on_device, keys, **options)
     for one, other in zip(found, expected, strict=True):
         apart = one.float().cpu() - other
         assert apart.norm() < 0.006 * other.norm()

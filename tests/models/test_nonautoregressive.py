@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard.attention.multihead import AttentionRecord
 from regard.config import build
 from regard.data.fertilities import write_fertilities
 from regard.data.loader import DataConfig, Extras, Loader, joined, with_ends
-from regard.data.ragged import Batch
+from regard.data.ragged import Batch, Lengths
 from regard.data.shapes import Shape
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
+from regard.layers.parallel import ParallelBlock
 from regard.models.folder import WEIGHTS, read_tensors
 from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.training.config import RunConfig
@@ -73,6 +75,48 @@ def test_a_batch_is_its_sentences(form: str) -> None:
         for s, t, c in zip(*pairs, strict=True)
     ]
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("lengths", ["fertility", "ctc"])
+def test_no_position_attends_to_itself_under_a_diagonal_mask(lengths: str) -> None:
+    model = parallel_model(0, lengths=lengths, self_attention_mask="diagonal")
+    sources = [[5], [6, 7], *sentences(5, seed=1)]
+    counts = [[1 for _ in source] for source in sources]
+    record = AttentionRecord()
+    hidden = model(batch_of(sources, sources, counts), record).hidden
+    assert hidden.isfinite().all()
+    assert len(record.decoder) == len(model.decoder.blocks)
+    for weights in record.decoder:
+        assert not weights.diagonal(dim1=-2, dim2=-1).any()
+        for source, own in zip(sources, weights, strict=True):
+            positions = len(source) if lengths == "fertility" else 2 * len(source) + 2
+            sums = own[:, :positions].sum(-1)  # a single position attends nowhere
+            torch.testing.assert_close(sums, torch.full_like(sums, positions > 1))
+
+
+def test_self_attention_is_the_masked_softmax() -> None:
+    model, lengths = parallel_model(0, self_attention_mask="diagonal"), Lengths.of([1, 2, 6])
+    block = model.decoder.blocks[0]
+    assert isinstance(block, ParallelBlock)
+    x = torch.randn(lengths.total, model.config.width, requires_grad=True)
+    found = block.attention(x, lengths, causal=False)
+    results = []
+    for own in x.split([1, 2, 6]):
+        parts = block.attention._parts(own, torch.arange(len(own)))
+        q, k, v = (part.transpose(0, 1) for part in parts)  # (H, T, d)
+        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
+        scores = scores.masked_fill(torch.eye(len(own), dtype=torch.bool), -torch.inf)
+        weights = scores.softmax(-1) if len(own) > 1 else torch.zeros_like(scores)
+        results.append(block.attention.combine((weights @ v).transpose(0, 1).flatten(1)))
+    torch.testing.assert_close(found, torch.cat(results), atol=1e-5, rtol=1e-4)
+    (gradient,) = torch.autograd.grad(found.square().sum(), x)
+    (expected,) = torch.autograd.grad(torch.cat(results).square().sum(), x)
+    torch.testing.assert_close(gradient, expected, atol=1e-3, rtol=1e-3)
+
+
+def test_folders_without_the_setting_have_no_mask() -> None:
+    """Models of before the setting attend to all positions."""
+    assert build(NonAutoregressiveConfig, {}).self_attention_mask == "none"
 
 
 @pytest.mark.parametrize("form", PARALLEL)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.masks import blotted, padding
+from regard.attention.masks import blotted, off_diagonal, padding
 from regard.attention.masks import causal as causal_mask
 from regard.attention.scores import Score, scaled_dot
 from regard.attention.select import Select, soft
@@ -130,6 +130,7 @@ def attend_ragged(
     *,
     causal: bool = False,
     prefix: Tensor | None = None,
+    mask_diagonal: bool = False,
     score: Score = scaled_dot,
     select: Select = soft,
     dropout: float = 0.0,
@@ -138,8 +139,10 @@ def attend_ragged(
 
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
     Where it is causal, all may still see so many first tokens as `prefix` says, (B,).
+    With `mask_diagonal` a position does not attend to itself; queries and keys are the same tokens.
     A GPU in half precision has faster ways than `_padded`; each computes the same.
     """
+    assert not mask_diagonal or queries is keys
     if query.is_cuda and torch.is_autocast_enabled("cuda"):  # as products are
         kind = torch.get_autocast_dtype("cuda")
         query, key, value = query.to(kind), key.to(kind), value.to(kind)
@@ -150,21 +153,42 @@ def attend_ragged(
 
             if kernels.fits(query, value, queries, keys):
                 return kernels.sentence_attention(
-                    query, key, value, queries, keys, causal=causal, prefix=prefix, dropout=dropout
+                    query,
+                    key,
+                    value,
+                    queries,
+                    keys,
+                    causal=causal,
+                    prefix=prefix,
+                    mask_diagonal=mask_diagonal,
+                    dropout=dropout,
                 )
-        if dropout == 0.0 and prefix is None and query.shape[-1] == value.shape[-1]:
+        plain = dropout == 0.0 and prefix is None and not mask_diagonal
+        if plain and query.shape[-1] == value.shape[-1]:
             return _flash(query, key, value, queries, keys, causal)
+    padded = functools.partial(
+        _padded,
+        queries=queries,
+        keys=keys,
+        mask=ragged_mask(queries, keys, causal=causal, prefix=prefix, mask_diagonal=mask_diagonal),
+        score=score,
+        select=select,
+        dropout=dropout,
+    )
     if query.is_cpu and query.dtype == torch.bfloat16:
         # PyTorch's kernel for a CPU is ten times as slow backwards in half precision.
-        parts = query.float(), key.float(), value.float()
         with torch.autocast("cpu", enabled=False):
-            found = _padded(*parts, queries, keys, causal, prefix, score, select, dropout)
-        return found.to(query.dtype)
-    return _padded(query, key, value, queries, keys, causal, prefix, score, select, dropout)
+            return padded(query.float(), key.float(), value.float()).to(query.dtype)
+    return padded(query, key, value)
 
 
 def ragged_mask(
-    queries: Lengths, keys: Lengths, *, causal: bool, prefix: Tensor | None = None
+    queries: Lengths,
+    keys: Lengths,
+    *,
+    causal: bool,
+    prefix: Tensor | None = None,
+    mask_diagonal: bool = False,
 ) -> Tensor | None:
     """Who may look at whom once the sentences are padded; None where all may. (B, 1, T, S)"""
     mask = None
@@ -175,6 +199,9 @@ def ragged_mask(
         if prefix is not None:
             order = order | padding(prefix, keys.longest)
         mask = order if mask is None else mask & order
+    if mask_diagonal:
+        others = off_diagonal(queries.longest, keys.lengths.device)
+        mask = others if mask is None else mask & others
     return mask
 
 
@@ -184,8 +211,8 @@ def _padded(
     value: Tensor,
     queries: Lengths,
     keys: Lengths,
-    causal: bool,
-    prefix: Tensor | None = None,
+    *,
+    mask: Tensor | None,
     score: Score = scaled_dot,
     select: Select = soft,
     dropout: float = 0.0,
@@ -195,7 +222,6 @@ def _padded(
         lengths.pad(row).transpose(1, 2)  # (B, H, T, d)
         for row, lengths in ((query, queries), (key, keys), (value, keys))
     ]
-    mask = ragged_mask(queries, keys, causal=causal, prefix=prefix)
     if select is not soft:  # whoever notes what was selected must not note padding
         real = queries.mask[:, None, :, None]
         mask = real if mask is None else mask & real

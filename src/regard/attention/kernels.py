@@ -35,15 +35,17 @@ def sentence_attention(
     *,
     causal: bool = False,
     prefix: Tensor | None = None,
+    mask_diagonal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
     """`attend` within each sentence of a flat batch; the parts may be views of one product.
 
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
     Where it is causal, all may still see so many first tokens as `prefix` says, (B,).
+    With `mask_diagonal` a position does not attend to itself.
     """
     assert fits(query, value, queries, keys)
-    rules = causal, prefix, dropout
+    rules = causal, prefix, mask_diagonal, dropout
     result: Tensor = _SentenceAttention.apply(query, key, value, queries, keys, *rules)
     return result
 
@@ -61,6 +63,7 @@ class _SentenceAttention(torch.autograd.Function):
         keys: Lengths,
         causal: bool,
         prefix: Tensor | None,
+        mask_diagonal: bool,
         dropout: float,
     ) -> Tensor:
         query, key, value = _rows(query), _rows(key), _rows(value)
@@ -69,6 +72,7 @@ class _SentenceAttention(torch.autograd.Function):
         ctx.save_for_backward(query, key, value, seed)
         ctx.queries, ctx.keys, ctx.causal, ctx.dropout = queries, keys, causal, dropout
         ctx.prefix = prefix if causal else None
+        ctx.mask_diagonal = mask_diagonal
         result = query.new_empty(*query.shape[:2], value.shape[2])
         _launch(_forward, ctx, query, key, value, seed, result)
         return result
@@ -78,7 +82,7 @@ class _SentenceAttention(torch.autograd.Function):
         query, key, value, seed = ctx.saved_tensors
         found = [part.new_empty(part.shape) for part in (query, key, value)]
         _launch(_backward, ctx, query, key, value, seed, gradients[0].contiguous(), *found)
-        return *found, None, None, None, None, None
+        return *found, *(None,) * 6
 
 
 def _rows(part: Tensor) -> Tensor:
@@ -111,6 +115,7 @@ def _launch(
                 dropout=ctx.dropout,
                 drops=ctx.dropout > 0,
                 causal=ctx.causal,
+                mask_diagonal=ctx.mask_diagonal,
                 queries=min(queries, side),
                 keys=min(keys, side),
                 key_width=query.shape[2],
@@ -160,6 +165,7 @@ def _forward(
     dropout,
     drops: tl.constexpr,
     causal: tl.constexpr,
+    mask_diagonal: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
     key_width: tl.constexpr,
@@ -175,7 +181,7 @@ def _forward(
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
-    weights = _weights(q, k, count, key_count, prefix, scale, causal, queries, keys)
+    weights = _weights(q, k, count, key_count, prefix, scale, causal, mask_diagonal, queries, keys)
     if drops:
         weights *= _kept(seed, first, dropout, queries, keys)
     y = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
@@ -207,6 +213,7 @@ def _backward(
     dropout,
     drops: tl.constexpr,
     causal: tl.constexpr,
+    mask_diagonal: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
     key_width: tl.constexpr,
@@ -225,9 +232,8 @@ def _backward(
     row = heads * value_width
     dy = _load(gradient, first, count, row, value_width, queries, value_width, value_block)
 
-    weights = _weights(q, k, count, key_count, prefix, scale, causal, queries, keys)
-    dropped = weights
-    dweights = tl.dot(dy, tl.trans(v), input_precision="ieee")
+    weights = _weights(q, k, count, key_count, prefix, scale, causal, mask_diagonal, queries, keys)
+    dropped, dweights = weights, tl.dot(dy, tl.trans(v), input_precision="ieee")
     if drops:
         kept = _kept(seed, first, dropout, queries, keys)
         dropped *= kept
@@ -303,6 +309,7 @@ def _weights(
     prefix,
     scale,
     causal: tl.constexpr,
+    mask_diagonal: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
@@ -314,6 +321,8 @@ def _weights(
         if prefix is not None:
             past = past | (j < tl.load(prefix + tl.program_id(0)))
         seen = seen & past
+    if mask_diagonal:
+        seen = seen & (i != j)
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     scores = tl.where(seen, scores, -1e30)  # not -inf: a row without keys would be NaN
     weights = tl.exp(scores - tl.max(scores, 1)[:, None])

@@ -22,6 +22,11 @@ def causal(queries: int, keys: int, device: torch.device | None = None) -> Tenso
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
+def off_diagonal(length: int, device: torch.device | None = None) -> Tensor:
+    """A position sees all others, but not itself. (T, T)"""
+    return ~torch.eye(length, dtype=torch.bool, device=device)
+
+
 def prefix(lengths: Tensor, longest: int) -> Tensor:
     """All see the first `lengths` positions, and beyond them only what came before.
 

@@ -50,11 +50,12 @@ class AttentionRecord:
 
 
 class SelfAttention(nn.Module):
-    """Each token looks at the tokens of its own sentence."""
+    """Each token looks at the tokens of its own sentence, with `mask_diagonal` not at itself."""
 
-    def __init__(self, shape: AttentionShape) -> None:
+    def __init__(self, shape: AttentionShape, *, mask_diagonal: bool = False) -> None:
         super().__init__()
         self.shape = shape
+        self.mask_diagonal = mask_diagonal
         keys = shape.heads * shape.head_width
         self.sizes = [keys, keys, shape.width]  # queries, keys and values in one product
         self.project = Linear(shape.width, sum(self.sizes), bias=shape.bias)
@@ -75,7 +76,9 @@ class SelfAttention(nn.Module):
         select = _selection(self, record)
         if record is not None and record.with_weights:
             seen = record.decoder if causal else record.encoder
-            mask = ragged_mask(lengths, lengths, causal=causal, prefix=prefix)
+            mask = ragged_mask(
+                lengths, lengths, causal=causal, prefix=prefix, mask_diagonal=self.mask_diagonal
+            )
             seen.append(_weights(query, key, lengths, lengths, mask, self.score, select))
         y = attend_ragged(
             query,
@@ -85,6 +88,7 @@ class SelfAttention(nn.Module):
             lengths,
             causal=causal,
             prefix=prefix,
+            mask_diagonal=self.mask_diagonal,
             score=self.score,
             select=select,
             dropout=self.shape.dropout if self.training else 0.0,

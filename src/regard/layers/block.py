@@ -31,9 +31,9 @@ class BlockShape:
     final_norm: bool
     norm_epsilon: float | None = None
 
-    def self_attention(self) -> SelfAttention:
+    def self_attention(self, *, mask_diagonal: bool = False) -> SelfAttention:
         """Attention of this shape within a sentence."""
-        return SelfAttention(self.attention)
+        return SelfAttention(self.attention, mask_diagonal=mask_diagonal)
 
     def cross_attention(self) -> CrossAttention:
         """Attention of this shape to another sentence."""

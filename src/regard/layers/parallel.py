@@ -13,9 +13,9 @@ from regard.layers.block import BlockShape
 class ParallelBlock(nn.Module):
     """Self-attention to all places, attention by place, attention to the source, feed-forward."""
 
-    def __init__(self, shape: BlockShape, *, positional: bool) -> None:
+    def __init__(self, shape: BlockShape, *, positional: bool, mask_diagonal: bool) -> None:
         super().__init__()
-        self.attention = shape.self_attention()
+        self.attention = shape.self_attention(mask_diagonal=mask_diagonal)
         self.attention_residual = shape.residual()
         self.positional = PositionalAttention(shape.attention) if positional else None
         self.positional_residual = shape.residual() if positional else None
@@ -50,12 +50,18 @@ class ParallelBlock(nn.Module):
 
 
 class ParallelDecoder(nn.Module):
-    """A stack of blocks; `positional`: each also attends by place."""
+    """A stack of blocks; `positional`: each also attends by place.
 
-    def __init__(self, layers: int, shape: BlockShape, *, positional: bool) -> None:
+    With `mask_diagonal` no position attends to itself in self-attention.
+    """
+
+    def __init__(
+        self, layers: int, shape: BlockShape, *, positional: bool, mask_diagonal: bool = False
+    ) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(
-            ParallelBlock(shape, positional=positional) for _ in range(layers)
+            ParallelBlock(shape, positional=positional, mask_diagonal=mask_diagonal)
+            for _ in range(layers)
         )
         self.norm = shape.last_norm()
         self.positions = SinusoidalPositions(shape.width, "interleaved") if positional else None

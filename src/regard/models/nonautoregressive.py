@@ -50,6 +50,13 @@ class NonAutoregressiveConfig(StackConfig):
     positional_attention: Annotated[
         bool, Doc("decoder blocks also attend by place alone, whatever stands there")
     ] = True
+    self_attention_mask: Annotated[
+        Literal["none", "diagonal"],
+        Doc(
+            "decoder self-attention: to all positions (none), or to all but the position itself "
+            "(diagonal), as Gu et al. (2018)"
+        ),
+    ] = "none"
 
     def problems(self) -> Iterator[str]:
         """What the blocks ask, and that nothing but fertilities is drawn."""
@@ -86,7 +93,12 @@ class NonAutoregressive(PairModel):
         self.fertility = (
             nn.Linear(config.width, config.max_fertility + 1) if config.needs_fertilities else None
         )
-        self.decoder = ParallelDecoder(config.decoder_layers, shape, positional=positional)
+        self.decoder = ParallelDecoder(
+            config.decoder_layers,
+            shape,
+            positional=positional,
+            mask_diagonal=config.self_attention_mask == "diagonal",
+        )
         self.projection = self.new_projection(self.target_embedding.table)
         initialize(self, config.init)
 
