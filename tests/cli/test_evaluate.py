@@ -153,3 +153,38 @@ def test_mistakes(
     monkeypatch.chdir(files)
     assert_told(regard("evaluate", *words, "--reference", "right"), *told)
     assert not (files / "out").exists()
+
+
+def test_several_references_are_counted_together(files: Path, regard: Command) -> None:
+    right, good = references(60), (files / "good").read_text(encoding="utf-8").splitlines()
+    second = damaged(right, 0.3, seed=8)
+    (files / "second").write_text("".join(line + "\n" for line in second), encoding="utf-8")
+    words: Words = ["evaluate", "--hypotheses", files / "good", "--reference", files / "right"]
+    words += ["--reference", files / "second"]
+    extra: Words = ["--by-length", "--worst", "1", "--against", files / "bad"]
+    found = json.loads(regard(*words, *extra, "--format", "json").out)
+    [bleu, chrf, ter] = found["systems"][0]["results"]
+    assert bleu["value"] == sacrebleu.corpus_bleu(good, [right, second]).score
+    assert chrf["value"] == sacrebleu.corpus_chrf(good, [right, second]).score
+    assert ter["value"] == sacrebleu.corpus_ter(good, [right, second]).score
+    assert "nrefs:2" in bleu["signature"]
+    assert "nrefs:2" in found["comparison"][0]["signature"]
+    [sentence] = found["systems"][0]["worst"]
+    assert sentence["references"] == [right[sentence["line"] - 1], second[sentence["line"] - 1]]
+    text = regard(*words, "--worst", "1").out
+    assert f"BLEU   {bleu['value']:6.2f}   {bleu['signature']}" in text
+    assert text.count(" reference ") == 2
+    assert_told(regard(*words, "--reference", files / "few"), "few has 59 lines and", "no partner")
+
+
+@pytest.mark.parametrize("option", [[], ["--lowercase"], ["--metrics", "ter"]])
+def test_lower_case_against_cased_references_is_told(
+    option: list[str], files: Path, regard: Command
+) -> None:
+    cased = [line.capitalize() for line in references(60)]
+    (files / "cased").write_text("".join(line + "\n" for line in cased), encoding="utf-8")
+    words: Words = ["evaluate", "--hypotheses", files / "bad", "--reference"]
+    done = regard(*words, files / "cased", *option)
+    assert ("To count without case: --lowercase" in done.err) is (not option)
+    assert "without case" not in regard(*words, files / "right", *option).err
+    assert "without case" not in done.out

@@ -32,13 +32,13 @@ def test_buckets_of_different_lengths_are_of_equal_size() -> None:
 
 
 def test_a_single_bucket_is_the_corpus() -> None:
-    [bucket] = by_length(FOUND, RIGHT, Counting(), parts=1)
+    [bucket] = by_length(FOUND, [RIGHT], Counting(), parts=1)
     assert bucket.bleu == sacrebleu.corpus_bleu(FOUND, [RIGHT], force=True).score
     assert (bucket.shortest, bucket.longest, bucket.sentences) == (1, 20, 80)
 
 
 def test_each_bucket_is_the_bleu_of_its_sentences() -> None:
-    found = by_length(FOUND, RIGHT, Counting())
+    found = by_length(FOUND, [RIGHT], Counting())
     assert sum(bucket.sentences for bucket in found) == 80
     last = found[-1]
     inside = [n for n, line in enumerate(RIGHT) if len(line.split()) >= last.shortest]
@@ -51,26 +51,26 @@ def test_each_bucket_is_the_bleu_of_its_sentences() -> None:
 
 def test_words_are_those_of_the_tokenizer() -> None:
     texts = ["Ein Hund, ja!"]
-    assert by_length(texts, texts, Counting())[0].longest == 5
-    assert by_length(texts, texts, Counting(tokenize="none"))[0].longest == 3
-    assert by_length(texts, texts, Counting(tokenize="char"))[0].longest == 11
+    assert by_length(texts, [texts], Counting())[0].longest == 5
+    assert by_length(texts, [texts], Counting(tokenize="none"))[0].longest == 3
+    assert by_length(texts, [texts], Counting(tokenize="char"))[0].longest == 11
 
 
 def test_short_sentences_can_be_perfect() -> None:
-    assert by_length(["a dog"], ["a dog"], Counting())[0].bleu == pytest.approx(100)
+    assert by_length(["a dog"], [["a dog"]], Counting())[0].bleu == pytest.approx(100)
 
 
 def test_sentence_scores_are_sacrebleus() -> None:
     expected = [sacrebleu.sentence_chrf(f, [r]).score for f, r in zip(FOUND, RIGHT, strict=True)]
-    assert sentence_scores(FOUND, RIGHT, Counting()) == expected
-    assert sentence_scores(["DOG"], ["dog"], Counting()) == [0]
-    assert sentence_scores(["DOG", ""], ["dog", " "], Counting(lowercase=True)) == [100, 100]
+    assert sentence_scores(FOUND, [RIGHT], Counting()) == expected
+    assert sentence_scores(["DOG"], [["dog"]], Counting()) == [0]
+    assert sentence_scores(["DOG", ""], [["dog", " "]], Counting(lowercase=True)) == [100, 100]
 
 
 def test_the_worst_come_first_with_their_lines() -> None:
     sources = [f"source {number}" for number in range(80)]
-    found = worst(FOUND, RIGHT, Counting(), count=10, sources=sources)
-    scores = sentence_scores(FOUND, RIGHT, Counting())
+    found = worst(FOUND, [RIGHT], Counting(), count=10, sources=sources)
+    scores = sentence_scores(FOUND, [RIGHT], Counting())
     assert [sentence.score for sentence in found] == sorted(scores)[:10]
     for sentence in found:
         place = sentence.line - 1
@@ -80,7 +80,7 @@ def test_the_worst_come_first_with_their_lines() -> None:
 
 
 def test_the_worst_of_few_are_all() -> None:
-    found = worst(["b", "a"], ["b", "b"], Counting(), count=5)
+    found = worst(["b", "a"], [["b", "b"]], Counting(), count=5)
     assert [(sentence.line, sentence.source) for sentence in found] == [(2, None), (1, None)]
 
 

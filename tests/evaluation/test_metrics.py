@@ -13,7 +13,7 @@ REFERENCES = ["the cat is on the mat .", "a dog runs very fast"]
 
 
 def test_figures_and_signatures_are_sacrebleus() -> None:
-    found = {r.name: r for r in evaluate(HYPOTHESES, REFERENCES, Counting())}
+    found = {r.name: r for r in evaluate(HYPOTHESES, [REFERENCES], Counting())}
     assert found["BLEU"].value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     assert found["chrF2"].value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
     assert found["TER"].value == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
@@ -22,7 +22,7 @@ def test_figures_and_signatures_are_sacrebleus() -> None:
 
 
 def test_lower_casing_is_counted_and_signed() -> None:
-    cased, lower = (evaluate(HYPOTHESES, REFERENCES, Counting(lc)) for lc in (False, True))
+    cased, lower = (evaluate(HYPOTHESES, [REFERENCES], Counting(lc)) for lc in (False, True))
     assert lower[0].value > cased[0].value
     assert "case:lc" in lower[0].signature
 

@@ -22,7 +22,7 @@ def test_mean_and_spread_are_numpys() -> None:
 
 
 def test_one_system_has_no_summary_and_nothing_that_was_not_asked_for() -> None:
-    found = report(SYSTEMS[:1], RIGHT, Counting(), resamples=100)
+    found = report(SYSTEMS[:1], [RIGHT], Counting(), resamples=100)
     assert [system.name for system in found.systems] == ["seed 1"]
     assert not found.systems[0].by_length
     assert not found.systems[0].worst
@@ -31,7 +31,7 @@ def test_one_system_has_no_summary_and_nothing_that_was_not_asked_for() -> None:
 
 
 def test_several_systems_are_summarised_in_the_order_of_the_metrics() -> None:
-    found = report(SYSTEMS, RIGHT, Counting(), resamples=100, lengths=True, worst_count=2)
+    found = report(SYSTEMS, [RIGHT], Counting(), resamples=100, lengths=True, worst_count=2)
     assert [metric.name for metric in found.summary] == ["BLEU", "chrF2", "TER"]
     bleus = [system.results[0].value for system in found.systems]
     assert found.summary[0].mean == pytest.approx(np.mean(bleus))
@@ -41,7 +41,7 @@ def test_several_systems_are_summarised_in_the_order_of_the_metrics() -> None:
 
 
 def test_a_rival_is_measured_too_and_never_part_of_a_mean() -> None:
-    found = report(SYSTEMS[:1], RIGHT, Counting(), against=SYSTEMS[1], resamples=100)
+    found = report(SYSTEMS[:1], [RIGHT], Counting(), against=SYSTEMS[1], resamples=100)
     assert [system.name for system in found.systems] == ["seed 1", "seed 2"]
     assert found.summary == []
     assert found.comparison[0].against.value == found.systems[1].results[0].value

@@ -18,14 +18,14 @@ GOOD, BAD = damaged(RIGHT, 0.1), damaged(RIGHT, 0.4)
 
 
 def compared(system: list[str], against: list[str]) -> list[Comparison]:
-    return compare(system, against, RIGHT, Counting(), resamples=100)
+    return compare(system, against, [RIGHT], Counting(), resamples=100)
 
 
 def test_figures_are_those_of_each_system_alone() -> None:
     found = compared(GOOD, BAD)
     assert [c.name for c in found] == ["BLEU", "chrF2", "TER"]
     for one, system, against in zip(
-        found, evaluate(GOOD, RIGHT, Counting()), evaluate(BAD, RIGHT, Counting()), strict=True
+        found, evaluate(GOOD, [RIGHT], Counting()), evaluate(BAD, [RIGHT], Counting()), strict=True
     ):
         assert (one.system.value, one.against.value) == (system.value, against.value)
 

@@ -184,8 +184,12 @@ def _models(
     gradients: int,
 ) -> ModelsTold:
     from regard.cli.comparison import ModelsTold
+    from regard.cli.report import say_case_is_lost
     from regard.evaluation.contest import compare as compare_models
     from regard.training.record import effort
 
     found = compare_models(entrants, test, rounds=rounds, gradients=gradients)
+    for model in found:
+        if model.quality.case_is_lost:
+            say_case_is_lost(model.name)
     return ModelsTold(found, [effort(folder) for folder in folders], test.batch_size)

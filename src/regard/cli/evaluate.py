@@ -26,7 +26,7 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.evaluation.metrics import Counting
+    from regard.evaluation.metrics import Counting, References
     from regard.evaluation.report import System
 
 
@@ -40,8 +40,12 @@ def evaluate(
         ),
     ] = None,
     reference: Annotated[
-        Path | None,
-        typer.Option(help="The right translations, line by line.", show_default=False),
+        list[Path] | None,
+        typer.Option(
+            help="The right translations, line by line. May be repeated: several references for "
+            "each line, counted as sacrebleu counts them.",
+            show_default=False,
+        ),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Text for the models to translate.")] = None,
     text: Annotated[
@@ -152,7 +156,7 @@ def evaluate(
             models or [], text, stride=stride, memory=memory, format=format, device=device
         )
         return
-    if reference is None:
+    if not reference:
         raise ConfigError(
             "Give the right translations with --reference, a text with --text, or labels with "
             "--tagged or --labelled."
@@ -164,19 +168,19 @@ def evaluate(
     )
 
     from regard.cli.report import draw, print_json, print_text
-    from regard.data.corpus import read_lines, read_parallel
+    from regard.data.corpus import read_parallel
     from regard.evaluation.report import System, report
     from regard.files import write_text
 
     counting = _counting(lowercase, tokenize, metrics)
-    references = read_lines(reference)
-    if not references:
-        raise DataError(f"{reference} is empty: there is nothing to evaluate. Check the path.")
-    sources = read_parallel(source, reference)[0] if source else None
+    references = _references(reference)
+    sources = read_parallel(source, reference[0])[0] if source else None
     rivals = [[against] if against.is_dir() else against] if against else []
     everyone: list[Path | list[Path]] = [*hypotheses, *teams, *rivals]
     # Files first: what cannot be read is told before anything is translated.
-    given = {path: read_parallel(path, reference)[0] for path in everyone if isinstance(path, Path)}
+    given = {
+        path: read_parallel(path, reference[0])[0] for path in everyone if isinstance(path, Path)
+    }
     made = _translations(
         [team for team in everyone if isinstance(team, list)],
         sources or [],
@@ -203,6 +207,7 @@ def evaluate(
     if output:
         write_text(output, "".join(text + "\n" for text in systems[0].translations))
 
+    _hint_at_case([*systems, *([rival] if rival else [])], references, counting)
     if metrics is None:
         counting = _in_time(counting, [*systems, *([rival] if rival else [])], references)
     told = report(
@@ -274,12 +279,34 @@ def _counting(lowercase: bool, tokenize: str, metrics: str | None) -> Counting:
     return counting
 
 
-def _in_time(counting: Counting, systems: Sequence[System], references: Sequence[str]) -> Counting:
+def _references(paths: Sequence[Path]) -> References:
+    """The lines of each reference; all have equally many."""
+    from regard.data.corpus import read_lines, read_parallel
+
+    first = read_lines(paths[0])
+    if not first:
+        raise DataError(f"{paths[0]} is empty: there is nothing to evaluate. Check the path.")
+    return [first, *(read_parallel(path, paths[0])[0] for path in paths[1:])]
+
+
+def _hint_at_case(systems: Sequence[System], references: References, counting: Counting) -> None:
+    """Say that figures are low because case is lost, where they are."""
+    from regard.cli.report import say_case_is_lost
+    from regard.evaluation.metrics import case_is_lost
+
+    if counting.lowercase or counting.names == ("ter",):  # which is counted without case
+        return
+    for system in systems:
+        if case_is_lost(system.translations, references):
+            say_case_is_lost(system.name)
+
+
+def _in_time(counting: Counting, systems: Sequence[System], references: References) -> Counting:
     """The same, without TER where a line would keep it busy for minutes."""
     from regard.cli.screen import say
     from regard.evaluation.metrics import METRICS, TER_WORDS, too_long_for_ter
 
-    line = too_long_for_ter([references, *(system.translations for system in systems)])
+    line = too_long_for_ter([*references, *(system.translations for system in systems)])
     if line is None:
         return counting
     say(

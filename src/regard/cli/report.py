@@ -7,11 +7,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from regard.cli.screen import show, table, written
+from regard.cli.screen import say, show, table, written
 from regard.evaluation.analysis import LengthBucket, Sentence, by_length, sentence_scores
-from regard.evaluation.metrics import Counting, Result
+from regard.evaluation.metrics import Counting, References, Result
 from regard.evaluation.report import Report, System
 from regard.evaluation.significance import Comparison, Estimate, verdict
+
+
+def say_case_is_lost(name: str) -> None:
+    """Say that the figures of a system are low because it writes lower case only."""
+    say(
+        f"{name} writes lower case only, and the references do not: each word with an upper-case "
+        "letter counts as wrong. To count without case: --lowercase"
+    )
 
 
 def print_json(report: Report) -> None:
@@ -87,7 +95,7 @@ def words_of(bucket: LengthBucket) -> str:
 
 
 def _print_worst(title: str, sentences: Sequence[Sentence]) -> None:
-    """Three lines a sentence, so that translation and reference stand below each other."""
+    """Three or more lines a sentence: translation and references stand below each other."""
     rows: list[list[str]] = []
     for sentence in sentences:
         place = [f"{sentence.line}", f"{sentence.score:.1f}"]
@@ -95,14 +103,12 @@ def _print_worst(title: str, sentences: Sequence[Sentence]) -> None:
             rows.append([*place, "source", sentence.source])
             place = ["", ""]
         rows.append([*place, "translation", sentence.translation])
-        rows.append(["", "", "reference", sentence.reference])
+        rows += [["", "", "reference", reference] for reference in sentence.references]
     print()
     show(table(title, ["line", "chrF2", "", ""], rows))
 
 
-def draw(
-    path: Path, systems: Sequence[System], references: Sequence[str], counting: Counting
-) -> None:
+def draw(path: Path, systems: Sequence[System], references: References, counting: Counting) -> None:
     """The picture of all systems."""
     from regard import plots
 

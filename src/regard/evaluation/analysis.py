@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.evaluation.metrics import Counting
+from regard.evaluation.metrics import Counting, References
 
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """The sentences whose references have between `shortest` and `longest` words."""
+    """The sentences whose first references have between `shortest` and `longest` words."""
 
     shortest: int
     longest: int
@@ -29,21 +29,23 @@ class Sentence:
     score: float
     source: str | None
     translation: str
-    reference: str
+    reference: str  # the first of `references`
+    references: list[str]
 
 
 def by_length(
-    hypotheses: Sequence[str], references: Sequence[str], counting: Counting, *, parts: int = 5
+    hypotheses: Sequence[str], references: References, counting: Counting, *, parts: int = 5
 ) -> list[LengthBucket]:
-    """BLEU of the short, the middling and the long sentences, by the words of their references."""
+    """BLEU of short to long sentences, by the number of words of their first references."""
     # The effective order makes a difference only where no sentence of a bucket has four words:
     # without it even perfect translations would get 0.
     metric = counting.bleu(quiet=True, effective_order=True)
-    lengths = [len(metric.tokenizer(reference.rstrip()).split()) for reference in references]
+    lengths = [len(metric.tokenizer(reference.rstrip()).split()) for reference in references[0]]
     found = []
     for lines in buckets(lengths, parts):
         score = metric.corpus_score(
-            [hypotheses[line] for line in lines], [[references[line] for line in lines]]
+            [hypotheses[line] for line in lines],
+            [[reference[line] for line in lines] for reference in references],
         )
         inside = [lengths[line] for line in lines]
         found.append(LengthBucket(min(inside), max(inside), len(lines), score.score))
@@ -64,22 +66,22 @@ def buckets(lengths: Sequence[int], parts: int) -> list[list[int]]:
 
 
 def sentence_scores(
-    hypotheses: Sequence[str], references: Sequence[str], counting: Counting
+    hypotheses: Sequence[str], references: References, counting: Counting
 ) -> list[float]:
     """The chrF2 of each sentence: steadier than BLEU, which few words make jump."""
     metric = counting.chrf()
     return [
         # Nothing for nothing is right, though there is no character to count.
-        metric.sentence_score(hypothesis, [reference]).score
-        if hypothesis.strip() or reference.strip()
+        metric.sentence_score(hypothesis, right).score
+        if hypothesis.strip() or any(map(str.strip, right))
         else 100.0
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
+        for hypothesis, *right in zip(hypotheses, *references, strict=True)
     ]
 
 
 def worst(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     counting: Counting,
     *,
     count: int,
@@ -94,7 +96,8 @@ def worst(
             scores[line],
             sources[line] if sources else None,
             hypotheses[line],
-            references[line],
+            references[0][line],
+            [reference[line] for reference in references],
         )
         for line in chosen
     ]

@@ -13,7 +13,7 @@ from regard.data.ragged import Batch
 from regard.decoding.speed import sentences_per_second
 from regard.decoding.translator import Translator
 from regard.evaluation.analysis import LengthBucket, by_length
-from regard.evaluation.metrics import Counting
+from regard.evaluation.metrics import Counting, case_is_lost
 from regard.evaluation.reach import reach
 from regard.models.base import AutoregressiveModel, PairModel
 
@@ -23,7 +23,7 @@ class Test:
     """What all models are asked to do; the first `one_by_one` sentences also by themselves."""
 
     sources: Sequence[str]
-    references: Sequence[str]
+    references: list[str]
     counting: Counting
     beam_size: int
     batch_size: int
@@ -37,6 +37,7 @@ class Quality:
     bleu: float
     signature: str
     by_length: list[LengthBucket]
+    case_is_lost: bool = False  # lower case only, against references with upper case
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,10 @@ class Entrant:
         )
         texts = [translation.text for translation in found]
         bleu = test.counting.bleu(quiet=True)
-        score = bleu.corpus_score(texts, [list(test.references)]).score
-        lengths = by_length(texts, test.references, test.counting)
-        return Quality(score, str(bleu.get_signature()), lengths)
+        score = bleu.corpus_score(texts, [test.references]).score
+        lengths = by_length(texts, [test.references], test.counting)
+        lost = not test.counting.lowercase and case_is_lost(texts, [test.references])
+        return Quality(score, str(bleu.get_signature()), lengths, lost)
 
     def speed(self, test: Test) -> Speed:
         """One after the other, and all in batches."""

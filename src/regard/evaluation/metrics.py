@@ -16,6 +16,9 @@ from regard.errors import ConfigError
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
 METRICS = ("bleu", "chrf", "ter")
 TER_WORDS = 500  # in a line; a longer one may keep sacrebleu's search for shifts busy for minutes
+# The lines of each reference translation, as sacrebleu takes them. A list, because a sequence of
+# texts would pass for a sequence of sequences of texts.
+References = list[list[str]]
 LOWER_IS_BETTER = frozenset({"TER"})
 
 
@@ -66,13 +69,11 @@ class Counting:
         return CHRF(lowercase=self.lowercase)
 
 
-def evaluate(
-    hypotheses: Sequence[str], references: Sequence[str], counting: Counting
-) -> list[Result]:
-    """The metrics over a whole test set."""
+def evaluate(hypotheses: Sequence[str], references: References, counting: Counting) -> list[Result]:
+    """The metrics over a whole test set, of one or several references for each line."""
     results = []
     for metric in counting.metrics():
-        score = metric.corpus_score(list(hypotheses), [list(references)])
+        score = metric.corpus_score(list(hypotheses), references)
         results.append(Result(score.name, score.score, str(metric.get_signature())))
     return results
 
@@ -87,6 +88,15 @@ def too_long_for_ter(texts: Sequence[Sequence[str]]) -> int | None:
         if max(len(line.split()) for line in lines) > TER_WORDS:
             return number
     return None
+
+
+def case_is_lost(hypotheses: Sequence[str], references: References) -> bool:
+    """Whether hypotheses are all in lower case, and references are not."""
+    return (
+        any(text != text.upper() for text in hypotheses)  # some scripts have no case
+        and all(text == text.lower() for text in hypotheses)
+        and any(text != text.lower() for lines in references for text in lines)
+    )
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

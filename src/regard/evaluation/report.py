@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.evaluation.analysis import LengthBucket, Sentence, by_length, worst
-from regard.evaluation.metrics import Counting, Result, evaluate
+from regard.evaluation.metrics import Counting, References, Result, evaluate
 from regard.evaluation.significance import Comparison, compare
 from regard.evaluation.summary import Summary, summarize
 
@@ -40,7 +40,7 @@ class Report:
 
 def report(
     systems: Sequence[System],
-    references: Sequence[str],
+    references: References,
     counting: Counting,
     *,
     resamples: int,

@@ -10,7 +10,7 @@ from typing import Any
 
 from sacrebleu.significance import PairedTest
 
-from regard.evaluation.metrics import LOWER_IS_BETTER, Counting
+from regard.evaluation.metrics import LOWER_IS_BETTER, Counting, References
 
 _LEVEL = 0.05
 _SEED = "12345"  # sacrebleu's own default
@@ -50,7 +50,7 @@ class Comparison:
 def compare(
     hypotheses: Sequence[str],
     against: Sequence[str],
-    references: Sequence[str],
+    references: References,
     counting: Counting,
     *,
     resamples: int,
@@ -60,7 +60,7 @@ def compare(
         signatures, results = PairedTest(
             [("against", list(against)), ("system", list(hypotheses))],
             {type(metric).__name__: metric for metric in counting.metrics(quiet=True)},
-            [list(references)],
+            references,
             test_type="bs",
             n_samples=resamples,
         )()
