@@ -13,7 +13,18 @@ import regard
 SOURCE = Path(regard.__file__).parent
 # Reading order: each imports only what stands above it.
 ORDER = [
-    *["version", "errors", "files", "config", "devices", "recording", "processes"],
+    *[
+        "version",
+        "errors",
+        "json_text",
+        "regular",
+        "files",
+        "config",
+        "schema",
+        "devices",
+        "recording",
+        "processes",
+    ],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
     *["training", "plots", "cli"],
 ]

@@ -34,6 +34,7 @@ from regard.files import explained
 
 S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
+_HEADING = "The settings cannot be used"
 
 
 @dataclass(frozen=True)
@@ -234,12 +235,12 @@ class _Problems(list[str]):
         return here or [*also] or named
 
 
-def build(cls: type[S], tree: Mapping[str, Any], path: str = "") -> S:
+def build(cls: type[S], tree: Mapping[str, Any], path: str = "", heading: str = _HEADING) -> S:
     """An instance from nested dictionaries; all that is wrong is named in one ConfigError."""
     problems = _Problems(cls, path)
     instance = _build(cls, tree, path, problems)
     if instance is None or problems:
-        raise ConfigError(one_message(problems, "The settings cannot be used"))
+        raise ConfigError(one_message(problems, heading))
     return instance
 
 
@@ -291,6 +292,12 @@ def _convert(kind: Any, value: Any, path: str, problems: _Problems) -> Any:
         if isinstance(value, list | tuple):
             item = get_args(kind)[0]
             return tuple(_convert(item, v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+    elif get_origin(kind) is dict:
+        if isinstance(value, Mapping):
+            item = get_args(kind)[1]
+            return {n: _convert(item, v, f"{path}.{n}", problems) for n, v in value.items()}
+    elif kind is Any:
+        return value
     elif kind is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
@@ -313,7 +320,7 @@ def _kind(kind: Any) -> str:
         item = get_args(kind)[0]
         such = json.dumps(get_args(item)[:2]) if get_origin(item) is Literal else "[1, 2]"
         return f"list of {_kind(item)}, such as {such}"
-    if _is_settings(kind):
+    if _is_settings(kind) or get_origin(kind) is dict:
         return "a table"
     return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(
         kind.__name__, kind.__name__

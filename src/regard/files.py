@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RunError, StorageError
+from regard.json_text import dumps
 
 _TEMPORARY = ".partial"
 
@@ -92,7 +92,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, dumps(value, indent=2) + "\n")
 
 
 @contextmanager
