@@ -6,9 +6,10 @@ RegardError              what, where, and what to do about it: one sentence for 
 ├── ModelError           a model folder that is missing, incomplete or of another format
 ├── RunError             a run folder that is in use or belongs to another run
 ├── StorageError         the disk is full, or a file may not be read or written
+├── OutputError          standard output cannot be written to (141 if its reader has gone)
 ├── DivergedError        training failed by itself: the loss is no longer a number (exit 1)
 ├── LostError            another process of the same run has ended (exit 1)
-└── StoppedError         a person or the system stopped the run; everything is saved (130, 143)
+└── StoppedError         a person or the system stopped the run; everything is saved (128 + signal)
 
 The command prints the sentence, without a traceback, and exits with `exit_status`. What only a bug
 can cause is an `assert` and never one of these.
@@ -16,6 +17,7 @@ can cause is an `assert` and never one of these.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 
 
@@ -44,6 +46,16 @@ class RunError(RegardError):
 
 class StorageError(RegardError):
     """The disk is full, or a path may not be read or written."""
+
+
+class OutputError(RegardError):
+    """Standard output is closed, full, or no longer read."""
+
+    def __init__(self, message: str, *, is_pipe: bool = False) -> None:
+        super().__init__(message)
+        if is_pipe:  # as a shell reports a process that SIGPIPE ended, which prints nothing
+            self.exit_status = 128 + signal.SIGPIPE
+            self.is_said = True
 
 
 class DivergedError(RegardError):

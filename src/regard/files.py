@@ -120,6 +120,8 @@ def remedy(error: Exception) -> str | None:
         return (
             "reading or writing is not permitted. Choose another place or change the permissions."
         )
+    if number == errno.ENAMETOOLONG:
+        return "the name is too long for the file system. Choose a shorter one."
     if number == errno.ENOENT:
         return "there is no such file or folder. Check the path."
     if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):

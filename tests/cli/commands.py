@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,16 +25,32 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture
-def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Call it with the words of a command line; `stdin` is what is piped in."""
+def regard(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Command:
+    """Call it with the words of a command line; `stdin` is what is piped in.
 
-    def call(*words: str | Path, stdin: str | bytes = b"") -> Outcome:
+    An unexpected exception fails the test with its traceback, unless `expect_bug`.
+    """
+    if "XDG_STATE_HOME" not in os.environ:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+
+    def call(*words: str | Path, stdin: str | bytes = b"", expect_bug: bool = False) -> Outcome:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
         with pytest.raises(SystemExit) as left:
             main()
         captured = capsys.readouterr()
+        if left.value.code == 70 and not expect_bug:
+            pytest.fail(log_of(captured.err))
         return Outcome(int(left.value.code or 0), captured.out, captured.err)
 
     return call
+
+
+def log_of(said: str) -> str:
+    """The log that a sentence about an unexpected exception names."""
+    return Path(said.rstrip().removesuffix(".").rsplit(" ", 1)[-1]).read_text()

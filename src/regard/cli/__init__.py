@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -34,14 +33,13 @@ from regard.cli import (
     train,
     translate,
 )
-from regard.errors import RegardError
-from regard.files import remedy
+from regard.cli.failures import exit_status
+from regard.cli.heartbeat import heartbeat
+from regard.cli.stdio import standard_streams
+from regard.cli.verbs import Verbs
 from regard.version import __version__
 
-_INTERRUPTED = 130
-_STOPPED = "regard: Stopped by Ctrl-C before it was done."
-
-app = typer.Typer(
+app = Verbs(
     name="regard",
     help="Train, run and look into Transformers that turn one sequence into another.",
     no_args_is_help=True,
@@ -89,35 +87,11 @@ def options(
     """Train, run and look into Transformers that turn one sequence into another."""
 
 
-def main() -> None:
-    """Run the command; what a user can cause is one sentence and an exit status."""
+def main() -> NoReturn:
+    """Run the command; a failure of any kind is one sentence and an exit status."""
     # Threads that wait for each other should soon sleep: spinning makes training several times
     # slower when another program wants a core. OpenMP reads this when torch is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # as text goes in, it comes out
-    try:
-        app()
-    except RegardError as error:
-        sys.stdout.flush()
-        if not error.is_said:
-            print(f"regard: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
-    except BrokenPipeError:
-        # Whoever read our output has gone; leave without another word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except OSError as error:
-        advice = remedy(error)
-        if advice is None:
-            raise
-        print(f"regard: {error.filename or 'output'}: {advice}", file=sys.stderr)
-        sys.exit(2)
-    except SystemExit as left:
-        if left.code == _INTERRUPTED:  # what typer makes of Ctrl-C
-            print(_STOPPED, file=sys.stderr)
-        raise
-    except KeyboardInterrupt:  # outside typer's reach
-        print(_STOPPED, file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+    with standard_streams(), heartbeat:
+        status = exit_status(app)
+    sys.exit(status)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
+
+from regard.cli.heartbeat import heartbeat
 
 # Text is shown as it is: a "[b]" or a ":cat:" in it is no instruction to rich.
 console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-_SECONDS_A_LINE = 30  # in a log file, where no bar can be drawn
 _NOTICES = 3  # of one kind
 _ENDLESS = 100_000  # columns: no line is folded
 
@@ -24,6 +25,12 @@ _ENDLESS = 100_000  # columns: no line is folded
 def say(text: str) -> None:
     """A notice."""
     console.print(text, soft_wrap=True)
+
+
+def be_quiet() -> None:
+    """No notices from here on: another process of the same run writes them."""
+    console.quiet = True
+    heartbeat.stop()
 
 
 @contextmanager
@@ -89,55 +96,69 @@ def show(made: Table) -> None:
     print("\n".join(line.rstrip(" ") for line in text.get().removesuffix("\n").split("\n")))
 
 
+class ProgressDisplay:
+    """How far named tasks are: bars on a terminal, elsewhere a line of the heartbeat now and then.
+
+    With `keep`, the bars stay on the screen at the end.
+    """
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description} {task.fields[count]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            console=console,
+            transient=not keep,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._begun: dict[str, tuple[float, int]] = {}  # when, and how much was done then
+
+    def __enter__(self) -> ProgressDisplay:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+        heartbeat.status = ""
+
+    def update(self, task: str, done: int, total: int | None = None, figures: str = "") -> None:
+        """So much of a task is done, of a total if that is known."""
+        count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        if task not in self._tasks:
+            self._tasks[task] = self._bars.add_task(task, total=total, count=count, figures="")
+            self._begun[task] = time.monotonic(), done
+        if total is not None:
+            figures += self._left(task, done, total)
+        heartbeat.status = f"{task} {count}  {figures}".rstrip()
+        self._bars.update(self._tasks[task], completed=done, count=count, figures=figures)
+
+    def _left(self, task: str, done: int, total: int) -> str:
+        """How long the rest takes at the same rate; nothing before anything is done."""
+        begun, first = self._begun[task]
+        if done <= first:
+            return ""
+        seconds = (time.monotonic() - begun) / (done - first) * (total - done)
+        return f"  left {timedelta(seconds=round(seconds))}"
+
+
 @contextmanager
-def counting(total: int | None = None) -> Iterator[Any]:
-    """A function (task, done) that draws a bar, or a count where no total is known."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
-    with Progress(
-        *columns,
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def count(task: str, done: int) -> None:
-            if task not in tasks:
-                tasks[task] = progress.add_task(task, total=total)
-            progress.update(tasks[task], completed=done)
-
-        yield count
+def counting() -> Iterator[Callable[[str, int], None]]:
+    """A function (task, done) that shows a count."""
+    with ProgressDisplay() as display:
+        yield display.update
 
 
 @contextmanager
 def pace(task: str, done: int, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """A function (done) that shows how much of a total that is, how fast it goes, and what is left.
-
-    On a terminal it is a bar; in a log file, a line now and then.
-    """
-    with Progress(
-        TextColumn("{task.description} {task.completed:,} of {task.total:,}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[figures]}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        bar = progress.add_task(task, total=total, completed=done, figures="starting")
-        began, first = time.monotonic(), done
-        last_line = began
+    """A function (done) that shows how much of a total that is, and how fast it goes."""
+    began, first = time.monotonic(), done
+    with ProgressDisplay() as display:
+        display.update(task, done, total, "starting")
 
         def show_pace(done: int) -> None:
-            nonlocal last_line
-            now = time.monotonic()
-            rate = (done - first) / (now - began)
-            left = timedelta(seconds=round((total - done) / rate))
-            figures = f"{rate:,.0f} {unit}/s  left {left}"
-            progress.update(bar, completed=done, figures=figures)
-            if not console.is_terminal and now - last_line > _SECONDS_A_LINE:
-                say(f"{task} {done:,} of {total:,}  {figures}")
-                last_line = now
+            rate = (done - first) / max(time.monotonic() - began, 1e-9)
+            display.update(task, done, total, f"{rate:,.0f} {unit}/s")
 
         yield show_pace
 
@@ -146,25 +167,16 @@ class TrainingBar:
     """The progress bar of a training run; a `Watcher`."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("step {task.completed:,} of {task.total:,}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}"),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._last_line = time.monotonic()
-        self._task: TaskID | None = None
+        self._display = ProgressDisplay(keep=True)
+        self._step, self._max_steps, self._figures = 0, 0, "starting"
         self.advanced = False
 
     def __enter__(self) -> TrainingBar:
-        self._progress.start()
+        self._display.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        self._display.__exit__(*error)
 
     def begin(self, step: int, max_steps: int, about: str) -> None:
         """The run starts, or goes on, at this step."""
@@ -172,34 +184,32 @@ class TrainingBar:
             say(about)
         if step:
             say(f"Going on from step {step:,}.")
-        self._task = self._progress.add_task(
-            "train", total=max_steps, completed=step, figures="starting"
-        )
+        self._max_steps = max_steps
+        self._show(step)
 
     def step(self, step: int) -> None:
         """An update is done."""
-        assert self._task is not None
         self.advanced = True
-        self._progress.update(self._task, completed=step)
+        self._show(step)
+
+    def _show(self, step: int) -> None:
+        self._step = step
+        self._display.update("step", step, self._max_steps, self._figures)
 
     def row(self, row: dict[str, Any]) -> None:
         """Training rows change the bar; validation rows stay on the screen."""
-        assert self._task is not None
-        step = f"step {row['step']:>7,}  "
         if "valid_loss" in row:
+            step = f"step {row['step']:>7,}  "
             say(step + _validation(row))
             if "mean_valid_loss" in row:
                 mean = {name.removeprefix("mean_"): row[name] for name in row if "mean_" in name}
                 say(f"{'':{len(step)}}mean of the best: {_validation(mean)}")
             return
-        figures = (
+        self._figures = (
             f"loss {row['loss']:.3f}  perplexity {row['perplexity']:.2f}  "
             f"{row['tokens_per_second']:,.0f} tokens/s"
         )
-        self._progress.update(self._task, figures=figures)
-        if not console.is_terminal and time.monotonic() - self._last_line > _SECONDS_A_LINE:
-            say(step + figures)
-            self._last_line = time.monotonic()
+        self._show(self._step)
 
 
 def _validation(row: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import Device, Model
+from regard.cli.verbs import Verbs
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from regard.config import Setting, Settings
     from regard.decoding.look import Attention
 
-app = typer.Typer(
+app = Verbs(
     help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
 )
 

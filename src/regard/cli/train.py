@@ -41,7 +41,7 @@ def train(
 
     Under torchrun, several processes train it together.
     """
-    from regard.cli.screen import console, say
+    from regard.cli.screen import be_quiet, say
     from regard.processes import joined
     from regard.training.config import run_config
 
@@ -53,7 +53,8 @@ def train(
     if init_from is not None:
         changes["init_from"] = init_from
     with joined() as team:
-        console.quiet = not team.is_first
+        if not team.is_first:
+            be_quiet()
         config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
         finished_before = run_training(config, device, team)
     if finished_before:
