@@ -19,6 +19,7 @@ ORDER = [
         "json_text",
         "regular",
         "files",
+        "bounds",
         "config",
         "schema",
         "devices",

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.bounds import Ge, Le
 from regard.config import (
     Doc,
-    Ge,
-    Le,
     OneOf,
     Settings,
     all_kinds,

@@ -29,12 +29,15 @@ from typing import (
     get_type_hints,
 )
 
+from regard.bounds import Bound, as_float, beyond, limits, shown
 from regard.errors import ConfigError, one_message
 from regard.files import explained
 
 S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
 _HEADING = "The settings cannot be used"
+_LONGEST_SHOWN = 100  # characters of a value in a message
+_DEEPEST = 10  # tables in tables
 
 
 @dataclass(frozen=True)
@@ -42,34 +45,6 @@ class Doc:
     """What a field means, for help and the reference page."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Ge:
-    """The field is at least `bound`."""
-
-    bound: float
-
-    def __str__(self) -> str:
-        return f"at least {self.bound:g}"
-
-    def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
-        return value >= self.bound
-
-
-@dataclass(frozen=True)
-class Le:
-    """The field is at most `bound`."""
-
-    bound: float
-
-    def __str__(self) -> str:
-        return f"at most {self.bound:g}"
-
-    def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
-        return value <= self.bound
 
 
 @dataclass(frozen=True)
@@ -115,13 +90,18 @@ class Setting:
     type: Any
     default: Any
     doc: str
-    bounds: tuple[Ge | Le, ...]
+    bounds: tuple[Bound, ...]
     classes: tuple[type[Settings], ...] = ()  # if it is of one of several
 
     @property
     def kind(self) -> str:
         """The type in words: "int", "a | b"."""
         return _kind(self.type)
+
+    @property
+    def limits(self) -> list[str]:
+        """The bounds that a reader should know of, in words."""
+        return limits(self.bounds)
 
     @property
     def kinds(self) -> dict[str, type[Settings]]:
@@ -141,9 +121,7 @@ class Setting:
                 place = dataclasses.replace(self, name=f"{self.name}[{number}]")
                 yield from place.out_of_bounds(item)
             return
-        for bound in self.bounds:
-            if value is not None and not bound.holds(value):
-                yield f"{self.name} is {value}, and must be {bound}"
+        yield from beyond(self.bounds, self.name, value)
 
 
 def settings_of(cls: type[Settings]) -> tuple[Setting, ...]:
@@ -174,7 +152,7 @@ def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
         type=hint,
         default=default,
         doc=" ".join(note.text for note in notes if isinstance(note, Doc)),
-        bounds=tuple(note for note in notes if isinstance(note, Ge | Le)),
+        bounds=tuple(note for note in notes if isinstance(note, Bound)),
         classes=next((note.classes for note in notes if isinstance(note, OneOf)), ()),
     )
 
@@ -300,11 +278,19 @@ def _convert(kind: Any, value: Any, path: str, problems: _Problems) -> Any:
         return value
     elif kind is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return as_float(value)
     elif type(value) is kind:
         return value
-    problems.append(f"{path} is {json.dumps(value, default=str)}, and must be {_kind(kind)}")
+    problems.append(f"{path} is {_as_written(value)}, and must be {_kind(kind)}")
     return None
+
+
+def _as_written(value: Any) -> str:
+    """A value as a recipe has it, shortened if it is long."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return shown(value)
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _is_settings(kind: Any) -> bool:
@@ -345,8 +331,10 @@ def read_toml(path: Path) -> Tree:
         data = path.read_bytes()
     try:
         return tomllib.loads(data.decode("utf-8-sig"))  # some editors put a byte-order mark
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line.") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not a recipe: its values are nested too deeply.") from None
 
 
 def override(tree: Tree, assignments: Iterable[str]) -> Tree:
@@ -357,7 +345,13 @@ def override(tree: Tree, assignments: Iterable[str]) -> Tree:
         if not equals or not path.strip():
             raise ConfigError(f"--set {assignment}: write it as --set section.name=value.")
         change: Any = _value(text.strip())
-        for name in reversed(path.strip().split(".")):
+        names = path.strip().split(".")
+        if len(names) > _DEEPEST:
+            raise ConfigError(
+                f"--set {path[:_LONGEST_SHOWN]}: no setting is below {len(names) - 1} tables. "
+                "See docs/settings.md for the names."
+            )
+        for name in reversed(names):
             change = {name: change}
         tree = merged(tree, change)
     return tree
@@ -366,7 +360,7 @@ def override(tree: Tree, assignments: Iterable[str]) -> Tree:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or a number or list that nothing takes
         return text
 
 

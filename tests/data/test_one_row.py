@@ -14,6 +14,7 @@ from regard.data.loader import DataConfig, Extras, Loader, Turns
 from regard.data.one_row import TurnsConfig, as_rows, from_left_to_right
 from regard.data.ragged import Batch, Ragged
 from regard.data.sampling import Position
+from regard.errors import ConfigError
 from regard.models.unilm import Unilm
 from toys import any_model, pairs, write_reversal_store
 
@@ -89,3 +90,8 @@ def test_masks_have_their_turns(tmp_path: Path) -> None:
         assert one.prefixes is not None
         assert other.prefixes is not None
         assert one.prefixes.tolist() == other.prefixes.tolist()
+
+
+def test_masks_that_are_never_used_are_refused() -> None:
+    with pytest.raises(ConfigError, match="all 0; set one of them above 0"):
+        TurnsConfig(prefix=0.0)

@@ -54,7 +54,10 @@ def readme_with(tree: str) -> str:
 
 def settings() -> str:
     """The reference page of all settings."""
-    text = "# Settings\n\nMade from the code by `make docs`.\n"
+    text = (
+        "# Settings\n\nMade from the code by `make docs`. Every number has bounds; upper bounds "
+        "from a million on only catch typing errors, and are not listed.\n"
+    )
     for title, note, cls in (
         ("A run", "In a recipe, or with `regard train --set section.name=value`.", RunConfig),
         ("A search", "Options of `regard translate`, keywords of `translate`.", SearchConfig),
@@ -71,8 +74,7 @@ def _table(settings: Iterable[tuple[str, Setting]]) -> str:
     text = "| name | default | kind | meaning |\n|---|---|---|---|\n"
     for path, setting in settings:
         default = "" if path == "out" else str(setting.default)
-        bounds = "".join(f"; {bound}" for bound in setting.bounds)
-        kind = setting.kind.replace("|", "\\|") + bounds
+        kind = "; ".join([setting.kind.replace("|", "\\|"), *setting.limits])
         text += f"| `{path}` | {default} | {kind} | {setting.doc} |\n"
     return text
 

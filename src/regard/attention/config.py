@@ -12,7 +12,8 @@ from regard.attention.positions import Layout
 from regard.attention.relative import RelativeScore
 from regard.attention.scores import Additive, Bilinear, ProjectedDot, Score, dot, scaled_dot
 from regard.attention.select import Select, hard, recorded, sampled, soft, straight_through
-from regard.config import Doc, Ge, Settings
+from regard.bounds import WEIGHT, Ge
+from regard.config import Doc, Settings
 
 ScoreName = Literal["dot", "scaled_dot", "additive", "bilinear", "scaled_bilinear", "projected_dot"]
 PositionName = Literal["sinusoidal", "learned", "rotary", "relative", "none"]
@@ -36,6 +37,7 @@ class AttentionConfig(Settings):
         float,
         Doc("weight of REINFORCE beside the loss; more of it drowns the rest in noise"),
         Ge(0),
+        WEIGHT,
     ] = 0.01
 
     def problems(self) -> Iterator[str]:

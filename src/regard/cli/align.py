@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.options import Device
+from regard.cli.options import Device, numeric
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ def align(
         typer.Option(help="Links that people marked, as 1-2 or 1p2, to compare with."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(help="Look at this layer, from 1; unset: at the best.", min=1)
+        int | None, numeric("Look at this layer, from 1; unset: at the best", 1, 1_000)
     ] = None,
     head: Annotated[
-        int | None, typer.Option(help="At this head of it, from 1; unset: at all.", min=1)
+        int | None, numeric("At this head of it, from 1; unset: at all", 1, 1_000)
     ] = None,
     written: Annotated[
         bool, typer.Option("--written", help="As a word is written, not as it is read.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="A picture of one line, as PNG.")] = None,
-    line: Annotated[int, typer.Option(help="The line that is drawn.", min=1)] = 1,
+    line: Annotated[int, numeric("The line that is drawn", 1, 1_000_000_000)] = 1,
     device: Device = "auto",
 ) -> None:
     """Print which words of two texts belong together, or put fertilities into a prepared folder.

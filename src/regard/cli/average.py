@@ -8,16 +8,18 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.options import numeric
+
 
 def average(
     run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The model folder to write.", show_default=False)],
     last: Annotated[
         int | None,
-        typer.Option(help="So many of the last checkpoints; 5 if nothing is said.", min=1),
+        numeric("So many of the last checkpoints; 5 if nothing is said", 1, 1_000),
     ] = None,
     best: Annotated[
-        int | None, typer.Option(help="So many of those kept that validated best.", min=1)
+        int | None, numeric("So many of those kept that validated best", 1, 1_000)
     ] = None,
 ) -> None:
     """Average the weights of a run's last or best checkpoints."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from regard.cli.options import Device, Precision, setting
+from regard.cli.options import Device, Precision, numeric, setting
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from regard.cli.comparison import LayersTold, ModelsTold
     from regard.evaluation.contest import Entrant, Test
     from regard.evaluation.growth import Sizes
+
+_DIGITS = 6  # of a length
 
 
 def compare(
@@ -34,18 +36,17 @@ def compare(
         bool, typer.Option("--lowercase", help="Models: count BLEU without case.")
     ] = False,
     beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
-    batch_size: Annotated[
-        int, typer.Option(help="Models: sentences of a large batch.", min=2)
-    ] = 100,
+    batch_size: Annotated[int, numeric("Models: sentences of a large batch", 2, 10_000)] = 100,
     one_by_one: Annotated[
-        int, typer.Option(help="Models: so many sentences are also translated alone.", min=1)
+        int, numeric("Models: so many sentences are also translated alone", 1, 1_000_000)
     ] = 100,
     gradients: Annotated[
         int,
-        typer.Option(
-            help="Models: the gradient that reaches the first word of so many sentences, where an "
-            "encoder reads them and a decoder writes word by word.",
-            min=0,
+        numeric(
+            "Models: the gradient that reaches the first word of so many sentences, where an "
+            "encoder reads them and a decoder writes word by word",
+            0,
+            100_000,
         ),
     ] = 0,
     engine: Annotated[
@@ -55,19 +56,17 @@ def compare(
             "ctranslate2, or auto as in `regard translate`."
         ),
     ] = "torch",
-    width: Annotated[int, typer.Option(help="Layers: size of a word's vector.", min=1)] = 256,
-    heads: Annotated[int, typer.Option(help="Layers: of self-attention.", min=1)] = 4,
-    kernel: Annotated[int, typer.Option(help="Layers: words that a convolution sees.")] = 3,
-    batch: Annotated[int, typer.Option(help="Layers: sentences in a batch.", min=1)] = 4,
+    width: Annotated[int, numeric("Layers: size of a word's vector", 1, 10_000)] = 256,
+    heads: Annotated[int, numeric("Layers: of self-attention", 1, 1_000)] = 4,
+    kernel: Annotated[int, numeric("Layers: words that a convolution sees", 1, 999)] = 3,
+    batch: Annotated[int, numeric("Layers: sentences in a batch", 1, 10_000)] = 4,
     lengths: Annotated[
         str, typer.Option(help="Layers: words of a sentence.")
     ] = "16,32,64,128,256,512,1024,2048,4096",
     seconds: Annotated[
-        float, typer.Option(help="Layers: a pass that would take longer is left out.", min=0)
+        float, numeric("Layers: a pass that would take longer is left out", 0, 86_400)
     ] = 5.0,
-    rounds: Annotated[
-        int, typer.Option(help="All take turns so often; the median is told.", min=1)
-    ] = 3,
+    rounds: Annotated[int, numeric("All take turns so often; the median is told", 1, 10_000)] = 3,
     out: Annotated[Path | None, typer.Option(help="A PNG with the same figures.")] = None,
     format: Annotated[str, typer.Option(help="text or json.")] = "text",
     precision: Precision = None,
@@ -116,9 +115,12 @@ def _sizes(width: int, heads: int, kernel: int, batch: int, precision: str | Non
 
 
 def _numbers(text: str) -> list[int]:
-    words = text.split(",")
-    if not all(word.strip().isdecimal() and int(word) for word in words):
-        raise ConfigError(f"--lengths is {text!r}. Write numbers and commas, such as 16,256,4096.")
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and len(word) <= _DIGITS and int(word) for word in words):
+        raise ConfigError(
+            f"--lengths is {text[:80]!r}. Write numbers and commas, such as 16,256,4096, "
+            "each below a million."
+        )
     return sorted({int(word) for word in words})
 
 

@@ -18,6 +18,7 @@ from regard.cli.options import (
     Header,
     Precision,
     Teacher,
+    numeric,
     setting,
 )
 from regard.cli.perplexity import evaluate_text
@@ -64,15 +65,16 @@ def evaluate(
     header: Header = None,
     stride: Annotated[
         int | None,
-        typer.Option(
-            help="With --text: tokens by which the window moves on; unset: half of it.", min=1
+        numeric(
+            "With --text: tokens by which the window moves on; unset: half of it", 1, 1_000_000
         ),
     ] = None,
     memory: Annotated[
         int | None,
-        typer.Option(
-            help="With --text: tokens that a model with a memory remembers; unset: as it says.",
-            min=0,
+        numeric(
+            "With --text: tokens that a model with a memory remembers; unset: as it says",
+            0,
+            1_000_000,
         ),
     ] = None,
     ensemble: Annotated[
@@ -90,16 +92,15 @@ def evaluate(
         typer.Option(help="Another model, or its translations: does the difference mean anything?"),
     ] = None,
     resamples: Annotated[
-        int, typer.Option(help="With --against: resamples of the paired bootstrap.", min=100)
+        int, numeric("With --against: resamples of the paired bootstrap", 100, 100_000)
     ] = 1000,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="BLEU by the length of the reference.")
     ] = False,
     worst: Annotated[
         int,
-        typer.Option(
-            help="How many of the worst sentences to show (by chrF2), or of the worst labels.",
-            min=0,
+        numeric(
+            "How many of the worst sentences to show (by chrF2), or of the worst labels", 0, 100_000
         ),
     ] = 0,
     picture: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model
+from regard.cli.options import BatchSize, Device, Model, numeric
 from regard.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ def fill(
             help="With [MASK] where a word is missing; without one, the lines of standard input.",
         ),
     ] = None,
-    top_k: Annotated[int, typer.Option(help="Words for each blank.", min=1)] = 5,
+    top_k: Annotated[int, numeric("Words for each blank", 1, 10_000)] = 5,
     format: Annotated[str, typer.Option(help="text or json (a line for each text).")] = "text",
     batch_size: BatchSize = None,
     device: Device = "auto",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model, setting
+from regard.cli.options import BatchSize, Device, Model, numeric, setting
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
 
@@ -22,12 +22,12 @@ def generate(
             metavar="PROMPT", help="How texts begin; without one, the lines of standard input."
         ),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(help="Tokens to write at most.", min=1)] = 100,
+    max_tokens: Annotated[int, numeric("Tokens to write at most", 1, 100_000)] = 100,
     beam_size: Annotated[
         int | None,
-        typer.Option(help="Search so many beginnings instead of drawing; 1: greedily.", min=1),
+        numeric("Search so many beginnings instead of drawing; 1: greedily", 1, 1_000),
     ] = None,
-    count: Annotated[int, typer.Option(help="Texts for each prompt.", min=1)] = 1,
+    count: Annotated[int, numeric("Texts for each prompt", 1, 10_000)] = 1,
     length_penalty: Annotated[
         float, setting(SearchConfig, "length_penalty")
     ] = SearchConfig.length_penalty,

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
+from regard.bounds import Bound, Ge, Le, beyond, limits
 from regard.config import Settings, settings_of
+from regard.errors import ConfigError
 
 
 def setting(cls: type[Settings], name: str, *flags: str) -> Any:
-    """A typer option whose help is the setting's own documentation."""
+    """A typer option with the documentation and the bounds of a setting."""
     found = next(s for s in settings_of(cls) if s.name == name)
-    limits = [str(bound) for bound in found.bounds]
-    if get_origin(found.type) is Literal:
-        limits.append(found.kind)
-    text = found.doc[0].upper() + found.doc[1:] + (f" ({', '.join(limits)})" if limits else "")
-    return typer.Option(*flags, help=f"{text}.", show_default=True)
+    choices = [found.kind] if get_origin(found.type) is Literal else []
+    text = found.doc[0].upper() + found.doc[1:]
+    return _option(text, found.bounds, choices, *flags)
+
+
+def numeric(text: str, low: float, high: float, **more: Any) -> Any:
+    """A typer option for numbers from `low` to `high`; `text` is its help, without a full stop."""
+    return _option(text, (Ge(low), Le(high)), [], **more)
+
+
+def bounded(*bounds: Bound) -> Callable[[typer.CallbackParam, Any], Any]:
+    """A typer callback that refuses numbers, or lists of them, that are out of bounds.
+
+    Typer's own `min` and `max` let NaN pass, and list the largest numbers in the help.
+    """
+
+    def checked(param: typer.CallbackParam, value: Any) -> Any:
+        option = param.opts[0] if param.param_type_name == "option" else str(param.name)
+        for one in value if isinstance(value, list | tuple) else [value]:
+            for problem in beyond(bounds, option, one):
+                raise ConfigError(f"{problem}.")
+        return value
+
+    return checked
+
+
+def _option(
+    text: str, bounds: tuple[Bound, ...], choices: list[str], *flags: str, **more: Any
+) -> Any:
+    listed = ", ".join([*limits(bounds), *choices])
+    text += f" ({listed})." if listed else "."
+    callback = bounded(*bounds) if bounds else None
+    return typer.Option(*flags, help=text, callback=callback, **{"show_default": True} | more)
 
 
 Model = Annotated[Path, typer.Argument(help="A model folder, or a run folder.", show_default=False)]
@@ -32,7 +63,7 @@ Models = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
 BatchSize = Annotated[
     int | None,
-    typer.Option(help="Sentences that are worked on at once; unset: what suits the engine.", min=1),
+    numeric("Sentences that are worked on at once; unset: what suits the engine", 1, 100_000),
 ]
 Column = Annotated[
     str | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Model
+from regard.cli.options import Model, numeric
 
 if TYPE_CHECKING:
     from regard.data.lexicon import Ids
@@ -28,11 +28,11 @@ def shortlist(
     ],
     likeliest: Annotated[
         int,
-        typer.Option(help="Target subwords that each source subword allows beside them.", min=1),
+        numeric("Target subwords that each source subword allows beside them", 1, 10_000),
     ] = 20,
     frequent: Annotated[
         int,
-        typer.Option(help="The most frequent target subwords, which are always allowed.", min=0),
+        numeric("The most frequent target subwords, which are always allowed", 0, 10_000_000),
     ] = 100,
 ) -> None:
     """Learn which subwords translate which, and put a shortlist into the model's folder."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device, Model
+from regard.bounds import Ge, Le
+from regard.cli.options import Device, Model, bounded, numeric
 from regard.cli.verbs import Verbs
 from regard.errors import ConfigError
 
@@ -31,11 +32,11 @@ Out = Annotated[Path | None, typer.Option(help="A PNG to write; without it, text
 
 @app.command()
 def positions(
-    length: Annotated[int, typer.Option(help="How many positions.", min=1)] = 50,
-    width: Annotated[int, typer.Option(help="Size of the vectors.", min=1)] = 64,
+    length: Annotated[int, numeric("How many positions", 1, 1_000)] = 50,
+    width: Annotated[int, numeric("Size of the vectors", 1, 1_000)] = 64,
     layout: Annotated[str, typer.Option(help="interleaved or halves.")] = "interleaved",
     dimension: Annotated[
-        list[int] | None, typer.Option(help="Draw this dimension as a curve; may be repeated.")
+        list[int] | None, numeric("Draw this dimension as a curve; may be repeated", 0, 999)
     ] = None,
     out: Out = None,
 ) -> None:
@@ -60,16 +61,16 @@ def mask(
     kind: Annotated[
         str, typer.Argument(help="causal, padding, prefix, permutation, segments or window.")
     ] = "causal",
-    length: Annotated[int, typer.Option(help="Tokens of the longest sentence.", min=1)] = 12,
-    real: Annotated[int, typer.Option(help="padding: tokens that are real.", min=0)] = 8,
-    prefix: Annotated[int, typer.Option(help="prefix: tokens that all may see.", min=0)] = 5,
-    width: Annotated[int, typer.Option(help="window: how far a token sees.", min=0)] = 2,
-    segment: Annotated[int, typer.Option(help="segments: tokens of each.", min=1)] = 4,
-    seed: Annotated[int, typer.Option(help="permutation: another seed, another order.")] = 1,
+    length: Annotated[int, numeric("Tokens of the longest sentence", 1, 1_000)] = 12,
+    real: Annotated[int, numeric("padding: tokens that are real", 0, 1_000)] = 8,
+    prefix: Annotated[int, numeric("prefix: tokens that all may see", 0, 1_000)] = 5,
+    width: Annotated[int, numeric("window: how far a token sees", 0, 1_000)] = 2,
+    segment: Annotated[int, numeric("segments: tokens of each", 1, 1_000)] = 4,
+    seed: Annotated[int, numeric("permutation: another seed, another order", 0, 2**63 - 1)] = 1,
     itself: Annotated[
         bool, typer.Option(help="permutation: a token sees itself (content), or not (query).")
     ] = True,
-    memory: Annotated[int, typer.Option(help="causal: tokens remembered before it.", min=0)] = 0,
+    memory: Annotated[int, numeric("causal: tokens remembered before it", 0, 1_000)] = 0,
     out: Out = None,
 ) -> None:
     """Who may look at whom: rows are queries, columns are keys, filled = may look."""
@@ -99,9 +100,12 @@ def mask(
 @app.command()
 def scores(
     widths: Annotated[
-        list[int] | None, typer.Argument(help="Sizes of queries and keys. [4 64 1024]", min=1)
+        list[int] | None,
+        typer.Argument(
+            help="Sizes of queries and keys. [4 64 1024]", callback=bounded(Ge(1), Le(100_000))
+        ),
     ] = None,
-    keys: Annotated[int, typer.Option(help="Keys that each query looks at.", min=2)] = 32,
+    keys: Annotated[int, numeric("Keys that each query looks at", 2, 100_000)] = 32,
     out: Out = None,
 ) -> None:
     """Why scores are divided by sqrt(d): products of random queries and keys, and their softmax."""
@@ -163,8 +167,8 @@ def attention(
     part: Annotated[
         str | None, typer.Option(help="cross, encoder or decoder; default: the first there is.")
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="One layer, from 1; default: all.")] = None,
-    head: Annotated[int | None, typer.Option(help="One head, from 1; default: all.")] = None,
+    layer: Annotated[int | None, numeric("One layer, from 1; default: all", 1, 1000)] = None,
+    head: Annotated[int | None, numeric("One head, from 1; default: all", 1, 100_000)] = None,
     out: Out = None,
     device: Device = "auto",
 ) -> None:
@@ -351,7 +355,7 @@ def _print_setting(path: str, setting: Setting) -> None:
         print(path)
     else:
         print(f"{path} = {'none' if default is None else json.dumps(default)}")
-    limits = "; ".join([setting.kind, *map(str, setting.bounds)])
+    limits = "; ".join([setting.kind, *setting.limits])
     print(fill(f"{setting.doc} ({limits})", 80, initial_indent=_MARGIN, subsequent_indent=_MARGIN))
 
 

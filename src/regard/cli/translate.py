@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Engine, Models, Precision, Teacher, setting
+from regard.cli.options import (
+    BatchSize,
+    Device,
+    Engine,
+    Models,
+    Precision,
+    Teacher,
+    numeric,
+    setting,
+)
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
 
@@ -43,7 +52,7 @@ def translate(
     format: Annotated[str, typer.Option(help="text or jsonl.")] = "text",
     batch_size: BatchSize = None,
     buffer: Annotated[
-        int, typer.Option(help="Lines read before they are translated; 1: each at once.", min=1)
+        int, numeric("Lines read before they are translated; 1: each at once", 1, 1_000_000)
     ] = 2000,
     engine: Engine = "auto",
     precision: Precision = None,

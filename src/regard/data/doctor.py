@@ -12,7 +12,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
-from regard.config import Doc, Ge, Settings
+from regard.bounds import COUNT, LENGTH, Ge
+from regard.config import Doc, Settings
 from regard.data.corpus import decoded, raw_lines, unequal
 from regard.errors import DataError, one_message
 
@@ -24,10 +25,13 @@ _BREAKS = {ord(mark): " " for mark in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 class DoctorConfig(Settings):
     """What is skipped."""
 
-    max_tokens: Annotated[int, Doc("skip a pair with a side of more subwords"), Ge(1)] = 256
-    max_characters: Annotated[int, Doc("skip a pair with a longer side"), Ge(1)] = 4000
+    max_tokens: Annotated[int, Doc("skip a pair with a side of more subwords"), Ge(1), LENGTH] = 256
+    max_characters: Annotated[int, Doc("skip a pair with a longer side"), Ge(1), COUNT] = 4000
     max_ratio: Annotated[
-        float, Doc("skip a pair with one side so many times longer (in bytes); 0: never"), Ge(0)
+        float,
+        Doc("skip a pair with one side so many times longer (in bytes); 0: never"),
+        Ge(0),
+        COUNT,
     ] = 9.0
     skip_copied: Annotated[bool, Doc("skip a pair whose target is its source")] = True
     skip_duplicates: Annotated[bool, Doc("skip a pair that came before")] = True

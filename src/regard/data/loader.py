@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.config import Doc, Ge, Le, Settings
+from regard.bounds import COUNT, Ge, Le
+from regard.config import Doc, Settings
 from regard.data.distributions import read_distributions
 from regard.data.fertilities import read_fertilities
 from regard.data.masking import Masker, MaskingConfig
@@ -34,6 +35,7 @@ class DataConfig(Settings):
         int,
         Doc("a batch holds at most so many source tokens, and as many target tokens, cut best"),
         Ge(1),
+        COUNT,
     ] = 4096
     weights: Annotated[
         tuple[float, ...],
@@ -45,13 +47,17 @@ class DataConfig(Settings):
         int,
         Doc("cut each word anew among so many ways (unigram only); 1: always the best"),
         Ge(1),
+        Le(1000),
     ] = 1
     sampling_temperature: Annotated[
-        float, Doc("how evenly the ways to cut are drawn; small: mostly the best"), Ge(0.01)
+        float,
+        Doc("how evenly the ways to cut are drawn; small: mostly the best"),
+        Ge(0.01),
+        Le(1000),
     ] = 5.0
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     workers: Annotated[
-        int | None, Doc("processes that make batches ahead; unset: as many as pay"), Ge(0)
+        int | None, Doc("processes that make batches ahead; unset: as many as pay"), Ge(0), Le(256)
     ] = None
 
 

@@ -13,7 +13,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config import Doc, Ge, Le, Settings
+from regard.bounds import Ge, Le
+from regard.config import Doc, Settings
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 

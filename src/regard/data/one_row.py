@@ -8,7 +8,7 @@ find hidden words (all is prefix).
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import Doc, Ge, Settings
+from regard.bounds import WEIGHT, Ge
+from regard.config import Doc, Settings
 from regard.data.masking import Masker
 from regard.data.ragged import Batch, Ragged
 from regard.text.special import SPECIAL
@@ -28,9 +29,18 @@ Ask = Literal["prefix", "left_to_right", "bidirectional"]
 class TurnsConfig(Settings):
     """How often each mask has its turn in training."""
 
-    prefix: Annotated[float, Doc("unilm: batches that translate, beside the others"), Ge(0)] = 1.0
-    left_to_right: Annotated[float, Doc("batches that are read from left to right"), Ge(0)] = 0.0
-    bidirectional: Annotated[float, Doc("batches of which words are hidden"), Ge(0)] = 0.0
+    prefix: Annotated[
+        float, Doc("unilm: batches that translate, beside the others"), Ge(0), WEIGHT
+    ] = 1.0
+    left_to_right: Annotated[
+        float, Doc("batches that are read from left to right"), Ge(0), WEIGHT
+    ] = 0.0
+    bidirectional: Annotated[float, Doc("batches of which words are hidden"), Ge(0), WEIGHT] = 0.0
+
+    def problems(self) -> Iterator[str]:
+        """Some mask has to be used."""
+        if not self.prefix + self.left_to_right + self.bidirectional:
+            yield "prefix, left_to_right and bidirectional are all 0; set one of them above 0"
 
     def drawn(self, key: str) -> Ask:
         """Whose turn it is; the same for the same key."""

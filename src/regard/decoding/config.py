@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 
-from regard.config import Doc, Ge, Le, Settings
+from regard.bounds import COUNT, IDS, LENGTH, SEED, Ge, Le
+from regard.config import Doc, Settings
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 AtLimit = Literal["scored", "free", "cut"]
@@ -17,10 +18,14 @@ Precision = Literal["float32", "bfloat16", "int8"]
 class SearchConfig(Settings):
     """How translations are looked for."""
 
-    beam_size: Annotated[int, Doc("beginnings kept for each sentence; 1: greedy"), Ge(1)] = 5
-    top_beams: Annotated[int, Doc("translations that come back for each sentence"), Ge(1)] = 1
+    beam_size: Annotated[
+        int, Doc("beginnings kept for each sentence; 1: greedy"), Ge(1), Le(1000)
+    ] = 5
+    top_beams: Annotated[
+        int, Doc("translations that come back for each sentence"), Ge(1), Le(10_000)
+    ] = 1
     length_penalty: Annotated[
-        float, Doc("score = log-probability / length^this; larger favours longer"), Ge(0)
+        float, Doc("score = log-probability / length^this; larger favours longer"), Ge(0), Le(5)
     ] = 1.0
     patience: Annotated[
         float,
@@ -29,26 +34,27 @@ class SearchConfig(Settings):
             "or more; 0: when no beam could win any more"
         ),
         Ge(0),
+        Le(100),
     ] = 0.0
     scores: Annotated[
         bool, Doc("whether scores are told; without them, greedy search can be quicker")
     ] = True
-    max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0)] = 2.0
-    max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1)] = 20
-    min_length: Annotated[int, Doc("tokens before the end may be written"), Ge(0)] = 0
+    max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0), Le(1000)] = 2.0
+    max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1), LENGTH] = 20
+    min_length: Annotated[int, Doc("tokens before the end may be written"), Ge(0), Le(100_000)] = 0
     at_limit: Annotated[
         AtLimit,
         Doc("an end at the limit is scored by the model, is free, or the text is cut without one"),
     ] = "scored"
     sample: Annotated[bool, Doc("draw at random instead of searching")] = False
-    temperature: Annotated[float, Doc("sampling: above 1 more varied, below 1 less"), Ge(0.01)] = (
-        1.0
-    )
-    top_k: Annotated[int, Doc("sampling: among the k likeliest words; 0: all"), Ge(0)] = 0
+    temperature: Annotated[
+        float, Doc("sampling: above 1 more varied, below 1 less"), Ge(0.01), Le(100)
+    ] = 1.0
+    top_k: Annotated[int, Doc("sampling: among the k likeliest words; 0: all"), Ge(0), IDS] = 0
     top_p: Annotated[
         float, Doc("sampling: among the likeliest words of this total probability"), Ge(0), Le(1)
     ] = 1.0
-    seed: Annotated[int, Doc("sampling and candidates: same seed, same draws"), Ge(0)] = 1
+    seed: Annotated[int, Doc("sampling and candidates: same seed, same draws"), Ge(0), SEED] = 1
     fertility: Annotated[
         Literal["argmax", "average"],
         Doc("nonautoregressive: the likeliest number of words for each source token, or the mean"),
@@ -60,6 +66,7 @@ class SearchConfig(Settings):
             "the first have drawn fertilities; with CTC, the likeliest over all paths"
         ),
         Ge(1),
+        Le(1000),
     ] = 1
 
     def problems(self) -> Iterator[str]:
@@ -122,10 +129,13 @@ class DistillConfig(Settings):
         Doc("keep the old pairs too where they differ, as corpora of their own after the new ones"),
     ] = False
     distributions: Annotated[
-        int, Doc("keep so many of the teacher's likeliest words at each place of a target"), Ge(0)
+        int,
+        Doc("keep so many of the teacher's likeliest words at each place of a target"),
+        Ge(0),
+        Le(1000),
     ] = 0
     portion: Annotated[
-        int, Doc("sentences that are written at a time; a kill loses no more"), Ge(1)
+        int, Doc("sentences that are written at a time; a kill loses no more"), Ge(1), COUNT
     ] = 2000
 
     def problems(self) -> Iterator[str]:

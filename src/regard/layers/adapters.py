@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from regard.attention.linear import Linear
 from regard.attention.multihead import CrossAttention, PositionalAttention, SelfAttention
-from regard.config import Doc, Ge, Le, Settings
+from regard.bounds import WIDTH, Ge, Le
+from regard.config import Doc, Settings
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.gated import ConvolutionalBlock
@@ -35,8 +36,9 @@ class LoraConfig(Settings):
         int,
         Doc("rank of what is added to weights, which stay as they are; 0: no adapters"),
         Ge(0),
+        WIDTH,
     ] = 0
-    alpha: Annotated[float, Doc("what is added counts alpha / rank times"), Ge(0)] = 16.0
+    alpha: Annotated[float, Doc("what is added counts alpha / rank times"), Ge(0), WIDTH] = 16.0
     dropout: Annotated[
         float, Doc("share of its inputs that each pass hides from an adapter"), Ge(0), Le(0.99)
     ] = 0.0

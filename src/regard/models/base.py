@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from regard.attention.config import AttentionConfig
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge, Le, Settings
+from regard.bounds import WIDTH, Ge, Le
+from regard.config import Doc, Settings
 from regard.data.loader import Turns
 from regard.data.ragged import Batch, Ragged
 from regard.data.store import Content
@@ -30,7 +31,7 @@ class ModelConfig(Settings):
     """What every kind of model is asked; each kind asks more."""
 
     kind: Annotated[str, Doc("which model")] = ""
-    width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512
+    width: Annotated[int, Doc("size of a token's vector"), Ge(1), WIDTH] = 512
     dropout: Annotated[float, Doc("inside the layers"), Ge(0), Le(0.99)] = 0.1
     embedding_dropout: Annotated[
         float | None, Doc("on embeddings; unset: as `dropout`"), Ge(0), Le(0.99)

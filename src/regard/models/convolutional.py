@@ -21,7 +21,8 @@ from regard.attention.cache import KeyValues, Some, Sources, follow, some_of
 from regard.attention.config import AttentionShape
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import added_positions
-from regard.config import Doc, Ge, Le
+from regard.bounds import LAYERS, LENGTH, Ge, Le
+from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
 from regard.layers.gated import ConvolutionalDecoder, ConvolutionalEncoder, GatedConvolution
 from regard.layers.init import initialize
@@ -37,13 +38,15 @@ class ConvolutionalConfig(ModelConfig):
     dropout: Annotated[
         float, Doc("before every convolution and before the output"), Ge(0), Le(0.99)
     ] = 0.2
-    encoder_layers: Annotated[int, Doc("convolutions of the encoder"), Ge(1)] = 8
-    decoder_layers: Annotated[int, Doc("convolutions of the decoder"), Ge(1)] = 8
-    kernel: Annotated[int, Doc("words that a convolution sees at once; odd"), Ge(1)] = 3
+    encoder_layers: Annotated[int, Doc("convolutions of the encoder"), Ge(1), LAYERS] = 8
+    decoder_layers: Annotated[int, Doc("convolutions of the decoder"), Ge(1), LAYERS] = 8
+    kernel: Annotated[int, Doc("words that a convolution sees at once; odd"), Ge(1), Le(999)] = 3
     positions: Annotated[Literal["learned", "sinusoidal", "none"], Doc("added to embeddings")] = (
         "learned"
     )
-    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
+    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1), LENGTH] = (
+        1024
+    )
 
     def problems(self) -> Iterator[str]:
         """As many words before a word as after it."""

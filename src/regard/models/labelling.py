@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge, Le, Tree, as_tree
+from regard.bounds import LENGTH, Ge, Le
+from regard.config import Doc, Tree, as_tree
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.text_rows import TextTask
 from regard.errors import ConfigError
@@ -34,10 +35,10 @@ class LabelConfig(LanguageConfig):
     tied_embeddings: Annotated[Literal["none"], Doc("labels have vectors of their own")] = "none"
     output_bias: Annotated[bool, Doc("a bias for each label")] = True
     max_positions: Annotated[
-        int, Doc("tokens that are read at once; what is longer is cut"), Ge(1)
+        int, Doc("tokens that are read at once; what is longer is cut"), Ge(1), LENGTH
     ] = 512
     segments: Annotated[
-        int, Doc("vectors that tell two texts apart, as BERT has; 0: none"), Ge(0)
+        int, Doc("vectors that tell two texts apart, as BERT has; 0: none"), Ge(0), Le(1000)
     ] = 0
     head_dropout: Annotated[
         float | None, Doc("before labels are scored; unset: as `dropout`"), Ge(0), Le(0.99)

@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from regard.attention.cache import Trail
-from regard.config import Doc, Ge
+from regard.bounds import LAYERS, LENGTH, Ge, Le
+from regard.config import Doc
 from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
 from regard.layers.embedding import Embedding
@@ -27,17 +28,23 @@ from regard.models.stacks import BlockConfig, StackState, block_shape
 class LanguageConfig(BlockConfig):
     """The shape of one stack of attention blocks."""
 
-    layers: Annotated[int, Doc("blocks"), Ge(1)] = 6
+    layers: Annotated[int, Doc("blocks"), Ge(1), LAYERS] = 6
     tied_embeddings: Annotated[
         Literal["all", "decoder", "none"],
         Doc("one table for input and output (all, decoder), or two tables"),
     ] = "all"
     max_positions: Annotated[
-        int, Doc("tokens that are read at once; longer documents are cut into pieces"), Ge(1)
+        int,
+        Doc("tokens that are read at once; longer documents are cut into pieces"),
+        Ge(1),
+        LENGTH,
     ] = 256
     embedding_norm: Annotated[bool, Doc("a norm over embeddings, as BERT has")] = False
     norm_epsilon: Annotated[
-        float | None, Doc("the norms' guard against division by zero; unset: PyTorch's"), Ge(0)
+        float | None,
+        Doc("the norms' guard against division by zero; unset: PyTorch's"),
+        Ge(0),
+        Le(1),
     ] = None
 
 

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from regard.attention.linear import Linear
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge
+from regard.bounds import IDS, Ge, Le
+from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
 from regard.data.text_rows import TextTask
 from regard.layers.feedforward import ACTIVATIONS, Activation
@@ -36,7 +37,9 @@ class MaskedConfig(LanguageConfig):
     kind: Annotated[Literal["masked"], Doc("which model")] = "masked"
     embedding_norm: Annotated[bool, Doc("a norm over embeddings, as BERT has")] = True
     output_bias: Annotated[bool, Doc("a bias for each word of the output")] = True
-    segments: Annotated[int, Doc("vectors that tell the pieces of a row apart; 0: none"), Ge(0)] = 0
+    segments: Annotated[
+        int, Doc("vectors that tell the pieces of a row apart; 0: none"), Ge(0), Le(1000)
+    ] = 0
     head: Annotated[bool, Doc("a layer of its own before the scores of words")] = True
     head_activation: Annotated[Activation, Doc("in that layer")] = "gelu"
     next_sentence: Annotated[
@@ -46,6 +49,7 @@ class MaskedConfig(LanguageConfig):
         int,
         Doc("the id of a hidden word; 1 is the mark of unknown text, which bytes leave unused"),
         Ge(0),
+        IDS,
     ] = SPECIAL.unknown
 
     def problems(self) -> Iterator[str]:

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from torch import Tensor
 
-from regard.config import Doc, Ge
+from regard.bounds import LENGTH, Ge
+from regard.config import Doc
 from regard.data.ragged import Batch
 from regard.layers.block import BlockShape
 from regard.layers.recall import Memory
@@ -23,14 +24,19 @@ class MemoryConfig(LanguageConfig):
     positions: Annotated[Literal["relative"], Doc("distances, which a memory does not change")] = (
         "relative"
     )
-    max_positions: Annotated[int, Doc("tokens of a segment: so many are read at once"), Ge(1)] = 128
-    memory: Annotated[int, Doc("tokens before a segment that are remembered"), Ge(0)] = 128
+    max_positions: Annotated[
+        int, Doc("tokens of a segment: so many are read at once"), Ge(1), LENGTH
+    ] = 128
+    memory: Annotated[int, Doc("tokens before a segment that are remembered"), Ge(0), LENGTH] = 128
     evaluation_memory: Annotated[
-        int | None, Doc("the same once it is trained; unset: as `memory`"), Ge(0)
+        int | None, Doc("the same once it is trained; unset: as `memory`"), Ge(0), LENGTH
     ] = None
 
     max_distance: Annotated[
-        int | None, Doc("whatever is farther away counts as this far; unset: as it is"), Ge(1)
+        int | None,
+        Doc("whatever is farther away counts as this far; unset: as it is"),
+        Ge(1),
+        LENGTH,
     ] = None
 
     def problems(self) -> Iterator[str]:

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge, Le
+from regard.bounds import Ge, Le
+from regard.config import Doc
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
@@ -43,7 +44,7 @@ class NonAutoregressiveConfig(StackConfig):
             "`copies` for each, without the blanks and repetitions among them"
         ),
     ] = "fertility"
-    copies: Annotated[int, Doc("ctc: places for each source token"), Ge(1)] = 2
+    copies: Annotated[int, Doc("ctc: places for each source token"), Ge(1), Le(100)] = 2
     max_fertility: Annotated[
         int, Doc("fertility: the most words that a source token is given"), Ge(1), Le(255)
     ] = 20

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout
-from regard.config import Doc, Ge
+from regard.bounds import Ge, Le
+from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
 from regard.data.text_rows import TextTask
 from regard.layers.block import BlockShape
@@ -40,7 +41,7 @@ class PermutedConfig(MemoryConfig):
 
     kind: Annotated[Literal["permuted"], Doc("which model")] = "permuted"
     one_in: Annotated[
-        int, Doc("of so many tokens one is asked for: the last of a drawn order"), Ge(1)
+        int, Doc("of so many tokens one is asked for: the last of a drawn order"), Ge(1), Le(1000)
     ] = 6
     segment_documents: Annotated[
         bool, Doc("documents of a stream are segments: tokens know which others are of their own")
@@ -49,7 +50,10 @@ class PermutedConfig(MemoryConfig):
     output_bias: Annotated[bool, Doc("a bias for each word of the output")] = True
     activation: Annotated[Activation, Doc("in the feed-forward network")] = "gelu"
     norm_epsilon: Annotated[
-        float | None, Doc("the norms' guard against division by zero; unset: PyTorch's"), Ge(0)
+        float | None,
+        Doc("the norms' guard against division by zero; unset: PyTorch's"),
+        Ge(0),
+        Le(1),
     ] = 1e-12
     sinusoid_layout: Annotated[
         Layout, Doc("sine and cosine in turns, or all sines first (XLNet)")

@@ -20,7 +20,8 @@ from torch import Tensor
 from regard.attention.cache import KeyValues, Some, Sources, follow, some_of
 from regard.attention.config import AttentionShape
 from regard.attention.multihead import AttentionRecord, CrossAttention, MemoryAttention
-from regard.config import Doc, Ge, Le
+from regard.bounds import LAYERS, Ge, Le
+from regard.config import Doc
 from regard.data.ragged import Batch, Ragged
 from regard.layers.init import initialize
 from regard.layers.recurrent import Cell, Past, Recurrence, RecurrentDecoder
@@ -35,7 +36,7 @@ class RecurrentConfig(ModelConfig):
     kind: Annotated[Literal["recurrent"], Doc("which model")] = "recurrent"
     dropout: Annotated[float, Doc("between layers and before the output"), Ge(0), Le(0.99)] = 0.2
     cell: Annotated[Cell, Doc("how a state follows from the one before")] = "lstm"
-    layers: Annotated[int, Doc("of the encoder, and as many of the decoder"), Ge(1)] = 2
+    layers: Annotated[int, Doc("of the encoder, and as many of the decoder"), Ge(1), LAYERS] = 2
     bidirectional: Annotated[bool, Doc("half of the encoder reads backwards")] = True
     memory: Annotated[
         Literal["states", "projected", "none"],

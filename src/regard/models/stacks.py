@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from regard.attention.cache import KeyValues, Some, Trail
 from regard.attention.config import AttentionShape, PositionName
 from regard.attention.positions import Layout, added_positions
-from regard.config import Doc, Ge, Le
+from regard.bounds import LAYERS, LENGTH, WIDTH, Ge, Le
+from regard.config import Doc
 from regard.layers.block import BlockCache, BlockShape
 from regard.layers.feedforward import Activation, FeedForwardKind
 from regard.layers.init import Initialization
@@ -25,12 +26,14 @@ class BlockConfig(ModelConfig):
     """The shape of attention blocks."""
 
     dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
-    heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1)] = 8
+    heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1), WIDTH] = 8
     key_width: Annotated[
-        int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1)
+        int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1), WIDTH
     ] = None
     attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
-    feedforward_width: Annotated[int, Doc("inner size of the feed-forward network"), Ge(1)] = 2048
+    feedforward_width: Annotated[
+        int, Doc("inner size of the feed-forward network"), Ge(1), Le(10**6)
+    ] = 2048
     feedforward: Annotated[
         FeedForwardKind,
         Doc("two linear layers, a gate beside them, or two convolutions of width 3"),
@@ -50,7 +53,9 @@ class BlockConfig(ModelConfig):
             "added to embeddings (sinusoidal, learned), told in attention (rotary, relative), none"
         ),
     ] = "sinusoidal"
-    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1)] = 1024
+    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1), LENGTH] = (
+        1024
+    )
     sinusoid_layout: Annotated[
         Layout, Doc("sine and cosine in turns (the paper), or all sines first (Marian)")
     ] = "interleaved"
@@ -116,8 +121,8 @@ class BlockConfig(ModelConfig):
 class StackConfig(BlockConfig):
     """The shape of an encoder and a decoder made of attention blocks."""
 
-    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1)] = 6
-    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1)] = 6
+    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1), LAYERS] = 6
+    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1), LAYERS] = 6
 
 
 @dataclass

@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
-from regard.config import Doc, Ge
+from regard.bounds import WIDTH, Ge
+from regard.config import Doc
 from regard.data.ragged import Batch
 from regard.data.text_rows import TextTask
 from regard.layers.crf import Crf
@@ -39,7 +40,10 @@ class TaggerConfig(LabelConfig):
         bool, Doc("choose the labels of a sentence together; spans are always well formed")
     ] = False
     characters: Annotated[
-        int, Doc("size of the vectors of bytes, of which a word's spelling is made; 0: none"), Ge(0)
+        int,
+        Doc("size of the vectors of bytes, of which a word's spelling is made; 0: none"),
+        Ge(0),
+        WIDTH,
     ] = 0
     pooling: Annotated[Pooling, Doc("what a word is made of: which of its subwords")] = "first"
 

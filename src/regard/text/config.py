@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from regard.config import Doc, Ge, Settings
+from regard.bounds import IDS, Ge
+from regard.config import Doc, Settings
 
 ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet"]
 TokenizerKind = Literal[
@@ -21,7 +22,9 @@ class TokenizerConfig(Settings):
         TokenizerKind,
         Doc("SentencePiece's way to find subwords; the last four come with imported models"),
     ] = "unigram"
-    vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1)] = 8000
+    vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1), IDS] = (
+        8000
+    )
     joint: Annotated[bool, Doc("one vocabulary for both languages")] = True
     nfkc: Annotated[bool, Doc("fold compatible Unicode characters into one (NFKC)")] = False
     lowercase: Annotated[bool, Doc("lower-case all text")] = False

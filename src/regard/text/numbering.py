@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from regard.config import Doc, Ge, Settings
+from regard.bounds import IDS, Ge
+from regard.config import Doc, Settings
 
 ALONE = -1  # in place of their id, where there is none
 
@@ -20,11 +21,13 @@ ALONE = -1  # in place of their id, where there is none
 class Numbering(Settings):
     """How many ids others have, and which of them are our marks."""
 
-    size: Annotated[int, Doc("how many ids they have"), Ge(1)]
-    pad: Annotated[int | None, Doc("their id of our padding"), Ge(0)] = None
-    unknown: Annotated[int | None, Doc("of what no subword covers and nobody writes"), Ge(0)] = None
-    start: Annotated[int | None, Doc("of our start mark"), Ge(0)] = None
-    end: Annotated[int | None, Doc("of our end mark"), Ge(0)] = None
+    size: Annotated[int, Doc("how many ids they have"), Ge(1), IDS]
+    pad: Annotated[int | None, Doc("their id of our padding"), Ge(0), IDS] = None
+    unknown: Annotated[
+        int | None, Doc("of what no subword covers and nobody writes"), Ge(0), IDS
+    ] = None
+    start: Annotated[int | None, Doc("of our start mark"), Ge(0), IDS] = None
+    end: Annotated[int | None, Doc("of our end mark"), Ge(0), IDS] = None
 
     @cached_property
     def theirs(self) -> list[int]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, build, merged, override, read_toml
+from regard.bounds import COUNT, LAYERS, SEED, WEIGHT, Ge, Le, Lt
+from regard.config import Doc, Settings, Tree, as_tree, build, merged, override, read_toml
 from regard.data.loader import DataConfig, Extras
 from regard.data.store import Content, Store
 from regard.devices import Precision
@@ -32,21 +33,29 @@ ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 class TrainingConfig(Settings):
     """How a model is trained."""
 
-    seed: Annotated[int, Doc("same seed, same run"), Ge(0)] = 1
-    max_steps: Annotated[int, Doc("updates in all"), Ge(1)] = 20000
-    accumulate: Annotated[int, Doc("batches in one update"), Ge(1)] = 1
+    seed: Annotated[int, Doc("same seed, same run"), Ge(0), SEED] = 1
+    max_steps: Annotated[int, Doc("updates in all"), Ge(1), COUNT] = 20000
+    accumulate: Annotated[int, Doc("batches in one update"), Ge(1), Le(100_000)] = 1
     optimizer: Annotated[Literal["adam", "adamw"], Doc("adamw decouples weight decay")] = "adam"
     learning_rate: Annotated[
-        float | None, Doc("the peak; unset: the paper's (width * warmup_steps)^-0.5"), Ge(0)
+        float | None,
+        Doc("the peak; unset: the paper's (width * warmup_steps)^-0.5"),
+        Ge(0),
+        Le(100),
     ] = None
     schedule: Annotated[ScheduleName, Doc("what follows the linear warm-up")] = "inverse_sqrt"
-    warmup_steps: Annotated[int, Doc("updates until the peak"), Ge(1)] = 4000
-    decay_steps: Annotated[int, Doc("cosine, linear: updates until zero; 0: max_steps"), Ge(0)] = 0
-    beta1: Annotated[float, Doc("Adam's memory of gradients"), Ge(0), Le(1)] = 0.9
-    beta2: Annotated[float, Doc("Adam's memory of their squares"), Ge(0), Le(1)] = 0.98
-    epsilon: Annotated[float, Doc("Adam's guard against division by zero"), Ge(0)] = 1e-9
+    warmup_steps: Annotated[int, Doc("updates until the peak"), Ge(1), COUNT] = 4000
+    decay_steps: Annotated[
+        int, Doc("cosine, linear: updates until zero; 0: max_steps"), Ge(0), COUNT
+    ] = 0
+    beta1: Annotated[float, Doc("Adam's memory of gradients"), Ge(0), Lt(1)] = 0.9
+    beta2: Annotated[float, Doc("Adam's memory of their squares"), Ge(0), Lt(1)] = 0.98
+    epsilon: Annotated[float, Doc("Adam's guard against division by zero"), Ge(0), Le(1)] = 1e-9
     weight_decay: Annotated[
-        float, Doc("pull of the matrices towards zero; norms and biases are left alone"), Ge(0)
+        float,
+        Doc("pull of the matrices towards zero; norms and biases are left alone"),
+        Ge(0),
+        Le(100),
     ] = 0.0
     layer_decay: Annotated[
         float,
@@ -56,10 +65,10 @@ class TrainingConfig(Settings):
     ] = 1.0
     freeze: Annotated[tuple[Part, ...], Doc("parts of the model that do not learn")] = ()
     freeze_blocks: Annotated[
-        int, Doc("so many first blocks of encoder and decoder do not learn"), Ge(0)
+        int, Doc("so many first blocks of encoder and decoder do not learn"), Ge(0), LAYERS
     ] = 0
     lora: LoraConfig = field(default_factory=LoraConfig)
-    clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0)] = 1.0
+    clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0), COUNT] = 1.0
     label_smoothing: Annotated[
         float, Doc("share of the target spread over all words"), Ge(0), Le(0.99)
     ] = 0.1
@@ -67,6 +76,7 @@ class TrainingConfig(Settings):
         float,
         Doc("weight of the divergence between two passes with unlike dropout; 0: one pass"),
         Ge(0),
+        WEIGHT,
     ] = 0.0
     glancing: Annotated[
         float,
@@ -81,10 +91,10 @@ class TrainingConfig(Settings):
         float, Doc("the same at the last update; it changes evenly"), Ge(0), Le(1)
     ] = 0.3
     fertility_weight: Annotated[
-        float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0)
+        float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0), WEIGHT
     ] = 1.0
     next_sentence_weight: Annotated[
-        float, Doc("masked: weight of the next-sentence objective beside the words"), Ge(0)
+        float, Doc("masked: weight of the next-sentence objective beside the words"), Ge(0), WEIGHT
     ] = 1.0
     word_distillation: Annotated[
         float,
@@ -115,17 +125,18 @@ class TrainingConfig(Settings):
     compile: Annotated[
         bool, Doc("let PyTorch compile the blocks: half a minute at the start, faster from then on")
     ] = False
-    checkpoint_every: Annotated[int, Doc("updates between checkpoints and validations"), Ge(1)] = (
-        1000
-    )
-    keep_checkpoints: Annotated[int, Doc("how many of the last stay on disk"), Ge(1)] = 5
+    checkpoint_every: Annotated[
+        int, Doc("updates between checkpoints and validations"), Ge(1), COUNT
+    ] = 1000
+    keep_checkpoints: Annotated[int, Doc("how many of the last stay on disk"), Ge(1), COUNT] = 5
     average_last: Annotated[
-        int, Doc("validate and publish the mean of so many last checkpoints"), Ge(1)
+        int, Doc("validate and publish the mean of so many last checkpoints"), Ge(1), Le(1000)
     ] = 1
     average_best: Annotated[
         int,
         Doc("publish the mean of so many checkpoints that validate best, each by itself"),
         Ge(1),
+        Le(1000),
     ] = 1
     validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
     best_by: Annotated[
@@ -133,9 +144,9 @@ class TrainingConfig(Settings):
         Doc("which validation figure is to improve; accuracy is that of labels"),
     ] = "loss"
     patience: Annotated[
-        int, Doc("stop after so many validations without improvement; 0: never"), Ge(0)
+        int, Doc("stop after so many validations without improvement; 0: never"), Ge(0), COUNT
     ] = 0
-    log_every: Annotated[int, Doc("updates between rows of metrics.jsonl"), Ge(1)] = 20
+    log_every: Annotated[int, Doc("updates between rows of metrics.jsonl"), Ge(1), COUNT] = 20
     tensorboard: Annotated[bool, Doc("write curves for TensorBoard too")] = True
 
     def problems(self) -> Iterator[str]:

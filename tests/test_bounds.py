@@ -1,0 +1,146 @@
+"""Every number that a user can give has finite bounds, and nothing beyond them is taken."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+from regard.bounds import Ge, Gt, Le, Lt, beyond, limits, shown
+from regard.cli import app
+from regard.config import Setting, Settings, build, override, settings_of
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError
+from regard.training.config import RunConfig, TrainingConfig
+
+BEYOND = [math.nan, math.inf, -math.inf, 1e300, -1e300, 10**30, -(10**30), 10**400]
+
+
+def is_numeric(hint: Any) -> bool:
+    """Whether a type is a number, or a list or an optional of numbers."""
+    return hint in (int, float) or (
+        get_origin(hint) is not Literal and any(is_numeric(inner) for inner in get_args(hint))
+    )
+
+
+def subclasses(cls: type[Settings]) -> Iterator[type[Settings]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
+def all_numbers() -> list[tuple[type[Settings], Setting]]:
+    for module in pkgutil.walk_packages(regard.__path__, "regard."):
+        if not module.name.endswith(("kernel", "kernels", "__main__")):
+            importlib.import_module(module.name)
+    classes = [c for c in dict.fromkeys(subclasses(Settings)) if c.__module__.startswith("regard.")]
+    return [(c, s) for c in classes for s in settings_of(c) if is_numeric(s.type)]
+
+
+NUMBERS = all_numbers()
+
+
+def options(typer_app: typer.Typer, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each numeric option and argument of each verb, as typer describes it."""
+    for group in typer_app.registered_groups:
+        assert group.typer_instance is not None
+        yield from options(group.typer_instance, f"{path}{group.name} ")
+    for command in typer_app.registered_commands:
+        assert command.callback is not None
+        verb = f"{path}{command.name or command.callback.__name__}"
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            inner, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
+            if is_numeric(inner):
+                assert notes, f"{verb}: {name} has no option"
+                yield f"{verb} {name}", notes[0]
+
+
+OPTIONS = dict(options(app))
+
+
+def test_the_walk_finds_what_there_is() -> None:
+    assert (TrainingConfig, "beta1") in [(cls, setting.name) for cls, setting in NUMBERS]
+    assert {"translate beam_size", "show mask seed", "show scores widths"} <= {*OPTIONS}
+
+
+@pytest.mark.parametrize(
+    "setting", [s for _, s in NUMBERS], ids=[f"{c.__name__}.{s.name}" for c, s in NUMBERS]
+)
+def test_a_setting_has_finite_bounds_on_both_sides(setting: Setting) -> None:
+    low = [b.bound for b in setting.bounds if isinstance(b, Ge | Gt)]
+    high = [b.bound for b in setting.bounds if isinstance(b, Le | Lt)]
+    assert low
+    assert high
+    assert all(math.isfinite(bound) for bound in low + high)
+    for value in BEYOND:
+        assert [*setting.out_of_bounds(value)]
+    if isinstance(setting.default, int | float | tuple):
+        assert not [*setting.out_of_bounds(setting.default)]
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+def test_an_option_takes_nothing_beyond_finite_bounds(option: Any) -> None:
+    parameter = SimpleNamespace(opts=["--this"], param_type_name="option", name="this")
+    check = cast(Callable[..., Any], option.callback)
+    for value in BEYOND:
+        with pytest.raises(ConfigError, match=r"--this is .* and must be"):
+            check(parameter, value)
+        with pytest.raises(ConfigError, match=r"--this is .* and must be"):
+            check(parameter, [value])
+    assert check(parameter, None) is None
+    assert "e+" not in (option.help or "")
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.integers(-100, 100), st.integers(0, 100))
+def test_what_is_taken_is_within_the_bounds(value: float, low: int, more: int) -> None:
+    taken = not [*beyond((Ge(low), Le(low + more)), "x", value)]
+    assert taken == (low <= value <= low + more)
+    strictly = not [*beyond((Gt(low), Lt(low + more)), "x", value)]
+    assert strictly == (low < value < low + more)
+
+
+def test_bounds_in_words() -> None:
+    assert limits((Ge(1), Le(1000))) == ["1 to 1000"]
+    assert limits((Ge(0), Lt(1))) == ["at least 0", "below 1"]
+    assert limits((Ge(0), Le(2**63 - 1))) == ["at least 0"]
+    assert limits((Gt(0.5),)) == ["above 0.5"]
+    assert shown(10**400) == "a number of about 400 digits"
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "training.beta1=1",
+        "training.beta2=1.0",
+        f"training.seed={2**70}",
+        "training.learning_rate=inf",
+        "training.clip_norm=nan",
+        "model.width=1000000",
+        "model.encoder_layers=100000",
+        f"training.learning_rate={10**400}",
+        f"training.max_steps=1{'0' * 5000}",  # more digits than Python reads
+        f"training.max_steps={'[' * 5000}",
+        f"{'a.' * 3000}b=1",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_settings_of_a_run_beyond_all_bounds(assignment: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(RunConfig, override({"out": "x"}, [assignment]))
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("name", [s.name for s in settings_of(SearchConfig) if s.bounds])
+@pytest.mark.parametrize("value", BEYOND)
+def test_keywords_of_a_search_beyond_all_bounds(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=name):
+        build(SearchConfig, {name: value})
