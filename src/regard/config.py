@@ -30,6 +30,8 @@ from typing import (
 )
 
 from regard.bounds import Bound, as_float, beyond, limits, shown
+from regard.bounds import Ge as Ge  # which settings are declared with
+from regard.bounds import Le as Le
 from regard.errors import ConfigError, one_message
 from regard.files import explained
 
