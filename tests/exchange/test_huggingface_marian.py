@@ -200,7 +200,7 @@ def test_weights_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     weights = {name: one.clone() for name, one in theirs.state_dict().items()}
     path = tmp_path / "theirs" / "model.safetensors"
     save_file({**weights, "model.encoder.layer_norm.weight": torch.ones(32)}, path)
-    with pytest.raises(ModelError, match=r"would not have \(model.encoder.layer_norm"):
+    with pytest.raises(ModelError, match=r"1 tensors .* model.encoder.layer_norm.weight"):
         import_folder(tmp_path / "theirs", tmp_path / "ours")
     del weights["model.encoder.layers.0.fc1.weight"]
     save_file(weights, path)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.linear import Linear
@@ -45,6 +46,10 @@ class MaskedConfig(LanguageConfig):
     next_sentence: Annotated[
         bool, Doc("rows of two pieces, and whether the second follows the first is learned, too")
     ] = False
+    pooler: Annotated[
+        bool,
+        Doc("BERT's layer over the first token, kept for export; only next_sentence trains one"),
+    ] = False
     mask_id: Annotated[
         int,
         Doc("the id of a hidden word; 1 is the mark of unknown text, which bytes leave unused"),
@@ -57,6 +62,8 @@ class MaskedConfig(LanguageConfig):
         yield from super().problems()
         if self.next_sentence and self.segments < 2:
             yield "next_sentence has rows of two pieces, and needs segments=2 to tell them apart"
+        if self.next_sentence and self.pooler:
+            yield "next_sentence has a pooler of its own; leave pooler=false"
         if self.attention.estimator == "reinforce":
             yield "attention.estimator is reinforce, which needs words in order; take another"
 
@@ -105,6 +112,18 @@ class MaskedHead(nn.Module):
         return self.norm(self.activation(self.dense(x)))
 
 
+class StoredPooler(nn.Module):
+    """The weights of BERT's pooler, which no objective of a masked model reads or trains."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(width, width))
+        self.register_buffer("bias", torch.zeros(width))
+
+
 class NextSentence(nn.Module):
     """`W tanh(V x)` of the first token of a row: does its second piece follow the first?"""
 
@@ -131,6 +150,7 @@ class Masked(LanguageModel):
             else nn.Identity()
         )
         self.next_sentence = NextSentence(config.width) if config.next_sentence else None
+        self.pooler = StoredPooler(config.width) if config.pooler else None
         self.projection = self.new_projection(self.embedding.table)
         initialize(self, config.init)
 

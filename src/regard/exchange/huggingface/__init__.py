@@ -13,8 +13,8 @@ from typing import Any
 
 from regard.errors import ModelError, one_message
 from regard.exchange.huggingface import bert, gpt2, marian, xlnet
-from regard.exchange.huggingface.folder import ForeignFolder, Noted
-from regard.exchange.huggingface.weights import Weights
+from regard.exchange.huggingface.folder import ForeignFolder
+from regard.exchange.huggingface.weights import ForeignTensors, Weights
 from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
@@ -28,8 +28,7 @@ class Kind:
     """A kind of model that both sides know."""
 
     obstacles_to_import: Callable[[ForeignFolder], Iterator[str]]
-    read: Callable[[ForeignFolder, Noted], tuple[ModelFolder, Weights]]
-    unread: tuple[str, ...]  # the ends of names of weights that need not be read
+    read: Callable[[ForeignFolder, ForeignTensors], tuple[ModelFolder, Weights]]
     obstacles_to_export: Callable[[ModelFolder, Model], Iterator[str]]
     written: Callable[[ModelFolder, Model], Written]
 
@@ -37,29 +36,19 @@ class Kind:
 _TRANSLATOR = Kind(
     marian.obstacles_to_import,
     marian.read,
-    marian.UNREAD,
     marian.obstacles_to_export,
     marian.written,
 )
 KINDS = {  # by their model_type
     "marian": _TRANSLATOR,
     "pegasus": _TRANSLATOR,
-    "gpt2": Kind(
-        gpt2.obstacles_to_import, gpt2.read, gpt2.UNREAD, gpt2.obstacles_to_export, gpt2.written
-    ),
-    "xlnet": Kind(
-        xlnet.obstacles_to_import,
-        xlnet.read,
-        xlnet.UNREAD,
-        xlnet.obstacles_to_export,
-        xlnet.written,
-    ),
+    "gpt2": Kind(gpt2.obstacles_to_import, gpt2.read, gpt2.obstacles_to_export, gpt2.written),
+    "xlnet": Kind(xlnet.obstacles_to_import, xlnet.read, xlnet.obstacles_to_export, xlnet.written),
 }
 for _family in (bert.BERT, bert.ROBERTA):
     KINDS[_family.name] = Kind(
         partial(bert.obstacles_to_import, _family),
         partial(bert.read, _family),
-        bert.UNREAD,
         partial(bert.obstacles_to_export, _family),
         partial(bert.written, _family),
     )
@@ -90,7 +79,7 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
     found = list(kind.obstacles_to_import(folder))
     if found:
         raise ModelError(one_message(found, f"{path} cannot be imported"))
-    tensors = Noted(folder.tensors())
+    tensors = ForeignTensors(folder.tensors())
     try:
         description, weights = kind.read(folder, tensors)
     except KeyError as error:
@@ -98,17 +87,7 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
             f"The weights of {path} lack {error}, so they do not belong to its config.json. "
             "Copy the whole folder again."
         ) from None
-    except IndexError:
-        raise ModelError(
-            f"The weights of {path} have fewer words than its config.json says. "
-            "Copy the whole folder again."
-        ) from None
-    unread = [one for one in tensors.unread if not one.endswith(kind.unread)]
-    if unread:
-        raise ModelError(
-            f"{path} has weights that a model of its config.json would not have "
-            f"({', '.join(unread[:3])}; {len(unread)} in all). Copy the whole folder again."
-        )
+    tensors.refuse_rest(path)
     model = description.model()
     put_weights(model, weights, path)
     with whole_folder(out) as temporary:

@@ -14,7 +14,7 @@ import torch
 
 from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
-from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder, Noted
+from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import (
     marks_of,
     obstacles_in_text,
@@ -23,6 +23,7 @@ from regard.exchange.huggingface.library_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.weights import (
+    ForeignTensors,
     Table,
     Weights,
     for_each_block,
@@ -64,12 +65,7 @@ _BLOCK = {
 _WORDS, _PLACES, _SEGMENTS = (
     f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
 )
-# Copies, buffers, and what only a classifier would need.
-UNREAD = (
-    *("decoder.weight", "decoder.bias", "cls.predictions.bias", "lm_head.bias"),
-    *("position_ids", "token_type_ids"),
-    *("pooler.dense.weight", "pooler.dense.bias"),
-)
+_POOLER = "pooler.dense"
 
 
 @dataclass(frozen=True)
@@ -160,7 +156,9 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
     yield from obstacles_in_text(folder, family.text, config["vocab_size"])
 
 
-def read(family: Family, folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+def read(
+    family: Family, folder: ForeignFolder, tensors: ForeignTensors
+) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
     settings = _DEFAULTS | family.defaults | folder.config
     marks = marks_of(folder, family.text)
@@ -168,22 +166,37 @@ def read(family: Family, folder: ForeignFolder, tensors: Noted) -> tuple[ModelFo
         settings["vocab_size"], marks["pad"], marks["unk"], marks["cls"], marks["sep"]
     )
     prefix = f"{family.name}." if f"{family.name}.{_WORDS}" in tensors else ""
-    mask = None if marks["mask"] is None else numbering.ours([marks["mask"]])[0]
-    config = _our_config(family, settings, tensors, mask)
+    head, judges_pairs = _has_head(tensors), "cls.seq_relationship.weight" in tensors
+    words = tensors[prefix + _WORDS]
+    may_tie = settings["tie_word_embeddings"] or not head
+    output = tensors.output(family.output, prefix + _WORDS, tied=may_tie)
+    tied = may_tie and torch.equal(words, output)
+    form = {
+        "tied_embeddings": "all" if tied else "none",
+        "head": head,
+        "output_bias": head,
+        "next_sentence": judges_pairs,
+        "pooler": not judges_pairs and f"{prefix}{_POOLER}.weight" in tensors,
+        **({} if marks["mask"] is None else {"mask_id": numbering.ours([marks["mask"]])[0]}),
+    }
+    config = _our_config(family, settings, form)
     table = family.table(config.layers, prefix, head=config.head)
     weights = under_our_names(tensors, table)
     if config.next_sentence:
         weights |= under_our_names(tensors, _NEXT_SENTENCE)
-    weights["embedding.table.weight"] = our_rows(tensors[prefix + _WORDS], numbering)
-    places = tensors[prefix + _PLACES].float()[family.first_place(settings) :]
+    elif config.pooler:
+        weights |= under_our_names(tensors, {"pooler": [prefix + _POOLER]})
+    weights["embedding.table.weight"] = our_rows(words, numbering)
+    places = tensors[prefix + _PLACES][family.first_place(settings) :]
     weights["embedding.positions.table.weight"] = places
-    weights["embedding.segments.weight"] = tensors[prefix + _SEGMENTS].float()
+    weights["embedding.segments.weight"] = tensors[prefix + _SEGMENTS]
     if config.output_bias:
-        names = [family.bias, family.own_bias]  # of a layer that is not tied, the second counts
-        bias = tensors.first(*(names if config.tied_embeddings == "all" else names[::-1]))
+        bias = tensors.first(family.own_bias, family.bias)
         weights["projection.bias"] = our_bias(bias, numbering)
-    if config.tied_embeddings == "none":
-        weights["projection.weight"] = our_rows(tensors[family.output], numbering)
+        tensors.unread(family.bias, family.own_bias)
+    if not tied:
+        weights["projection.weight"] = our_rows(output, numbering)
+    _compare_buffers(tensors, prefix, settings["max_position_embeddings"])
     ids = len(numbering.theirs)
     description = ModelFolder(
         config,
@@ -195,10 +208,20 @@ def read(family: Family, folder: ForeignFolder, tensors: Noted) -> tuple[ModelFo
     return description, weights
 
 
-def _our_config(
-    family: Family, config: dict[str, Any], tensors: Noted, mask: int | None
-) -> MaskedConfig:
-    head = any(name.startswith(("cls.predictions.", "lm_head.")) for name in tensors)
+def _has_head(tensors: ForeignTensors) -> bool:
+    return any(name.startswith(("cls.predictions.", "lm_head.")) for name in tensors)
+
+
+def _compare_buffers(tensors: ForeignTensors, prefix: str, places: int) -> None:
+    """Account for what older versions stored: the positions of a text, and its segments."""
+    counted = torch.arange(places)[None]
+    tensors.redundant(f"{prefix}embeddings.position_ids", counted, "the numbers from 0 on")
+    zeros = torch.zeros_like(counted)
+    tensors.redundant(f"{prefix}embeddings.token_type_ids", zeros, "all zeros")
+
+
+def _our_config(family: Family, config: dict[str, Any], form: dict[str, Any]) -> MaskedConfig:
+    """Our settings; form: those that the names of the weights tell."""
     activation = OURS[config["hidden_act"]]
     return build(
         MaskedConfig,
@@ -215,12 +238,8 @@ def _our_config(
             "max_positions": config["max_position_embeddings"] - family.first_place(config),
             "scale_embedding": False,
             "segments": config["type_vocab_size"],
-            "tied_embeddings": "all" if config["tie_word_embeddings"] or not head else "none",
-            "head": head,
-            "output_bias": head,
             "head_activation": activation if family is BERT else "gelu",
-            "next_sentence": "cls.seq_relationship.weight" in tensors,
-            **({} if mask is None else {"mask_id": mask}),
+            **form,
         },
     )
 
@@ -268,6 +287,8 @@ def written(
     weights = under_their_names(ours, family.table(config.layers, prefix, head=config.head))
     if config.next_sentence:
         weights |= under_their_names(ours, _NEXT_SENTENCE)
+    elif config.pooler:
+        weights |= under_their_names(ours, {"pooler": [prefix + _POOLER]})
     words = ours["embedding.table.weight"]
     output = ours.get("projection.weight", words)
     scale = config.width**0.5 if config.scale_embedding else 1.0

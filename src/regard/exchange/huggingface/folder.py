@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,15 +53,20 @@ class ForeignFolder:
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights, of one file or of several."""
-        if (self.path / INDEX).is_file():
+        if (self.path / INDEX).is_file() and not (self.path / WEIGHTS).is_file():
             names = sorted(set(self.json(INDEX).get("weight_map", {}).values()))
         else:
             self._refuse_pickles()
             names = [WEIGHTS]
         found: dict[str, Tensor] = {}
         for name in names:
-            tensors, _ = read_tensors(self.path / name)
-            found.update({_today(name): tensor for name, tensor in tensors.items()})
+            for stored, tensor in read_tensors(self.path / name)[0].items():
+                if _today(stored) in found:
+                    raise ModelError(
+                        f"{self.path / name} has {_today(stored)} a second time. Copy the whole "
+                        "folder again."
+                    )
+                found[_today(stored)] = tensor
         return found
 
     def _refuse_pickles(self) -> None:
@@ -78,30 +82,9 @@ class ForeignFolder:
         )
 
 
-class Noted(dict[str, Tensor]):
-    """Weights by name, which know what of them was read."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        super().__init__(tensors)
-        self.seen: set[str] = set()
-
-    def __getitem__(self, name: str) -> Tensor:
-        self.seen.add(name)
-        return super().__getitem__(name)
-
-    def first(self, *names: str) -> Tensor:
-        """The first of these that there is: tables that are tied are stored once."""
-        return self[next((name for name in names if name in self), names[0])]
-
-    @property
-    def unread(self) -> list[str]:
-        """What nobody asked for."""
-        return sorted(self.keys() - self.seen)
-
-
 def _today(name: str) -> str:
     """The name of a weight; norms that came from TensorFlow have others."""
-    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name

@@ -13,7 +13,7 @@ import torch
 
 from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
-from regard.exchange.huggingface.folder import CONFIG, GENERATION, TOKENIZER, ForeignFolder, Noted
+from regard.exchange.huggingface.folder import CONFIG, GENERATION, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import (
     obstacles_in_text,
     read_text,
@@ -21,6 +21,7 @@ from regard.exchange.huggingface.library_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.weights import (
+    ForeignTensors,
     Table,
     Weights,
     for_each_block,
@@ -38,8 +39,9 @@ from regard.models.protocol import Vocabulary
 from regard.text.numbering import ALONE, Numbering
 
 NAME = "GPT2LMHeadModel"
+_TIED = "tie_word_embeddings"
 _OUTPUT = "lm_head.weight"
-UNREAD = (_OUTPUT, ".attn.bias", ".attn.masked_bias")  # a copy, and masks
+_MASKED = -1e4  # older versions stored it, and which tokens see which, with the weights
 _DEFAULTS: dict[str, Any] = {
     "vocab_size": 50257,
     "n_positions": 1024,
@@ -90,22 +92,26 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     yield from obstacles_in_text(folder, "byte_bpe", config["vocab_size"])
 
 
-def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
     settings = _DEFAULTS | folder.config
     size = settings["vocab_size"]
     end, start = _mark(settings["eos_token_id"], size), _mark(settings["bos_token_id"], size)
     numbering = Numbering(size, start=None if start == end else start, end=end)
-    config = _our_config(settings, numbering)
     prefix = "transformer." if "transformer.wte.weight" in tensors else ""
+    table = tensors[f"{prefix}wte.weight"]
+    output = tensors.output(_OUTPUT, f"{prefix}wte.weight", tied=settings[_TIED])
+    tied = settings[_TIED] and torch.equal(table, output)
+    config = _our_config(settings, numbering, tied=tied)
     weights = under_our_names(tensors, _table(config.layers, prefix), turned=True)
     if settings["scale_attn_by_inverse_layer_idx"]:
         _divide_queries(weights, config)
-    weights["embedding.table.weight"] = our_rows(tensors[f"{prefix}wte.weight"], numbering)
-    weights["embedding.positions.table.weight"] = tensors[f"{prefix}wpe.weight"].float()
+    weights["embedding.table.weight"] = our_rows(table, numbering)
+    weights["embedding.positions.table.weight"] = tensors[f"{prefix}wpe.weight"]
     weights["projection.bias"] = our_bias(torch.zeros(size), numbering)
-    if config.tied_embeddings == "none":
-        weights["projection.weight"] = our_rows(tensors[_OUTPUT], numbering)
+    if not tied:
+        weights["projection.weight"] = our_rows(output, numbering)
+    _compare_masks(tensors, config, prefix)
     tokenizers = read_text(folder, "byte_bpe", numbering)
     ids = len(numbering.theirs)
     description = ModelFolder(
@@ -116,6 +122,16 @@ def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
         Training(config.max_positions, several_sentences=1.0),
     )
     return description, weights
+
+
+def _compare_masks(tensors: ForeignTensors, config: CausalConfig, prefix: str) -> None:
+    """Account for the masks that older versions stored: a token sees what came before."""
+    longest = config.max_positions
+    sees = torch.ones(longest, longest, dtype=torch.bool).tril()[None, None]
+    for layer in range(config.layers):
+        name = f"{prefix}h.{layer}.attn"
+        tensors.redundant(f"{name}.bias", sees, "a causal mask")
+        tensors.redundant(f"{name}.masked_bias", torch.tensor(_MASKED), f"{_MASKED:g}")
 
 
 def _mark(number: Any, size: int) -> int | None:
@@ -130,7 +146,7 @@ def _divide_queries(weights: Weights, config: CausalConfig) -> None:
             weights[f"encoder.blocks.{layer}.attention.project.{kind}"][: config.width] /= layer + 1
 
 
-def _our_config(config: dict[str, Any], numbering: Numbering) -> CausalConfig:
+def _our_config(config: dict[str, Any], numbering: Numbering, *, tied: bool) -> CausalConfig:
     return build(
         CausalConfig,
         {
@@ -147,7 +163,7 @@ def _our_config(config: dict[str, Any], numbering: Numbering) -> CausalConfig:
             "positions": "learned",
             "max_positions": config["n_positions"],
             "scale_embedding": False,
-            "tied_embeddings": "all" if config["tie_word_embeddings"] else "none",
+            "tied_embeddings": "all" if tied else "none",
             "output_bias": True,
             "bare_prompts": True,
             "start_token": "end" if numbering.start is None else "start",

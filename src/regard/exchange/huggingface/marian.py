@@ -7,9 +7,11 @@ norms after each sub-layer it is Marian, with norms before it Pegasus (with Mari
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from regard.attention.positions import sinusoids
 from regard.exchange.huggingface.activations import OURS, THEIRS
@@ -18,7 +20,6 @@ from regard.exchange.huggingface.folder import (
     GENERATION,
     TOKENIZER,
     ForeignFolder,
-    Noted,
     one_id,
 )
 from regard.exchange.huggingface.marian_text import (
@@ -29,6 +30,7 @@ from regard.exchange.huggingface.marian_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.weights import (
+    ForeignTensors,
     Table,
     Weights,
     for_each_block,
@@ -45,6 +47,7 @@ from regard.models.folder import ModelFolder, Training, weights_of
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig
 
+Ties = Literal["all", "decoder", "none"]
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _LONGEST = 1024  # places of their table; sinusoids themselves have no end
 
@@ -74,7 +77,6 @@ _LAST_NORMS = {"encoder.norm": ["model.encoder.layer_norm"]} | {
     "decoder.norm": ["model.decoder.layer_norm"]
 }
 _SINUSOIDS = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
-UNREAD = (_SHARED, _SOURCE, _TARGET, _OUTPUT, "embed_positions.weight")  # copies and sinusoids
 _DEFAULTS: dict[str, Any] = {  # of their settings, where a file does not say
     "vocab_size": 58101,
     "decoder_vocab_size": None,
@@ -136,20 +138,23 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     yield from obstacles_in_text(folder, _marks(config))
 
 
-def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
     settings = _settings(folder)
     tokenizers = read_text(folder, _marks(settings))
     source, target = (their_numbering(one) for one in (tokenizers.source, tokenizers.target))
     joint = tokenizers.config.joint and source == target
-    config = _our_config(settings, joint=joint)
+    tables = _read_tables(tensors, settings)
+    config = _our_config(settings, _ties(tables, settings, joint=joint))
     weights = under_our_names(tensors, _table(config))
-    table = tensors.first(_SOURCE, _SHARED)
-    weights["source_embedding.table.weight"] = our_rows(table, source)
+    weights["source_embedding.table.weight"] = our_rows(tables.source, source)
     if config.tied_embeddings != "all":
-        weights["target_embedding.table.weight"] = our_rows(tensors.first(_TARGET, _SHARED), target)
+        weights["target_embedding.table.weight"] = our_rows(tables.target, target)
     if config.tied_embeddings == "none":
-        weights["projection.weight"] = our_rows(tensors[_OUTPUT], target)
+        weights["projection.weight"] = our_rows(tables.output, target)
+    for name in _SINUSOIDS:
+        places = sinusoids(settings["max_position_embeddings"], config.width, "halves")
+        tensors.redundant(name, places, "the table of sinusoids")
     bias = tensors[_BIAS].flatten() if _BIAS in tensors else torch.zeros(target.size)
     weights["projection.bias"] = our_bias(bias, target)
     text = folder.json(TOKENIZER)
@@ -162,6 +167,37 @@ def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
         Training(settings["max_position_embeddings"] - 1, several_sentences=1.0),
     )
     return description, weights
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The vectors of words that a model reads in its encoder and decoder, and that score words."""
+
+    source: Tensor
+    target: Tensor
+    output: Tensor
+
+
+def _ties(tables: Tables, config: dict[str, Any], *, joint: bool) -> Ties:
+    """Which tables are one: those that should be by the settings, and are."""
+    if not config["tie_word_embeddings"] or not torch.equal(tables.target, tables.output):
+        return "none"
+    shared = joint and config["share_encoder_decoder_embeddings"]
+    return "all" if shared and torch.equal(tables.source, tables.target) else "decoder"
+
+
+def _read_tables(tensors: ForeignTensors, config: dict[str, Any]) -> Tables:
+    """Each table as it is stored, or else the one that it is tied to."""
+    tied, shared = config["tie_word_embeddings"], config["share_encoder_decoder_embeddings"]
+    common: list[str] = []
+    if shared:
+        common = [_SHARED, *([_OUTPUT, _TARGET, _SOURCE] if tied else [])]
+        tensors.unread(_SHARED, _SOURCE, _TARGET, _OUTPUT)
+    return Tables(
+        source=tensors.first(_SOURCE, *common),
+        target=tensors.first(_TARGET, *common, *([_OUTPUT] if tied else [])),
+        output=tensors.first(_OUTPUT, *((common or [_TARGET]) if tied else [])),
+    )
 
 
 def _marks(config: dict[str, Any]) -> Marks:
@@ -178,12 +214,10 @@ def _marks(config: dict[str, Any]) -> Marks:
     )
 
 
-def _our_config(config: dict[str, Any], *, joint: bool) -> TransformerConfig:
+def _our_config(config: dict[str, Any], ties: Ties) -> TransformerConfig:
     marks = _marks(config)
     first = config["decoder_start_token_id"]
     start: Literal["start", "end", "pad"] = "end" if first == marks.end else "pad"
-    shared, tied = config["share_encoder_decoder_embeddings"], config["tie_word_embeddings"]
-    ties: Literal["all", "decoder", "none"] = "all" if shared and joint else "decoder"
     return TransformerConfig(
         encoder_layers=config["encoder_layers"],
         decoder_layers=config["decoder_layers"],
@@ -195,7 +229,7 @@ def _our_config(config: dict[str, Any], *, joint: bool) -> TransformerConfig:
         attention_dropout=config["attention_dropout"],
         activation_dropout=config["activation_dropout"],
         norm_order="post" if config["model_type"] == "marian" else "pre",
-        tied_embeddings=ties if tied else "none",
+        tied_embeddings=ties,
         sinusoid_layout="halves",
         scale_embedding=config["scale_embedding"],
         output_bias=True,

@@ -5,11 +5,13 @@ A table names a layer of ours, and the layers of theirs that it is made of, one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from regard.errors import ModelError
 from regard.text.base import Tokenizer
 from regard.text.foreign import ForeignTokenizer
 from regard.text.numbering import ALONE, Numbering
@@ -21,6 +23,88 @@ Weights = dict[str, Tensor]
 _UNWRITABLE = -1000.0  # the bias of a word that nobody writes; an infinite one spoils losses
 _READS = ("project", "query", "memory", "expand", "gate", "table", "projection")
 _WRITES = ("combine", "contract")
+
+
+class ForeignTensors(Mapping[str, Tensor]):
+    """The tensors of a foreign file by name, which all must be accounted for.
+
+    A tensor is used (`tensors[name]`), or it was compared with what a model has anyway
+    (`redundant`), or the model that wrote it reads another one instead (`unread`). Any other is
+    refused by name, so no part of a foreign model is dropped without a comparison.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+        self._accounted: set[str] = set()
+        self._differences: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        """A tensor in float32, which now counts as used; a missing one is a KeyError."""
+        tensor = self._tensors[name]
+        if not tensor.is_floating_point():
+            raise ModelError(
+                f"{name} has numbers of type {str(tensor.dtype).removeprefix('torch.')}; weights "
+                "are floating-point numbers. Quantized weights cannot be imported."
+            )
+        self._accounted.add(name)
+        return tensor.float()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def first(self, *names: str) -> Tensor:
+        """The first of these that is stored: tied tensors are stored under one name or several."""
+        return self[next((name for name in names if name in self), names[0])]
+
+    def output(self, name: str, table: str, *, tied: bool) -> Tensor:
+        """The output's table: its own, where one is stored, or else the one that it is tied to."""
+        return self.first(name, *([table] if tied else []))
+
+    def redundant(self, name: str, expected: Tensor, what: str) -> None:
+        """Account for a tensor that should equal `expected`, up to rounding, where it is stored."""
+        if name not in self._tensors:
+            return
+        tensor = self._tensors[name]
+        exact = expected.to(tensor.dtype)
+        if tensor.shape == exact.shape and _nearly_equal(tensor, exact):
+            self._accounted.add(name)
+        else:
+            self._differences[name] = f"it is not {what}"
+
+    def unread(self, name: str, *instead: str) -> None:
+        """Account for a tensor that no output depends on, because all `instead` are stored."""
+        if all(other in self._tensors for other in instead):
+            self._accounted.add(name)
+
+    def refuse_rest(self, path: Path) -> None:
+        """Refuse, by name, what is not accounted for."""
+        rest = sorted(self._tensors.keys() - self._accounted)
+        if not rest:
+            return
+        named = [self._named(name) for name in rest[:3]] + (["..."] if len(rest) > 3 else [])
+        raise ModelError(
+            f"The weights of {path} have {len(rest)} tensors that cannot be imported: "
+            f"{'; '.join(named)}. Check that they belong to its config.json, and copy the whole "
+            "folder again."
+        )
+
+    def _named(self, name: str) -> str:
+        unknown = "a model of its config.json has none of that name"
+        return f"{name} ({self._differences.get(name, unknown)})"
+
+
+def _nearly_equal(tensor: Tensor, expected: Tensor) -> bool:
+    """Whether two tensors differ by no more than roundings to their type."""
+    if not tensor.is_floating_point():
+        return torch.equal(tensor, expected)
+    rounding = 4 * torch.finfo(tensor.dtype).eps
+    return torch.allclose(tensor.float(), expected.float(), atol=rounding, rtol=0)
 
 
 def for_each_block(ours: str, theirs: str, layers: int, block: Table) -> dict[str, list[str]]:
@@ -68,6 +152,11 @@ def their_numbering(tokenizer: Tokenizer) -> Numbering:
 
 def our_rows(theirs: Tensor, numbering: Numbering) -> Tensor:
     """A row for each of our ids; what is ours alone has zeros. (V', ...) -> (V, ...)"""
+    if len(theirs) != numbering.size:
+        raise ModelError(
+            f"A table of words has {len(theirs)} rows, and the vocabulary of config.json "
+            f"{numbering.size}. Copy the whole folder again."
+        )
     rows = torch.tensor(numbering.theirs)
     found = theirs.float()[rows.clamp(min=0)]
     found[rows == ALONE] = 0.0

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
-from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder, Noted
+from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import (
     XLNET_MARKS,
     marks_of,
@@ -24,6 +24,7 @@ from regard.exchange.huggingface.library_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.weights import (
+    ForeignTensors,
     Table,
     Weights,
     for_each_block,
@@ -45,7 +46,6 @@ from regard.text.numbering import ALONE, Numbering
 NAME, WITHOUT_HEAD = "XLNetLMHeadModel", "XLNetModel"
 _WORDS, _QUESTION = "word_embedding.weight", "mask_emb"
 _OUTPUT, _BIAS = "lm_loss.weight", "lm_loss.bias"
-UNREAD = (_OUTPUT,)  # a copy, if it is tied
 _DEFAULTS: dict[str, Any] = {
     "vocab_size": 32000,
     "d_model": 1024,
@@ -113,24 +113,29 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     yield from obstacles_in_text(folder, "xlnet", config["vocab_size"])
 
 
-def read(folder: ForeignFolder, tensors: Noted) -> tuple[ModelFolder, Weights]:
+def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
     settings = _DEFAULTS | folder.config
     marks = marks_of(folder, "xlnet")
     end = marks["eos"] if marks["document"] is None else marks["document"]
     numbering = Numbering(settings["vocab_size"], marks["pad"], marks["unk"], marks["bos"], end)
     prefix = "transformer." if f"transformer.{_WORDS}" in tensors else ""
-    config = _our_config(settings, head=_BIAS in tensors)
+    head = _BIAS in tensors
+    table = tensors[prefix + _WORDS]
+    may_tie = settings["tie_word_embeddings"] or not head
+    output = tensors.output(_OUTPUT, prefix + _WORDS, tied=may_tie)
+    tied = may_tie and torch.equal(table, output)
+    config = _our_config(settings, head=head, tied=tied)
     weights = under_our_names(tensors, _table(config.layers, prefix))
     for number in range(config.layers):
         found = _our_attention(tensors, f"{prefix}layer.{number}.rel_attn.")
         weights |= {f"encoder.blocks.{number}.{name}": part for name, part in found.items()}
-    weights["question"] = tensors[prefix + _QUESTION].float().flatten()
-    weights["embedding.table.weight"] = our_rows(tensors[prefix + _WORDS], numbering)
+    weights["question"] = tensors[prefix + _QUESTION].flatten()
+    weights["embedding.table.weight"] = our_rows(table, numbering)
     if config.output_bias:
         weights["projection.bias"] = our_bias(tensors[_BIAS], numbering)
-    if config.tied_embeddings == "none":
-        weights["projection.weight"] = our_rows(tensors[_OUTPUT], numbering)
+    if not tied:
+        weights["projection.weight"] = our_rows(output, numbering)
     ids = len(numbering.theirs)
     description = ModelFolder(
         config,
@@ -146,7 +151,7 @@ def _our_attention(theirs: Mapping[str, Tensor], prefix: str) -> Weights:
     """The weights of a block's attention: (D, H, d) -> (H d, D)"""
 
     def weight(name: str) -> Tensor:
-        return theirs[prefix + name].float()
+        return theirs[prefix + name]
 
     return {
         "attention.project.weight": torch.cat([weight(p).flatten(1).t() for p in _PROJECTIONS]),
@@ -157,7 +162,7 @@ def _our_attention(theirs: Mapping[str, Tensor], prefix: str) -> Weights:
     }
 
 
-def _our_config(config: dict[str, Any], *, head: bool) -> PermutedConfig:
+def _our_config(config: dict[str, Any], *, head: bool, tied: bool) -> PermutedConfig:
     room = config["mem_len"] or _DEFAULTS["mem_len"]  # none: theirs keeps whatever there was
     return build(
         PermutedConfig,
@@ -175,7 +180,7 @@ def _our_config(config: dict[str, Any], *, head: bool) -> PermutedConfig:
             "memory": room if config["use_mems_train"] else 0,
             "evaluation_memory": room if config["use_mems_eval"] else 0,
             "max_distance": config["clamp_len"] if config["clamp_len"] > 0 else None,
-            "tied_embeddings": "all" if config["tie_word_embeddings"] or not head else "none",
+            "tied_embeddings": "all" if tied else "none",
             "output_bias": head,
             "segment_documents": False,
         },
