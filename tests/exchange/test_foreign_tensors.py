@@ -238,9 +238,9 @@ def test_weights_are_floating_point_numbers_and_tables_have_their_size(tmp_path:
     stored = load_file(tmp_path / "theirs" / FILE)
     name = "transformer.wte.weight"
     for changed, reason in (
-        (stored[name].long(), f"{name} has numbers of type int64"),
-        (stored[name][1:].clone(), "rows, and the vocabulary of config.json"),
-        (torch.cat([stored[name], stored[name]]), "rows, and the vocabulary of config.json"),
+        (stored[name].long(), f"{name} as int64"),
+        (stored[name][1:].clone(), "have a table of"),
+        (torch.cat([stored[name], stored[name]]), "have a table of"),
     ):
         save_file(stored | {name: changed}, tmp_path / "theirs" / FILE)
         with pytest.raises(ModelError, match=reason):

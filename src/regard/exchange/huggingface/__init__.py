@@ -14,7 +14,7 @@ from typing import Any
 from regard.errors import ModelError, one_message
 from regard.exchange.huggingface import bert, gpt2, marian, xlnet
 from regard.exchange.huggingface.folder import ForeignFolder
-from regard.exchange.huggingface.weights import ForeignTensors, Weights
+from regard.exchange.huggingface.weights import ForeignTensors, UnfitTensorError, Weights
 from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
@@ -82,9 +82,10 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
     tensors = ForeignTensors(folder.tensors())
     try:
         description, weights = kind.read(folder, tensors)
-    except KeyError as error:
+    except (KeyError, UnfitTensorError) as error:
+        what = f"lack {error}" if isinstance(error, KeyError) else str(error)
         raise ModelError(
-            f"The weights of {path} lack {error}, so they do not belong to its config.json. "
+            f"The weights of {path} {what}, so they do not belong to its config.json. "
             "Copy the whole folder again."
         ) from None
     tensors.refuse_rest(path)

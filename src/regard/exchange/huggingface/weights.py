@@ -25,6 +25,10 @@ _READS = ("project", "query", "memory", "expand", "gate", "table", "projection")
 _WRITES = ("combine", "contract")
 
 
+class UnfitTensorError(ValueError):
+    """What the weights of a folder have that no model of its config.json has."""
+
+
 class ForeignTensors(Mapping[str, Tensor]):
     """The tensors of a foreign file by name, which all must be accounted for.
 
@@ -42,10 +46,8 @@ class ForeignTensors(Mapping[str, Tensor]):
         """A tensor in float32, which now counts as used; a missing one is a KeyError."""
         tensor = self._tensors[name]
         if not tensor.is_floating_point():
-            raise ModelError(
-                f"{name} has numbers of type {str(tensor.dtype).removeprefix('torch.')}; weights "
-                "are floating-point numbers. Quantized weights cannot be imported."
-            )
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise UnfitTensorError(f"have {name} as {kind} instead of floating-point numbers")
         self._accounted.add(name)
         return tensor.float()
 
@@ -153,10 +155,7 @@ def their_numbering(tokenizer: Tokenizer) -> Numbering:
 def our_rows(theirs: Tensor, numbering: Numbering) -> Tensor:
     """A row for each of our ids; what is ours alone has zeros. (V', ...) -> (V, ...)"""
     if len(theirs) != numbering.size:
-        raise ModelError(
-            f"A table of words has {len(theirs)} rows, and the vocabulary of config.json "
-            f"{numbering.size}. Copy the whole folder again."
-        )
+        raise UnfitTensorError(f"have a table of {len(theirs)} words instead of {numbering.size}")
     rows = torch.tensor(numbering.theirs)
     found = theirs.float()[rows.clamp(min=0)]
     found[rows == ALONE] = 0.0
