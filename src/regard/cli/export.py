@@ -93,7 +93,7 @@ def _ctranslate2(trained: Trained, out: Path, precision: Any) -> str:
     export(trained.folder, trained.model, out, precision=precision, shortlist=listed)
     return (
         f"Written: {out}. Try: regard translate {out} < your.txt\n"
-        f"CTranslate2 itself reads {out / ENGINE}."
+        f"CTranslate2 itself reads {out / ENGINE}.{_note(trained)}"
         + (" The shortlist went along; there it is asked for with use_vmap." if listed else "")
     )
 
@@ -105,6 +105,7 @@ def _argos(trained: Trained, out: Path, precision: Any) -> str:
     return (
         f"Written: {out}. Argos Translate and LibreTranslate have it after this line of Python:\n"
         f"  import argostranslate.package as p; p.install_from_path({str(out)!r})"
+        f"{_note(trained)}"
     )
 
 
@@ -112,14 +113,23 @@ def _onnx(trained: Trained, out: Path, precision: Any) -> str:
     from regard.exchange.onnx import write_onnx
 
     write_onnx(trained.folder, trained.model, out)
-    return f"Written: {out}. Try: regard translate {out} < your.txt"
+    return f"Written: {out}. Try: regard translate {out} < your.txt{_note(trained)}"
 
 
 def _huggingface(trained: Trained, out: Path, precision: Any) -> str:
     from regard.exchange.huggingface import export_folder
 
     kind = export_folder(trained.folder, trained.model, out)
-    return f"Written: {out}. In Python: transformers.{kind}.from_pretrained({str(out)!r})"
+    call = f"transformers.{kind}.from_pretrained({str(out)!r})"
+    return f"Written: {out}. In Python: {call}{_note(trained)}"
+
+
+def _note(trained: Trained) -> str:
+    """Where other programs tokenize otherwise than regard, on a line of its own."""
+    from regard.exchange.normalizer import note_on_rules
+
+    note = note_on_rules(trained.folder.tokenizers.config)
+    return f"\n{note}" if note else ""
 
 
 TARGETS = {

@@ -1,7 +1,7 @@
 """To CTranslate2, an engine in C++ that is at home on CPUs.
 
     FOLDER/config.json          what regard reads, with the tokenizer beside it: a model folder
-    FOLDER/tokenizer.model      without weights of its own
+    FOLDER/tokenizer.model      without weights of its own; it normalizes text by itself
     FOLDER/ctranslate2/         what CTranslate2 reads: ctranslate2.Translator("FOLDER/ctranslate2")
 
 A model becomes the specification that CTranslate2 publishes for Transformers, array by array, and
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.attention.positions import sinusoids
 from regard.data.shortlist import Shortlist
 from regard.errors import ConfigError, ModelError, one_message
+from regard.exchange.normalizer import write_self_normalizing
 from regard.exchange.vmap import write_vmap
 from regard.files import whole_folder
 from regard.layers.embedding import Embedding
@@ -89,6 +90,7 @@ def export(
     with whole_folder(out) as temporary:
         write_model(folder, model, temporary / ENGINE, precision=precision, shortlist=shortlist)
         folder.write(temporary)
+        write_self_normalizing(folder.tokenizers, temporary)
 
 
 def inside(folder: Path) -> Path | None:

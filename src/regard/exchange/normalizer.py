@@ -19,7 +19,7 @@ import sentencepiece
 
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import normalized
+from regard.text.tokenizer import Tokenizers, normalized
 
 
 def self_normalizing(tokenizer: Tokenizer) -> bytes:
@@ -35,6 +35,29 @@ def self_normalizing(tokenizer: Tokenizer) -> bytes:
     model.normalizer_spec.precompiled_charsmap = compiled.precompiled_charsmap
     made: bytes = model.SerializeToString()
     return made
+
+
+def write_self_normalizing(tokenizers: Tokenizers, folder: Path) -> None:
+    """Write our tokenizer files as other programs need them: with their normalization inside."""
+    if tokenizers.config.is_foreign:
+        return
+    sides = (tokenizers.source, tokenizers.target)
+    for name, tokenizer in zip(tokenizers.files(), sides, strict=False):  # joint: one file
+        (folder / name).write_bytes(self_normalizing(tokenizer))
+
+
+def note_on_rules(config: TokenizerConfig) -> str:
+    """What to tell those who use an exported tokenizer file without regard; often nothing."""
+    parts = [
+        name for name, used in (("NFKC", config.nfkc), ("lower case", config.lowercase)) if used
+    ]
+    if config.is_foreign or not parts:
+        return ""
+    return (
+        f"Its tokenizer files normalize text by themselves ({', '.join(parts)}), character by "
+        "character: a Greek capital sigma at the end of a word, and combining accents in an "
+        "unusual order, come out differently than in regard."
+    )
 
 
 def _rules(config: TokenizerConfig) -> Iterator[tuple[str, str]]:

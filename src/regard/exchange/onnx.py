@@ -4,7 +4,7 @@ encoder.onnx    tokens (B, S), lengths (B,) -> memory.I.keys, memory.I.values (B
 decoder.onnx    tokens (B, W), lengths (B,), memory.I..., past.I.keys, past.I.values (B, W, H, T, d)
                 -> logits (B, W, V), present.I.keys, present.I.values (B, W, H, T + 1, d)
 onnx.json       the format of these two
-config.json     and the tokenizer: those of the model folder
+config.json     and the tokenizer: those of the model folder; the tokenizer normalizes by itself
 
 I counts the layers of the decoder. A step reads one token for each of W beams of a sentence. The
 first step has a past of length 0, and each one's `present` is the past of the next.
@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from regard.errors import ModelError, one_message
+from regard.exchange.normalizer import write_self_normalizing
 from regard.exchange.onnx_graphs import DecoderGraph, EncoderGraph
 from regard.exchange.packages import need
 from regard.files import whole_folder, write_json
@@ -50,6 +51,7 @@ def write_onnx(folder: ModelFolder, model: Model, out: Path) -> None:
         _write_graphs(model.eval(), temporary)
         write_json(temporary / DESCRIPTION, {"format": FORMAT})
         folder.write(temporary)
+        write_self_normalizing(folder.tokenizers, temporary)
 
 
 def problems(config: ModelConfig) -> list[str]:

@@ -27,6 +27,7 @@ from regard.text.special import SPECIAL
 _MARKS = 4
 _LONG = 2000  # characters
 _SMALLEST = 256 + _MARKS + 1  # the bytes, the marks, and something
+_NO_RULES = "identity"  # SentencePiece's name for it
 _SPACE = "▁"  # what SentencePiece writes for a space, and before each text
 
 
@@ -41,10 +42,11 @@ class SentencePieceTokenizer(Tokenizer):
     """A SentencePiece model of our own."""
 
     def __init__(self, model: bytes, config: TokenizerConfig) -> None:
-        self.model = model
+        changes_text = config.nfkc or config.lowercase
+        self.model = _without_rules(model) if changes_text else model
         self.config = config
         self._processor = sentencepiece.SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(model)  # refuses an empty model, too
+        self._processor.LoadFromSerializedProto(self.model)  # refuses an empty model, too
         self._tags = frozenset(self._tag_ids())
 
     def _tag_ids(self) -> Iterator[int]:
@@ -107,6 +109,26 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _count_tags(self, ids: Sequence[int]) -> int:
         return sum(i in self._tags for i in ids)
+
+
+def _without_rules(model: bytes) -> bytes:
+    """The model without normalization rules, which exported files have and `normalized` replaces.
+
+    Rules cannot do all that `normalized` does; see `exchange/normalizer.py`.
+    """
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+    try:
+        found = ModelProto.FromString(model)
+    except DecodeError:
+        return model  # SentencePiece refuses it
+    rules = found.normalizer_spec
+    if not rules.precompiled_charsmap:
+        return model
+    rules.name, rules.precompiled_charsmap = _NO_RULES, b""
+    plain: bytes = found.SerializeToString()
+    return plain
 
 
 @dataclass(frozen=True)
@@ -231,7 +253,7 @@ def _options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
         "model_type": config.kind,
         "hard_vocab_limit": False,  # a size that the text does not fill is clipped, not refused
         "byte_fallback": True,
-        "normalization_rule_name": "identity",
+        "normalization_rule_name": _NO_RULES,
         "remove_extra_whitespaces": False,
         "pad_id": SPECIAL.pad,
         "unk_id": SPECIAL.unknown,
