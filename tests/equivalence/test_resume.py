@@ -125,6 +125,21 @@ def test_stopped_by_a_signal_is_uninterrupted(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_a_closed_terminal_stops_and_saves_unless_hangups_are_ignored(
+    tmp_path: Path, unvalidated_store: Store
+) -> None:
+    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        config = small_run(tmp_path / "run", unvalidated_store)
+        with pytest.raises(StoppedError) as stopped:
+            run(config, unvalidated_store, Interrupting(3, signal.SIGHUP))
+        assert stopped.value.exit_status == 129
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        assert run(config, unvalidated_store, Interrupting(10, signal.SIGHUP)).began_at == 3
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+
+
 def test_a_longer_run_is_the_long_run(tmp_path: Path, unvalidated_store: Store) -> None:
     run(small_run(tmp_path / "whole", unvalidated_store), unvalidated_store)
     run(small_run(tmp_path / "parts", unvalidated_store, max_steps=11), unvalidated_store)

@@ -101,5 +101,5 @@ def _unchanged(sent: Any) -> Any:
 
 def _ignore_signals(worker: int) -> None:
     """Ctrl-C reaches every process, but it is the training one that decides what follows."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

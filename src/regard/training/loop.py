@@ -297,7 +297,10 @@ def _refuse_what_cannot_be_shared(config: RunConfig, team: Team) -> None:
 
 @contextmanager
 def noticed_signals() -> Iterator[list[int]]:
-    """A list that gets the number of a SIGINT or SIGTERM; a second one acts as usual."""
+    """A list that gets the number of a SIGINT, SIGTERM or SIGHUP; a second one acts as usual.
+
+    Under nohup, SIGHUP is ignored and stays so.
+    """
     received: list[int] = []
     usual: dict[int, Any] = {}
 
@@ -305,7 +308,9 @@ def noticed_signals() -> Iterator[list[int]]:
         received.append(number)
         signal.signal(number, usual[number])
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue
         usual[number] = signal.signal(number, note)
     try:
         yield received
