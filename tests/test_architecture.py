@@ -23,6 +23,7 @@ ORDER = [
         "config",
         "schema",
         "devices",
+        "memory",
         "recording",
         "processes",
     ],

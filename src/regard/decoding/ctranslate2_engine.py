@@ -23,6 +23,7 @@ import torch
 from regard.decoding.config import SearchConfig
 from regard.decoding.engine import SENTENCES, Found, Job, batches
 from regard.decoding.hypothesis import Hypothesis, best_first, finished
+from regard.decoding.size import fewer_with_beams
 from regard.errors import ModelError
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
@@ -123,7 +124,7 @@ class CTranslate2Engine:
     def _batch_size(self, config: SearchConfig) -> int:
         """What was quickest: half of it with beams, and half of that in int8."""
         size = SENTENCES if config.beam_size == 1 else SENTENCES // 2
-        return size // 2 if self.precision == "int8" else size
+        return fewer_with_beams(size // 2 if self.precision == "int8" else size, config)
 
     def _task(self, number: int, job: Job, config: SearchConfig) -> Task:
         limit = config.limit(len(job.source) + 1, self.max_length)

@@ -18,13 +18,14 @@ from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.engine import by_length
+from regard.decoding.engine import SENTENCES, by_length
 from regard.decoding.greedy import Choose, greedy_search, likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.prompted import Prompted
 from regard.decoding.rules import Rules
 from regard.decoding.sample import keyed_generator, sampler
 from regard.decoding.search import search
+from regard.decoding.size import fewer_with_beams, refuse_large_search
 from regard.decoding.steps import Plain, R, Search
 from regard.devices import device_named
 from regard.errors import ConfigError
@@ -93,6 +94,10 @@ class Generator:
     ) -> list[Generation]:
         """How each prompt goes on; `keywords` are those of `SearchConfig`."""
         config = self._config(max_tokens, dict(keywords))
+        if batch_size is None:
+            batch_size = fewer_with_beams(SENTENCES, config)
+        target = self.folder.vocabulary.target
+        refuse_large_search(config, min(batch_size, len(prompts)), target, self.model.device)
         begun = [self._ids(prompt, max_tokens) for prompt in prompts]
 
         def of(chunk: list[list[int]]) -> list[list[Hypothesis]]:

@@ -21,6 +21,7 @@ from regard.decoding.engine import Found, Job, batches, batches_of_tokens
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
+from regard.decoding.size import fewer_with_beams
 from regard.decoding.steps import Pace, Plain, Recorded
 from regard.devices import Precision
 from regard.models.base import Model
@@ -93,9 +94,10 @@ class TorchEngine:
             return len(task.job.source) + 1  # with the end mark
 
         if batch_size is None and self._device.type == "cpu":
-            tokens = min(_TOKENS, _TOKENS_OF_BEAMS // config.beam_size)
+            tokens = max(1, min(_TOKENS, _TOKENS_OF_BEAMS // config.beam_size))
             return batches_of_tokens(tasks, length, tokens)
-        return batches(tasks, length, 256 if batch_size is None else batch_size)
+        size = fewer_with_beams(256, config) if batch_size is None else batch_size
+        return batches(tasks, length, size)
 
     def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
         wanted = len(jobs)

@@ -20,6 +20,7 @@ from regard.decoding.engine import Engine, by_length, refuse_one_text
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.portion import Portion
 from regard.decoding.score import likeliest, scores
+from regard.decoding.size import refuse_large_search
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.base import Model
@@ -136,6 +137,9 @@ class Translator:
             )
         by_ours = config.sample or config.at_limit != "scored"
         engine = self._models.torch_engine if by_ours else self.engine
+        at_once = min(batch_size or 1, len(texts))
+        target = self.folder.vocabulary.target
+        refuse_large_search(config, at_once, target, self._models.device)
         limit = self._limit(engine)
         portion = Portion(texts, self.folder, limit, prefixes)
         portion.take(engine.search(portion.jobs(), config, batch_size))

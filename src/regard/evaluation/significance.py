@@ -11,6 +11,7 @@ from typing import Any
 from sacrebleu.significance import PairedTest
 
 from regard.evaluation.metrics import LOWER_IS_BETTER, Counting, References
+from regard.memory import refuse_beyond
 
 _LEVEL = 0.05
 _SEED = "12345"  # sacrebleu's own default
@@ -56,6 +57,11 @@ def compare(
     resamples: int,
 ) -> list[Comparison]:
     """All metrics of two systems on one test set; the same texts always get the same answer."""
+    refuse_beyond(
+        2 * resamples * len(hypotheses),  # sacrebleu draws them at once, as 64-bit integers
+        f"A bootstrap of {resamples:,} resamples of {len(hypotheses):,} sentences",
+        "Use fewer --resamples.",
+    )
     with _fixed_seed():
         signatures, results = PairedTest(
             [("against", list(against)), ("system", list(hypotheses))],

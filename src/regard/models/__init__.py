@@ -15,6 +15,7 @@ from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressive
 from regard.models.permuted import Permuted, PermutedConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.size import refuse_too_large
 from regard.models.tagger import TaggerConfig, TaggerModel
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.unilm import Unilm, UnilmConfig
@@ -37,8 +38,9 @@ SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
 
 def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
-    """A model of this shape, with fresh weights."""
+    """A model of this shape, with fresh weights; one that cannot fit into memory is refused."""
     _, model_class = ARCHITECTURES[config.kind]
+    refuse_too_large(model_class, config, vocabulary)
     return model_class(config, vocabulary)
 
 

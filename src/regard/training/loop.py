@@ -29,6 +29,7 @@ from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, StoppedError
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, put_weights
+from regard.models.size import refuse_untrainable
 from regard.processes import ALONE, Team
 from regard.training import checkpoint
 from regard.training.begin import begun, begun_teacher
@@ -93,6 +94,7 @@ class Trainer:
         self._out = Path(config.out)
         self._watcher = watcher
         self._folder, model = begun(config, store)
+        refuse_untrainable(model, device, averaged=self._config.ema_decay > 0)
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._engine = Engine.chosen(config, device, team)
