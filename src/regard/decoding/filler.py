@@ -67,9 +67,17 @@ class Filler:
         self, texts: Sequence[str], *, top_k: int = 5, batch_size: int | None = None
     ) -> list[Filled]:
         """Guesses for each blank of each text; each is made as if it were the only blank."""
+        texts = [self._with_blanks(text) for text in texts]
         rows = [self._row(number, text) for number, text in enumerate(texts, 1)]
         found = by_length(rows, len, batch_size, lambda chunk: self._guesses(chunk, top_k))
         return [Filled(text, blanks) for text, blanks in zip(texts, found, strict=True)]
+
+    def _with_blanks(self, text: str) -> str:
+        """A text in which the mask of an imported tokenizer stands for a blank, too."""
+        tokenizer = self.folder.tokenizers.target
+        if not tokenizer.config.is_foreign:
+            return text
+        return text.replace(tokenizer.pieces([self.model.config.mask_id])[0], BLANK)
 
     def _row(self, number: int, text: str) -> list[int]:
         ids = ids_with_blanks(self.folder.tokenizers.target, text, self.model.config.mask_id)

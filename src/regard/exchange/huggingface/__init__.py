@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ModelError, one_message
+from regard.errors import ConfigError, ModelError, one_message
 from regard.exchange.huggingface import bert, gpt2, marian, xlnet
-from regard.exchange.huggingface.folder import ForeignFolder
+from regard.exchange.huggingface.folder import CONFIG, ForeignFolder
 from regard.exchange.huggingface.weights import ForeignTensors, UnfitTensorError, Weights
 from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
@@ -88,6 +88,8 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
             f"The weights of {path} {what}, so they do not belong to its config.json. "
             "Copy the whole folder again."
         ) from None
+    except ConfigError as error:
+        raise ModelError(f"{path / CONFIG} cannot be imported. {error}") from None
     tensors.refuse_rest(path)
     model = description.model()
     put_weights(model, weights, path)

@@ -135,7 +135,7 @@ _NEXT_SENTENCE = {
 
 def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    config = _DEFAULTS | family.defaults | folder.config
+    config = folder.settings(_DEFAULTS | family.defaults)
     if config.get("architectures") not in (None, *([name] for name in family.known)):
         yield f"architectures is {config['architectures']}; known: {', '.join(family.known)}"
     for name in ("is_decoder", "add_cross_attention"):
@@ -146,6 +146,8 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
         yield f"position_embedding_type is {places}; absolute can be read"
     if config.get("architectures") == ["BertForPreTraining"] and config["type_vocab_size"] < 2:
         yield "type_vocab_size is below 2; to judge pairs of texts, ours must be told apart"
+    if family is ROBERTA and type(config["pad_token_id"]) is not int:
+        yield f"pad_token_id is {config['pad_token_id']}; positions are counted from one id"
     if config["hidden_act"] not in OURS:
         yield f"hidden_act is {config['hidden_act']}; known: {', '.join(OURS)}"
     if config["hidden_size"] % config["num_attention_heads"]:
@@ -160,7 +162,7 @@ def read(
     family: Family, folder: ForeignFolder, tensors: ForeignTensors
 ) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = _DEFAULTS | family.defaults | folder.config
+    settings = folder.settings(_DEFAULTS | family.defaults)
     marks = marks_of(folder, family.text)
     numbering = Numbering(
         settings["vocab_size"], marks["pad"], marks["unk"], marks["cls"], marks["sep"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.config import Tree
 from regard.errors import ModelError
 from regard.models.folder import read_tensors
+from regard.schema import JsonReader
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
+_READER = JsonReader(ModelError, "Copy the whole folder again.")
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -33,6 +37,30 @@ class ForeignFolder:
                 "that `save_pretrained` wrote, or a snapshot of their hub."
             )
         return self.json(CONFIG)
+
+    def settings(self, defaults: Mapping[str, Any], optional: tuple[str, ...] = ()) -> Tree:
+        """What config.json says, with their defaults; each setting that has one has its type.
+
+        optional: the numbers that may be null or 0. Ids of tokens may be null or lists.
+        """
+        for name in (name for name in defaults if name.endswith("_token_id")):
+            ids = self.config.get(name, [])
+            listed = ids if type(ids) is list else [ids]
+            if ids is not None and any(type(number) is not int for number in listed):
+                problem = f"{name} is {json.dumps(ids)[:100]}, and must be an id or a list of ids"
+                raise _READER.wrong(self.path / CONFIG, problem)
+        absent = [name for name in optional if self.config.get(name, 1) is None]
+        expected = {
+            name: default
+            for name, default in defaults.items()
+            if not name.endswith("_token_id") and name not in absent
+        }
+        _READER.typed(self.config, expected, self.path / CONFIG)
+        for name in expected.keys() & self.config.keys() - {*optional}:
+            value, default = self.config[name], expected[name]
+            if type(value) is int and value < 1 and type(default) is int and default > 0:
+                raise _READER.wrong(self.path / CONFIG, f"{name} is {value}, and must be positive")
+        return {**defaults, **self.config}
 
     def json(self, name: str) -> dict[str, Any]:
         """A file with a JSON object; an empty one if there is no such file."""

@@ -79,7 +79,7 @@ def _table(layers: int, prefix: str = "transformer.") -> Table:
 
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    config = _DEFAULTS | folder.config
+    config = folder.settings(_DEFAULTS)
     known = (None, [NAME]) + ((["GPT2Model"],) if config["tie_word_embeddings"] else ())
     if config.get("architectures") not in known:
         yield f"architectures is {config['architectures']}; {NAME} can be read"
@@ -94,7 +94,7 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
 
 def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = _DEFAULTS | folder.config
+    settings = folder.settings(_DEFAULTS)
     size = settings["vocab_size"]
     end, start = _mark(settings["eos_token_id"], size), _mark(settings["bos_token_id"], size)
     numbering = Numbering(size, start=None if start == end else start, end=end)
@@ -136,7 +136,7 @@ def _compare_masks(tensors: ForeignTensors, config: CausalConfig, prefix: str) -
 
 def _mark(number: Any, size: int) -> int | None:
     """A mark that a model has: some settings name ids that it lacks."""
-    return number if isinstance(number, int) and number < size else None
+    return number if type(number) is int and 0 <= number < size else None
 
 
 def _divide_queries(weights: Weights, config: CausalConfig) -> None:

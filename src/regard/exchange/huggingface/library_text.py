@@ -31,6 +31,12 @@ _MARKS = {
     "byte_bpe": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
     "xlnet": XLNET_MARKS,
 }
+# The special tokens that a tokenizer has which only names its vocabulary.
+_SPECIAL: dict[str, dict[str, str]] = {
+    "bert": _MARKS["wordpiece"],
+    "roberta": {**_MARKS["byte_bpe"], "bos": "<s>", "eos": "</s>"},
+    "gpt2": dict.fromkeys(("unk", "bos", "eos"), "<|endoftext|>"),
+}
 _MARKS_OF_OURS = 4
 _SPACE = "▁"
 _LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE", "xlnet": "Unigram"}
@@ -57,12 +63,17 @@ def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> I
 def marks_of(folder: ForeignFolder, kind: ForeignKind) -> dict[str, int | None]:
     """Their ids of their marks: pad, unk, cls, sep, mask, and what else their kind has."""
     library = library_tokenizer(_content(folder, kind))
-    named = folder.json("special_tokens_map.json") | folder.json(TOKENIZER)
+    named = _named_marks(folder)
     found: dict[str, int | None] = {}
     for mark, usual in _MARKS[kind].items():
         name = named.get(f"{mark}_token") or usual
         found[mark] = library.token_to_id(name["content"] if isinstance(name, dict) else name)
     return found
+
+
+def _named_marks(folder: ForeignFolder) -> dict[str, Any]:
+    """What their files say of special tokens, by mark: `mask_token` is a name or a description."""
+    return folder.json("special_tokens_map.json") | folder.json(TOKENIZER)
 
 
 def read_text(folder: ForeignFolder, kind: ForeignKind, numbering: Numbering) -> Tokenizers:
@@ -136,8 +147,26 @@ def _content(folder: ForeignFolder, kind: ForeignKind) -> bytes:
         return files[LIBRARY]
     settings = folder.json(TOKENIZER)
     make = {"wordpiece": _wordpiece, "byte_bpe": _byte_bpe, "xlnet": _pieces}[kind]
-    text: str = make(files, settings).to_str()
+    made = make(files, settings)
+    _add_special(made, _SPECIAL.get(folder.config["model_type"], {}), _named_marks(folder))
+    text: str = made.to_str()
     return text.encode()
+
+
+def _add_special(made: Any, usual: dict[str, str], named: dict[str, Any]) -> None:
+    """Register the special tokens of a vocabulary: each is one token, wherever it stands."""
+    from tokenizers import AddedToken
+
+    vocabulary, tokens = made.get_vocab(), {}
+    for mark in usual | {name.removesuffix("_token"): "" for name in named}:
+        token = named.get(f"{mark}_token") or usual.get(mark)
+        form = {"content": token} if isinstance(token, str) else token
+        if isinstance(form, dict) and form.get("content") in vocabulary:
+            options = {o: bool(form[o]) for o in ("lstrip", "rstrip", "single_word") if o in form}
+            tokens[form["content"]] = AddedToken(
+                form["content"], normalized=False, special=True, **options
+            )
+    made.add_special_tokens(list(tokens.values()))
 
 
 def _wordpiece(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
@@ -154,8 +183,6 @@ def _wordpiece(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
     )
     made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     made.decoder = tokenizers.decoders.WordPiece()
-    marks = [word for word in words if word.startswith("[") and word.endswith("]")]
-    made.add_special_tokens([mark for mark in marks if not mark.startswith("[unused")])
     return made
 
 
@@ -171,9 +198,6 @@ def _byte_bpe(files: dict[str, bytes], settings: dict[str, Any]) -> Any:
         add_prefix_space=settings.get("add_prefix_space", False)
     )
     made.decoder = tokenizers.decoders.ByteLevel()
-    named = [settings.get(f"{mark}_token") for mark in ("bos", "eos", "unk", "pad", "cls", "sep")]
-    plain = [mark.get("content") if isinstance(mark, dict) else mark for mark in named]
-    made.add_special_tokens([mark for mark in dict.fromkeys(plain) if mark in vocabulary])
     return made
 
 

@@ -114,7 +114,7 @@ def _table(config: TransformerConfig) -> Table:
 def _settings(folder: ForeignFolder) -> dict[str, Any]:
     """All that their config says, or leaves unsaid."""
     is_pegasus = folder.config.get("model_type") == "pegasus"
-    return _DEFAULTS | (_PEGASUS if is_pegasus else {}) | folder.config
+    return folder.settings(_DEFAULTS | (_PEGASUS if is_pegasus else {}))
 
 
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
@@ -132,8 +132,11 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
         if config.get(name) and config["model_type"] == "marian":
             yield f"{name} is true, which their own code leaves out"
     for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
-        if not isinstance(one_id(config[name]), int):
+        if type(one_id(config[name])) is not int:
             yield f"{name} is {config[name]}; one id is needed"
+            return
+        if not 0 <= one_id(config[name]) < _marks(config).target_size:
+            yield f"{name} is {config[name]}, which is no id of its vocabulary"
             return
     yield from obstacles_in_text(folder, _marks(config))
 
@@ -202,7 +205,7 @@ def _read_tables(tensors: ForeignTensors, config: dict[str, Any]) -> Tables:
 
 def _marks(config: dict[str, Any]) -> Marks:
     pad, end = one_id(config["pad_token_id"]), one_id(config["eos_token_id"])
-    first = config["decoder_start_token_id"]
+    first = one_id(config["decoder_start_token_id"])
     shared = config["share_encoder_decoder_embeddings"]
     sizes = config["vocab_size"], config["decoder_vocab_size"] or config["vocab_size"]
     return Marks(
@@ -216,7 +219,7 @@ def _marks(config: dict[str, Any]) -> Marks:
 
 def _our_config(config: dict[str, Any], ties: Ties) -> TransformerConfig:
     marks = _marks(config)
-    first = config["decoder_start_token_id"]
+    first = one_id(config["decoder_start_token_id"])
     start: Literal["start", "end", "pad"] = "end" if first == marks.end else "pad"
     return TransformerConfig(
         encoder_layers=config["encoder_layers"],

@@ -91,7 +91,7 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     What is not asked for changes nothing here: `same_length` belongs to attn_type uni, `untie_r`
     to the program that theirs came from, and `summary_...` to classifiers.
     """
-    config = _DEFAULTS | folder.config
+    config = folder.settings(_DEFAULTS, optional=("mem_len",))
     if config.get("architectures") not in (None, [NAME], [WITHOUT_HEAD]):
         yield f"architectures is {config['architectures']}; known: {NAME}, {WITHOUT_HEAD}"
     if config["attn_type"] != "bi":
@@ -115,7 +115,7 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
 
 def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = _DEFAULTS | folder.config
+    settings = folder.settings(_DEFAULTS, optional=("mem_len",))
     marks = marks_of(folder, "xlnet")
     end = marks["eos"] if marks["document"] is None else marks["document"]
     numbering = Numbering(settings["vocab_size"], marks["pad"], marks["unk"], marks["bos"], end)
