@@ -18,6 +18,7 @@ ORDER = [
         "errors",
         "json_text",
         "regular",
+        "remedies",
         "files",
         "bounds",
         "config",

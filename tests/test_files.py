@@ -8,12 +8,25 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from regard.errors import RunError, StorageError
-from regard.files import explained, locked, whole_file, whole_folder, write_json, write_text
+from regard.files import (
+    clear_leftovers,
+    explained,
+    held_output,
+    is_stream,
+    locked,
+    whole_file,
+    whole_folder,
+    write_json,
+    write_text,
+)
 
 
 class Interruption(BaseException):
@@ -87,11 +100,19 @@ def test_an_exception_leaves_no_new_file(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_what_a_kill_left_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "text.partial").write_text("a longer text that was never finished")
+def test_files_of_users_are_not_taken_for_our_own(tmp_path: Path) -> None:
+    (tmp_path / "text.partial").write_text("dear")
+    (tmp_path / "store.partial").mkdir()
+    (tmp_path / "store.old.partial").mkdir()
+    (tmp_path / "store.partial" / "letter").write_text("dear")
     write_text(tmp_path / "text", "new")
-    assert (tmp_path / "text").read_text() == "new"
-    assert names(tmp_path) == ["text"]
+    for name in ("first", "second"):
+        put_folder(tmp_path / "store", name)
+    assert names(tmp_path) == sorted(
+        ["text", "text.partial", "store", "store.partial", "store.old.partial"]
+    )
+    assert (tmp_path / "text.partial").read_text() == "dear"
+    assert (tmp_path / "store.partial" / "letter").read_text() == "dear"
 
 
 def test_json_is_read_back_and_keeps_its_letters(tmp_path: Path) -> None:
@@ -147,7 +168,7 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
     rename = Path.rename
 
     def failing(self: Path, target: Path) -> Path:
-        if self.name == "store.partial":
+        if self.name == "new":
             no_space()
         return rename(self, target)
 
@@ -158,13 +179,107 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
     assert names(tmp_path) == ["store"]
 
 
-def test_folders_that_a_kill_left_are_cleared_and_not_taken_in(tmp_path: Path) -> None:
-    for left in ("store.partial", "store.old.partial"):
-        (tmp_path / left).mkdir()
-        (tmp_path / left / "left").write_text("half")
-    put_folder(tmp_path / "store", "new")
+def test_an_old_folder_that_cannot_be_brought_back_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    put_folder(path, "old")
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if target == path:
+            no_space()
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", failing)
+        with pytest.raises(StorageError):
+            put_folder(path, "new")
+    with held_output(path):
+        assert names(path) == ["old"]
     assert names(tmp_path) == ["store"]
-    assert names(tmp_path / "store") == ["new"]
+
+
+def staging_of(place: Path, content: str) -> Path:
+    """What a process leaves that is killed while it writes `place`."""
+    script = "\n".join(
+        [
+            "import os, signal, sys",
+            "from pathlib import Path",
+            "from regard.files import whole_file",
+            "with whole_file(Path(sys.argv[1])) as temporary:",
+            "    temporary.write_text(sys.argv[2])",
+            "    os.kill(os.getpid(), signal.SIGKILL)",
+        ]
+    )
+    subprocess.run([sys.executable, "-c", script, place, content], check=False)
+    [staging] = place.parent.glob(".regard-*.partial")
+    return staging
+
+
+def test_what_a_kill_left_is_removed_by_whoever_writes_next(tmp_path: Path) -> None:
+    staging_of(tmp_path / "text", "a longer text that was never finished")
+    write_text(tmp_path / "other", "new")
+    assert len(names(tmp_path)) == 3  # a lock and a folder of another output stay
+    write_text(tmp_path / "text", "new")
+    assert names(tmp_path) == ["other", "text"]
+    assert (tmp_path / "text").read_text() == "new"
+
+
+@pytest.mark.parametrize("mark", [None, b"", b"my notes"])
+def test_a_folder_without_our_marker_stays(tmp_path: Path, mark: bytes | None) -> None:
+    staging = staging_of(tmp_path / "text", "half")
+    (staging / ".regard").unlink()
+    if mark is not None:
+        (staging / ".regard").write_bytes(mark)
+    write_text(tmp_path / "text", "new")
+    clear_leftovers(tmp_path)
+    assert (staging / "new").read_text() == "half"
+
+
+def test_a_marked_folder_of_another_output_stays(tmp_path: Path) -> None:
+    staging = staging_of(tmp_path / "text", "half")
+    (staging / ".regard").write_bytes((staging / ".regard").read_bytes() + b" and more")
+    write_text(tmp_path / "text", "new")
+    assert staging.exists()
+
+
+def test_leftovers_of_all_outputs_in_a_folder_are_cleared(tmp_path: Path) -> None:
+    staging_of(tmp_path / "text", "half")
+    with held_output(tmp_path / "other"):
+        clear_leftovers(tmp_path)
+        assert not list(tmp_path.glob("*.partial"))
+    assert names(tmp_path) == []
+
+
+def test_a_folder_comes_back_after_a_kill_between_two_renames(tmp_path: Path) -> None:
+    staging = staging_of(tmp_path / "store", "half")
+    (staging / "old").mkdir()
+    (staging / "old" / "file").write_text("old")
+    with held_output(tmp_path / "store"):
+        assert (tmp_path / "store" / "file").read_text() == "old"
+    assert names(tmp_path) == ["store"]
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "large-disk" / "text")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "large-disk") == ["text"]
+
+
+@pytest.mark.parametrize("length", [200, 255])
+def test_a_name_may_be_as_long_as_the_system_permits(tmp_path: Path, length: int) -> None:
+    write_text(tmp_path / ("x" * length), "new")
+    put_folder(tmp_path / ("y" * length), "new")
+    assert [len(name) for name in names(tmp_path)] == [length, length]
+
+
+def test_parents_that_are_not_needed_are_not_left(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bad"):
+        begin_file(tmp_path / "a" / "b" / "text", ValueError("bad"))
+    assert names(tmp_path) == []
 
 
 def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
@@ -230,28 +345,68 @@ def test_a_full_disk_is_a_sentence_about_the_folder(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_device_that_is_really_full_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "text.partial").symlink_to("/dev/full")
+    (tmp_path / "link").symlink_to("/dev/full")
     with pytest.raises(StorageError, match="the disk is full"):
-        write_text(tmp_path / "text", "new")
-    assert names(tmp_path) == []
+        write_text(tmp_path / "link", "new")
+    assert names(tmp_path) == ["link"]
+    assert Path("/dev/full").is_char_device()
 
 
 def test_a_full_disk_is_known_by_its_words_where_there_is_no_number(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="the disk is full"), explained(tmp_path):
         raise RuntimeError("I/O error: No space left on device (os error 28)")
+    with pytest.raises(StorageError, match="larger than"), explained(tmp_path):
+        raise RuntimeError("I/O error (os error 27)")
+    with pytest.raises(StorageError, match="not everything could be written"), explained(tmp_path):
+        raise OSError("1024 requested and 12 written")
+
+
+def test_a_full_disk_is_known_as_the_cause_of_another_exception(tmp_path: Path) -> None:
+    try:
+        raise RuntimeError("the exporter failed") from OSError(errno.ENOSPC, "")
+    except RuntimeError as error:
+        failed = error
+    with pytest.raises(StorageError, match="the disk is full"), explained(tmp_path):
+        raise failed
+
+
+def test_an_error_of_another_file_names_that_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageError, match=r"missing: there is no such file"),
+        whole_folder(tmp_path / "store") as temporary,
+    ):
+        (temporary / "copy").write_bytes((tmp_path / "missing").read_bytes())
+
+
+def test_an_error_of_a_temporary_file_names_the_output(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageError) as caught,
+        whole_folder(tmp_path / "store") as temporary,
+    ):
+        (temporary / "missing" / "file").write_text("new")
+    assert str(caught.value).startswith(f"{tmp_path / 'store'}: ")
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.ENOSPC, "free some space"),
-        (errno.EDQUOT, "free some space"),
+        (errno.ENOSPC, "Free some space"),
+        (errno.EDQUOT, "quota"),
         (errno.EACCES, "change the permissions"),
         (errno.EPERM, "change the permissions"),
         (errno.EROFS, "change the permissions"),
         (errno.EISDIR, "in the way"),
         (errno.ENOTDIR, "in the way"),
         (errno.EEXIST, "in the way"),
+        (errno.ENOTEMPTY, "in the way"),
+        (errno.EFBIG, "larger than the system permits"),
+        (errno.EIO, "Check the disk"),
+        (errno.ENAMETOOLONG, "shorter"),
+        (errno.ELOOP, "links"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ETXTBSY, "program that is running"),
+        (errno.EBUSY, "mount point"),
+        (errno.ENOLCK, "does not support locks"),
     ],
 )
 def test_each_refusal_of_the_system_has_its_remedy(number: int, words: str) -> None:
@@ -260,7 +415,9 @@ def test_each_refusal_of_the_system_has_its_remedy(number: int, words: str) -> N
     assert str(caught.value).startswith("some/where: ")
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), OSError(errno.EIO, "I/O error")])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), OSError("no number"), OSError(errno.EBADF, "")]
+)
 def test_other_exceptions_are_not_explained_away(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, explained(Path("some/where")):
         raise error
@@ -285,6 +442,9 @@ def test_a_folder_where_a_file_should_be_is_in_the_way(tmp_path: Path) -> None:
 
 HOLDING = """
 import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from regard.files import locked
 with locked(Path(sys.argv[1])):
@@ -327,6 +487,39 @@ def test_the_lock_of_another_process_ends_with_its_life(tmp_path: Path) -> None:
         with locked(tmp_path):
             entered = True
     assert entered
+
+
+@pytest.mark.parametrize("what", ["link", "folder", "pipe", "notes"])
+@pytest.mark.parametrize("hold", [locked, lambda path: held_output(path / "output")])
+def test_a_lock_that_is_not_ours_is_left_alone(
+    tmp_path: Path, what: str, hold: Callable[[Path], AbstractContextManager[object]]
+) -> None:
+    with hold(tmp_path):
+        [name] = names(tmp_path)
+    lock = tmp_path / name
+    lock.unlink(missing_ok=True)
+    (tmp_path / "letter").write_text("dear")
+    if what == "link":
+        lock.symlink_to(tmp_path / "letter")
+    elif what == "folder":
+        lock.mkdir()
+    elif what == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.write_text("dear")
+    with pytest.raises(StorageError), hold(tmp_path):
+        pass
+    assert names(tmp_path) == sorted([name, "letter"])
+    assert (tmp_path / "letter").read_text() == "dear"
+
+
+def test_standard_output_is_a_stream_wherever_it_goes() -> None:
+    script = "from regard.files import *; write_text(Path('/dev/stdout'), 'a\\n'); print('b')"
+    with tempfile.TemporaryFile() as file:
+        subprocess.run([sys.executable, "-c", script], stdout=file, check=True)
+    assert Path("/dev/stdout").is_symlink()
+    assert is_stream(Path("/dev/null"))
+    assert not is_stream(Path("/dev/shm/text"))
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:

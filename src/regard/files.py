@@ -1,87 +1,80 @@
-"""Files and folders that are either whole or not there, whenever the process dies.
+"""Files and folders that are either whole or absent, whenever the process dies.
 
-Everything is written under a temporary name beside its place, flushed to the disk and renamed
-once. A leftover temporary (after a kill) is recognised by its name and removed by the next writer.
+Everything is written in a staging folder beside its place, `.regard-DIGEST-RANDOM.partial`, flushed
+to the disk and renamed once. Meanwhile the process holds `.regard-DIGEST.lock`, where DIGEST stands
+for the name of the output. So no two processes write one output at a time, and a staging folder
+that the holder of the lock finds was left by a process that died. A staging folder is removed only
+if it has our marker: nothing that a user made is deleted.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
+import re
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RunError, StorageError
+from regard.errors import RegardError, RunError, StorageError
 from regard.json_text import dumps
+from regard.remedies import remedy
 
-_TEMPORARY = ".partial"
+LOCK = "lock"  # in a run folder
+_OURS = re.compile(r"\.regard-[0-9a-f]{12}(-\w+\.partial|\.lock)")
+_STAGING = re.compile(r"\.regard-[0-9a-f]{12}-\w+\.partial")
+_MARKER, _NEW, _OLD = ".regard", "new", "old"  # what a staging folder holds
+_MARK = b"A temporary folder of regard, for "  # and the name of the output
+_OWNER = re.compile(rb"pid \d+\s*")  # what a lock file holds
+_held: set[Path] = set()  # the outputs that this process has locked
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; when the block ends well, it becomes `path` in one step."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    """Yield a temporary path; when the block ends well, it becomes `path` in one step.
+
+    A link is followed. A device or a pipe is written to directly, and never replaced.
+    """
+    if is_stream(path) or _is_staged(path):
         with explained(path):
-            yield path  # a device or a pipe is written to, and never replaced
+            if _is_staged(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            yield path
+            if _is_staged(path):
+                path.chmod(0o666 & ~_umask())  # safetensors would keep it to its owner
         return
-    temporary = path.with_name(path.name + _TEMPORARY)
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            temporary.chmod(0o666 & ~_umask())  # safetensors would keep it to its owner
-            _flush(temporary)
-            temporary.replace(path)
-            _flush(path.parent)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
+    with explained(path), held_output(path) as place, _staging(place) as staging:
+        temporary = staging / _NEW
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        _flush(temporary)
+        temporary.replace(place)
+        _flush(place.parent)
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder; when the block ends well, it becomes `path` in one step."""
-    place = path.resolve()  # a link to a folder stays a link
-    temporary = place.with_name(place.name + _TEMPORARY)
-    with explained(path):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            for file in temporary.rglob("*"):
-                _flush(file)
-            _flush(temporary)
-            _put_in_place(temporary, place)
-            _flush(place.parent)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+    """Yield a temporary folder; when the block ends well, it becomes `path` in one step.
 
-
-def _put_in_place(temporary: Path, path: Path) -> None:
-    """Rename; a folder in the way steps aside first, since a folder cannot replace a full one."""
-    old = path.with_name(path.name + ".old" + _TEMPORARY)
-    if path.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        path.rename(old)
-    try:
-        temporary.rename(path)
-    except BaseException:
-        if old.exists():
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def require_free(path: Path) -> None:
-    """Refuse to write where something is; an empty folder is nothing."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise StorageError(f"{path} exists, so it is left as it is. Choose another --out.")
+    A link to a folder stays a link.
+    """
+    with explained(path), held_output(path) as place, _staging(place) as staging:
+        temporary = staging / _NEW
+        temporary.mkdir()
+        yield temporary
+        for file in temporary.rglob("*"):
+            _flush(file)
+        _flush(temporary)
+        if place.is_dir():  # a folder cannot replace a full one; `_remove` would bring it back
+            place.rename(staging / _OLD)
+        temporary.rename(place)
+        _flush(place.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -95,38 +88,162 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, dumps(value, indent=2) + "\n")
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a path is a device, a pipe or an open file, such as /dev/stdout."""
+    for _ in range(40):  # as many links as Linux follows
+        if os.path.realpath(path.parent).startswith("/proc/"):
+            return True
+        if not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn what the operating system says about `path` into a sentence with a remedy."""
     try:
         yield
     except Exception as error:
-        advice = remedy(error)
-        if advice is None:
+        advice = None if isinstance(error, RegardError) else remedy(error)
+        if advice is None or _is_staged(path):  # whoever writes the whole folder explains it
             raise
-        raise StorageError(f"{path}: {advice}") from error
+        raise StorageError(f"{_subject(error, path)}: {advice}") from error
 
 
-def remedy(error: Exception) -> str | None:
-    """What to do about trouble with a disk or a path; None if it is something else."""
-    number = error.errno if isinstance(error, OSError) else None
-    # safetensors reports a full disk as an exception of its own, without an errno.
-    if number in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error):
-        return (
-            "the disk is full. Nothing half-written is left; "
-            "free some space and run the same command again."
-        )
-    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return (
-            "reading or writing is not permitted. Choose another place or change the permissions."
-        )
-    if number == errno.ENAMETOOLONG:
-        return "the name is too long for the file system. Choose a shorter one."
-    if number == errno.ENOENT:
-        return "there is no such file or folder. Check the path."
-    if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
-        return "a file or folder of that name is in the way. Choose another place for the output."
-    return None
+def _subject(error: Exception, path: Path) -> str:
+    """The path that an error is about; our own temporary files stand for the output."""
+    name = getattr(error, "filename", None)
+    if not isinstance(name, str) or not name or getattr(error, "filename2", None):
+        return str(path)
+    return str(path) if any(map(is_leftover, (Path(name), *Path(name).parents))) else name
+
+
+# Temporary folders.
+
+
+@contextmanager
+def _staging(place: Path) -> Iterator[Path]:
+    """Yield a new folder beside an output that this process holds; it is removed afterwards."""
+    staging = Path(tempfile.mkdtemp(".partial", f".regard-{_digest(place)}-", place.parent))
+    try:
+        (staging / _MARKER).write_bytes(_MARK + os.fsencode(place.name))
+        yield staging
+    finally:
+        _remove(staging, place)
+
+
+def _clear(place: Path) -> None:
+    """Remove what processes left that died while they wrote this output."""
+    for staging in place.parent.glob(f".regard-{_digest(place)}-*.partial"):
+        if _output_of(staging) == place:
+            _remove(staging, place)
+
+
+def _remove(staging: Path, place: Path) -> None:
+    """Remove a staging folder, and its marker last, so that what a kill leaves is recognised.
+
+    A folder that stepped aside, and whose place was not taken, comes back first.
+    """
+    with suppress(OSError):
+        if (staging / _OLD).exists() and not place.exists():
+            (staging / _OLD).rename(place)
+        for path in staging.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != _MARKER:
+                path.unlink()
+        (staging / _MARKER).unlink(missing_ok=True)
+        staging.rmdir()
+
+
+def _output_of(staging: Path) -> Path | None:
+    """The output that a staging folder was made for; None if this program did not make it."""
+    marker = staging / _MARKER
+    if not _STAGING.fullmatch(staging.name) or staging.is_symlink() or not marker.is_file():
+        return None
+    mark = marker.read_bytes()
+    return staging.parent / os.fsdecode(mark[len(_MARK) :]) if mark.startswith(_MARK) else None
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what processes left in a folder that died while they wrote into it."""
+    for staging in folder.glob(".regard-*.partial"):
+        output = _output_of(staging)
+        if output is not None:
+            with suppress(StorageError), held_output(output):
+                pass  # whoever holds an output has cleared it
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a name is that of a temporary folder or lock of this program."""
+    return _OURS.fullmatch(path.name) is not None
+
+
+def _is_staged(path: Path) -> bool:
+    """Whether a path is inside a folder that will be renamed as a whole."""
+    return any(_STAGING.fullmatch(part) for part in path.parts)
+
+
+def _digest(place: Path) -> str:
+    return hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
+
+
+# Locks.
+
+
+@contextmanager
+def held_output(path: Path) -> Iterator[Path]:
+    """Hold an output for this process, and yield where it really lies, links being followed.
+
+    A process may hold an output several times over: a command from its beginning, and within it
+    whatever writes the output. Another process is refused.
+    """
+    place = Path(os.path.realpath(path))
+    if place in _held:
+        yield place
+        return
+    lock = place.with_name(f".regard-{_digest(place)}.lock")
+    with ExitStack() as stack:
+        with explained(path):
+            stack.enter_context(_new_parents(place))
+            descriptor = _locked_in_new_folder(lock, path)
+            stack.callback(os.close, descriptor)
+            stack.enter_context(_removed(lock))  # while it is held: see `_try_lock`
+            _clear(place)
+        stack.callback(_held.discard, place)
+        _held.add(place)
+        yield place
+
+
+@contextmanager
+def _removed(lock: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.unlink()
+
+
+@contextmanager
+def _new_parents(place: Path) -> Iterator[None]:
+    """Afterwards, those of an output's parents that are not there yet are removed if empty."""
+    missing = [folder for folder in place.parents if not folder.exists()]
+    try:
+        yield
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _locked_in_new_folder(lock: Path, path: Path) -> int:
+    """Take a lock in a folder that is made; another process may remove it before that is done."""
+    for _ in range(100):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return _locked(lock, path, StorageError)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(lock.parent))
 
 
 @contextmanager
@@ -134,21 +251,52 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; the system lets go of it when the process dies."""
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("a+")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            raise RunError(
-                f"{folder} is in use by another process ({lock.read().strip() or 'unknown'}). "
-                "Wait for it, stop it, or choose another folder with --out."
-            ) from None
-        lock.seek(0)
-        lock.truncate()
-        lock.write(f"pid {os.getpid()}")
-        lock.flush()
+        descriptor = _locked(folder / LOCK, folder, RunError)
+    try:
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(lock: Path, path: Path, refusal: type[RegardError]) -> int:
+    """Take a lock for `path`, or say who has it."""
+    while True:
+        descriptor = os.open(
+            lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
+        )
+        try:
+            if _try_lock(descriptor, lock, path, refusal):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int, lock: Path, path: Path, refusal: type[RegardError]) -> bool:
+    """Take the lock of an open file; False if its last holder has removed the file meanwhile."""
+    status = os.fstat(descriptor)
+    owner = os.pread(descriptor, 100, 0) if stat.S_ISREG(status.st_mode) else b"?"
+    if owner and not _OWNER.fullmatch(owner):
+        raise StorageError(
+            f"{lock} is in the way: regard keeps its lock under this name, and did not make this "
+            "file. Move it, or choose another place for the output."
+        )
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise refusal(
+            f"{path} is in use by another process ({owner.decode().strip() or 'unknown'}). "
+            "Wait for it, stop it, or choose another place for the output."
+        ) from None
+    try:
+        if not os.path.samestat(status, os.stat(lock, follow_symlinks=False)):
+            return False
+    except FileNotFoundError:
+        return False
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"pid {os.getpid()}".encode(), 0)
+    return True
 
 
 def _umask() -> int:

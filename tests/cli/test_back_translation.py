@@ -92,5 +92,5 @@ def test_a_tag_that_a_taken_tokenizer_does_not_know_is_worth_a_notice(
     files = ["--source", texts / "test.y", "--target", texts / "test.x", "--tag", "<bt>"]
     taken = regard("prepare", *files, "--tokenizer-from", backward, "--out", texts / "spelled")
     assert "does not know <bt>" in done_well(taken).err
-    again = ["--tokenizer-from", texts / "spelled", "--out", texts / "spelled", "--overwrite"]
+    again = ["--tokenizer-from", texts / "spelled", "--out", texts / "spelled again"]
     assert "does not know <bt>" in done_well(regard("prepare", *files, *again)).err

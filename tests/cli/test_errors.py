@@ -40,7 +40,7 @@ def test_what_is_prepared_is_replaced_only_if_one_says_so(tmp_path: Path, regard
     words = ["prepare", *files, "--out", tmp_path / "out"]
     assert regard(*words).status == 0
     before = (tmp_path / "out" / "store.json").read_bytes()
-    assert_told(regard(*words, "--lowercase"), "prepared already", "--overwrite")
+    assert_told(regard(*words, "--lowercase"), "exists", "--overwrite")
     assert (tmp_path / "out" / "store.json").read_bytes() == before
     assert regard(*words, "--lowercase", "--overwrite").status == 0
     assert (tmp_path / "out" / "store.json").read_bytes() != before
@@ -89,7 +89,8 @@ def test_options_of_a_tokenizer_that_is_taken(
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path, regard: Command) -> None:
     files = ["--source", "a", "--target", "b", "--out", tmp_path / "out"]
-    done = regard("prepare", *files, "--tokenizer-from", tmp_path)
+    (tmp_path / "empty").mkdir()
+    done = regard("prepare", *files, "--tokenizer-from", tmp_path / "empty")
     assert_told(done, "There is no tokenizer in", "regard train --out")
 
 

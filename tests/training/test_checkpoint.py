@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from regard.files import whole_folder
 from regard.models.folder import AVERAGE, shown_weights, weights_of
 from regard.training.checkpoint import (
     PROGRESS,
@@ -68,10 +70,14 @@ def test_the_last_and_the_best_stay(tmp_path: Path, last: int, best: int, kept: 
     figures = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0]
     write(tmp_path, *(Progress(step, figure=f) for step, f in enumerate(figures, start=1)))
     write(tmp_path, Progress(7, regular=False))  # the newest stays, whoever made it
-    (tmp_path / "checkpoints" / "00000008.partial").mkdir()
+    (tmp_path / "checkpoints" / "notes.partial").mkdir()  # somebody's own
+    with whole_folder(tmp_path / "checkpoints" / "00000008") as temporary:
+        shutil.copytree(temporary.parent, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "checkpoints" / "00000008")
+    (tmp_path / "copy").rename(temporary.parent)  # as a kill would have left it
     prune(tmp_path, last=last, best=best)
     assert steps(folders(tmp_path)) == kept
-    assert not list(tmp_path.rglob("*.partial"))
+    assert [path.name for path in tmp_path.rglob("*.partial")] == ["notes.partial"]
 
 
 def test_a_checkpoint_from_before_there_were_figures_is_read(tmp_path: Path) -> None:

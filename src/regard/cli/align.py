@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.options import Device, numeric
+from regard.cli.options import Device, Overwrite, numeric
+from regard.cli.outputs import claim
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Aligner(Protocol):
 
 
 def align(
+    context: typer.Context,
     model: Annotated[
         Path | None,
         typer.Argument(help="A model folder, to align by its attention.", show_default=False),
@@ -73,6 +75,7 @@ def align(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="A picture of one line, as PNG.")] = None,
     line: Annotated[int, numeric("The line that is drawn", 1, 1_000_000_000)] = 1,
+    overwrite: Overwrite = False,
     device: Device = "auto",
 ) -> None:
     """Print which words of two texts belong together, or put fertilities into a prepared folder.
@@ -89,7 +92,11 @@ def align(
         raise ConfigError("--gold and --out need a text: give --source and --target.")
     if layer is None and (head is not None or written):
         raise ConfigError("--head and --written say where in a layer to look: give --layer too.")
+    inputs = (model, source, target, data, gold)
+    claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite)
     chosen, store = _rule(rule), None if data is None else Store(data)
+    if store is not None and source is None:
+        claim(context, _fertility_files(store), inputs=(model,), overwrite=overwrite)
     translator = None if model is None else _loaded(model, store, device)
     owner = translator.folder if translator is not None else store
     tokenizers = None if owner is None else owner.tokenizers
@@ -250,6 +257,14 @@ def _print_links(
             raise ConfigError(f"There is no line {line}: the text has {len(found)}.")
         labels = pairs.labels(line - 1)
         written(out, plots.alignment(out, *labels, found[line - 1], title=""))
+
+
+def _fertility_files(store: Store) -> dict[str, Path]:
+    """What is written for each part, by its name."""
+    from regard.data.fertilities import fertilities_file
+
+    parts = filter(store.has, ("train", "valid"))
+    return {f"the {name} part": fertilities_file(store.folder, name) for name in parts}
 
 
 def _write_fertilities(store: Store, aligner: Aligner, rule: Rule) -> None:

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import numeric
+from regard.cli.options import Overwrite, numeric
+from regard.cli.outputs import claim
 
 
 def average(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The model folder to write.", show_default=False)],
     last: Annotated[
@@ -21,11 +23,12 @@ def average(
     best: Annotated[
         int | None, numeric("So many of those kept that validated best", 1, 1_000)
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Average the weights of a run's last or best checkpoints."""
     from regard.cli.screen import say
     from regard.errors import ConfigError, RunError
-    from regard.files import require_free
+    from regard.files import whole_folder
     from regard.models.folder import WEIGHTS, ModelFolder, whole_weights, write_tensors
     from regard.training import checkpoint
 
@@ -46,8 +49,10 @@ def average(
             "or train with a larger training.keep_checkpoints."
         )
     chosen = sorted(paths[:count] if best else paths[-count:])
-    require_free(out)
+    claim(context, {"--out": out}, inputs=[run], overwrite=overwrite, folder=True)
     mean = checkpoint.average([*map(whole_weights, chosen)])
-    write_tensors(out / WEIGHTS, mean, {"averaged": ", ".join(path.name for path in chosen)})
-    dataclasses.replace(folder, adapter=None).write(out)
+    with whole_folder(out) as temporary:
+        notes = {"averaged": ", ".join(path.name for path in chosen)}
+        write_tensors(temporary / WEIGHTS, mean, notes)
+        dataclasses.replace(folder, adapter=None).write(temporary)
     say(f"The mean of steps {', '.join(str(int(p.name)) for p in chosen)} is in {out}.")

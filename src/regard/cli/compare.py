@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from regard.cli.options import Device, Precision, numeric, setting
+from regard.cli.options import Device, Overwrite, Precision, numeric, setting
+from regard.cli.outputs import claim
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, DataError
 
@@ -22,6 +23,7 @@ _DIGITS = 6  # of a length
 
 
 def compare(
+    context: typer.Context,
     models: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -68,6 +70,7 @@ def compare(
     ] = 5.0,
     rounds: Annotated[int, numeric("All take turns so often; the median is told", 1, 10_000)] = 3,
     out: Annotated[Path | None, typer.Option(help="A PNG with the same figures.")] = None,
+    overwrite: Overwrite = False,
     format: Annotated[str, typer.Option(help="text or json.")] = "text",
     precision: Precision = None,
     device: Device = "auto",
@@ -84,6 +87,8 @@ def compare(
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
     if not models and (source or reference or gradients):
         raise ConfigError("--source, --reference and --gradients are for models. Name some.")
+    inputs = [*(models or []), source, reference]
+    claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite)
     keep_freed_memory()
     if models:
         for path in models:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.options import Overwrite
+from regard.cli.outputs import claim
+
 if TYPE_CHECKING:
     from regard.data.demo import DemoCorpus
     from regard.decoding.translator import Translator
@@ -37,9 +40,11 @@ SETTINGS: dict[str, Any] = {
 
 
 def demo(
+    context: typer.Context,
     pair: Annotated[str, typer.Option(help="en-fr or zh-en.")] = "en-fr",
     data: Annotated[Path, typer.Option(help="Where the corpus goes.")] = Path("data/demo"),
     out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("runs/demo"),
+    overwrite: Overwrite = False,
 ) -> None:
     """Train a small Transformer on a corpus that regard writes itself, and look at it."""
     from regard.cli.screen import say
@@ -47,14 +52,21 @@ def demo(
     from regard.config import build, merged
     from regard.data.demo import demo_corpus, write_demo_corpus
     from regard.decoding.translator import Translator
+    from regard.files import held_output
     from regard.training.config import RunConfig
 
     began = time.monotonic()
     say(f"1. Writing sentences to {data / 'text'} ...")
     corpus = demo_corpus(pair)
-    write_demo_corpus(corpus, data / "text")
-    say("2. Looking at every line, learning subwords, and writing the text in them ...")
-    _prepare(corpus, data)
+    prepared = data / "prepared"
+    context.with_resource(held_output(prepared))
+    changed = write_demo_corpus(corpus, data / "text", overwrite=overwrite)
+    if changed or overwrite or not (prepared / "store.json").is_file():
+        say("2. Looking at every line, learning subwords, and writing the text in them ...")
+        claim(context, {"--data": prepared}, inputs=[], overwrite=overwrite, folder=True)
+        _prepare(corpus, data)
+    else:
+        say("2. The text is prepared already.")
     say(f"3. Training on {len(corpus.train):,} pairs, the longest part ...")
     settings = {"out": str(out), "data": {"folder": str(data / "prepared")}}
     config = build(RunConfig, merged(SETTINGS, settings))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Engine, Precision, setting
+from regard.cli.options import BatchSize, Device, Engine, Overwrite, Precision, setting
+from regard.cli.outputs import refuse_overlaps
 from regard.decoding.config import DistillConfig, SearchConfig
 from regard.errors import ConfigError, StoppedError
 
@@ -52,6 +53,7 @@ def distill(
         str, typer.Option(help="The part of the work to do here: 2/4 is the second of four.")
     ] = "1/1",
     portion: Annotated[int, setting(DistillConfig, "portion")] = DistillConfig.portion,
+    overwrite: Overwrite = False,
     batch_size: BatchSize = None,
     engine: Engine = "auto",
     precision: Precision = None,
@@ -77,12 +79,13 @@ def distill(
         "distributions": distributions,
         "portion": portion,
     }
+    refuse_overlaps({"--out": out}, [*teachers, data])
     config, turn, store = build(DistillConfig, settings), _turn(share), Store(data)
     keep_freed_memory()
     translator = Translator.load(*teachers, device=device, engine=engine, precision=precision)
     say(translator.engine_told)
     refuse_unsuitable(translator, store, config)
-    work = Distillation(store, teachers, out, config)
+    work = Distillation(store, teachers, out, config, overwrite=overwrite)
     if work.is_finished:
         work.join()
         say(f"This is finished; there is nothing left to do. The result is in {out}.")

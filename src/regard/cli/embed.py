@@ -9,11 +9,13 @@ from typing import Annotated, get_args
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model
+from regard.cli.options import BatchSize, Device, Model, Overwrite
+from regard.cli.outputs import claim
 from regard.errors import ConfigError
 
 
 def embed(
+    context: typer.Context,
     model: Model,
     pool: Annotated[str, typer.Option(help="Of a line's tokens: mean, first or last.")] = "mean",
     normalize: Annotated[
@@ -25,6 +27,7 @@ def embed(
             help="A .npy file for all vectors; unset: JSON, one a line.", show_default=False
         ),
     ] = None,
+    overwrite: Overwrite = False,
     batch_size: BatchSize = None,
     device: Device = "auto",
 ) -> None:
@@ -32,14 +35,13 @@ def embed(
     from regard.cli.piped import portions
     from regard.cli.screen import say
     from regard.decoding.embedder import Embedder, Pool
-    from regard.files import require_free, whole_file
+    from regard.files import whole_file
 
     if pool not in get_args(Pool):
         raise ConfigError(f"There is no --pool {pool!r}. Use {', '.join(get_args(Pool))}.")
-    if out is not None:
-        if out.suffix != ".npy":
-            raise ConfigError(f"--out is {out}, and must end in .npy.")
-        require_free(out)
+    if out is not None and out.suffix != ".npy":
+        raise ConfigError(f"--out is {out}, and must end in .npy.")
+    claim(context, {"--out": out}, inputs=[model], overwrite=overwrite)
     embedder = Embedder.load(model, device=device)
     found = []
     for lines in portions(2000):

@@ -16,11 +16,13 @@ from regard.cli.options import (
     Device,
     Engine,
     Header,
+    Overwrite,
     Precision,
     Teacher,
     numeric,
     setting,
 )
+from regard.cli.outputs import claim
 from regard.cli.perplexity import evaluate_text
 from regard.data.label_doctor import LabelFormat
 from regard.decoding.config import SearchConfig, SearchKeywords
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
+    context: typer.Context,
     models: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -129,6 +132,7 @@ def evaluate(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Keep the model's translations here.")] = None,
+    overwrite: Overwrite = False,
     format: Annotated[str, typer.Option(help="text or json.")] = "text",
     batch_size: BatchSize = None,
     engine: Engine = "auto",
@@ -138,6 +142,11 @@ def evaluate(
     """Measure translations (BLEU, chrF, TER by sacrebleu), the perplexity of a text, or labels."""
     if format not in ("text", "json"):
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
+    hypotheses = hypotheses or []
+    read = [*(models or []), *hypotheses, *(reference or [])]
+    inputs = [*read, source, text, tagged, labelled, against, teacher]
+    written = {"--output": output, "--picture": picture}
+    claim(context, written, inputs=inputs, overwrite=overwrite)
     if tagged is not None or labelled is not None:
         test = tagged or labelled
         assert test is not None
@@ -162,7 +171,6 @@ def evaluate(
             "Give the right translations with --reference, a text with --text, or labels with "
             "--tagged or --labelled."
         )
-    hypotheses = hypotheses or []
     teams = [models] if models and ensemble else [[model] for model in models or []]
     _check_systems(
         teams, hypotheses, source=source, against=against, output=output, ensemble=ensemble
@@ -205,26 +213,27 @@ def evaluate(
         for one in everyone
     ]
     rival = systems.pop() if against else None
-    if output:
-        write_text(output, "".join(text + "\n" for text in systems[0].translations))
-
-    _hint_at_case([*systems, *([rival] if rival else [])], references, counting)
-    if metrics is None:
-        counting = _in_time(counting, [*systems, *([rival] if rival else [])], references)
-    told = report(
-        systems,
-        references,
-        counting,
-        sources=sources,
-        against=rival,
-        resamples=resamples,
-        lengths=by_length,
-        worst_count=worst,
-    )
-    if format == "json":
-        print_json(told)
-    else:
-        print_text(told)
+    try:
+        _hint_at_case([*systems, *([rival] if rival else [])], references, counting)
+        if metrics is None:
+            counting = _in_time(counting, [*systems, *([rival] if rival else [])], references)
+        told = report(
+            systems,
+            references,
+            counting,
+            sources=sources,
+            against=rival,
+            resamples=resamples,
+            lengths=by_length,
+            worst_count=worst,
+        )
+        if format == "json":
+            print_json(told)
+        else:
+            print_text(told)
+    finally:  # the figures and the file do not depend on each other
+        if output:
+            write_text(output, "".join(text + "\n" for text in systems[0].translations))
     if picture:
         draw(picture, [*systems, *([rival] if rival else [])], references, counting)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Model
+from regard.cli.options import Model, Overwrite
+from regard.cli.outputs import claim
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def export(
+    context: typer.Context,
     model: Model,
     to: Annotated[
         str, typer.Option(help="ctranslate2, argos, onnx or huggingface.", show_default=False)
@@ -34,6 +36,7 @@ def export(
             show_default=False,
         ),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a model for another engine: CTranslate2, Argos, ONNX, or HuggingFace's transformers.
 
@@ -52,10 +55,10 @@ def export(
 
     from regard.cli.screen import say
     from regard.exchange import ctranslate2, onnx_model
-    from regard.files import require_free
     from regard.models.folder import load_model
 
-    require_free(out)
+    folder = to != "argos"
+    claim(context, {"--out": out}, inputs=[model], overwrite=overwrite, folder=folder)
     ctranslate2.refuse_exported(model)
     onnx_model.refuse_exported(model)
     say(target.write(Trained(model, *load_model(model, torch.device("cpu"))), out, chosen))

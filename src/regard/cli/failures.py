@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from regard.errors import OutputError, RegardError
-from regard.files import remedy
+from regard.remedies import remedy
 from regard.version import __version__
 
 _USER, _BUG, _INTERRUPTED = 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h

@@ -7,8 +7,12 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.options import Overwrite
+from regard.cli.outputs import claim
+
 
 def import_(
+    context: typer.Context,
     folder: Annotated[
         Path,
         typer.Argument(
@@ -17,6 +21,7 @@ def import_(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Where the model folder goes.", show_default=False)],
+    overwrite: Overwrite = False,
 ) -> None:
     """Read a model of HuggingFace's transformers: Marian, GPT-2, BERT, RoBERTa or XLNet.
 
@@ -26,9 +31,8 @@ def import_(
     from regard.exchange.huggingface import import_folder
     from regard.exchange.huggingface.folder import ForeignFolder
     from regard.exchange.huggingface.generation import command, left_out
-    from regard.files import require_free
 
-    require_free(out)
+    claim(context, {"--out": out}, inputs=[folder], overwrite=overwrite, folder=True)
     kind = import_folder(folder, out).config.kind
     theirs = ForeignFolder(folder)
     say(f"Imported: {out}. As theirs does it: {command(theirs, kind, out)}")

@@ -60,6 +60,9 @@ Models = Annotated[
         show_default=False,
     ),
 ]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what the command writes if it exists.")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
 BatchSize = Annotated[
     int | None,

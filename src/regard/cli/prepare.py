@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Column, Header, setting
+from regard.cli.options import Column, Header, Overwrite, setting
+from regard.cli.outputs import claim
 from regard.data.doctor import DoctorConfig, Report
 from regard.data.label_doctor import LabelFormat
-from regard.errors import ConfigError, StorageError, one_message
+from regard.errors import ConfigError, one_message
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -112,9 +113,7 @@ def prepare(
     skip_duplicates: Annotated[
         bool, setting(DoctorConfig, "skip_duplicates")
     ] = DoctorConfig.skip_duplicates,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Prepare a folder anew that is prepared already.")
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Examine parallel, running or labelled text, learn its subwords, store it for training."""
     from regard.cli.screen import counting, say
@@ -123,11 +122,10 @@ def prepare(
     from regard.data.prepare import prepare as prepare_store
     from regard.text.folder import tokenizers_in
 
-    if not overwrite and (out / "store.json").is_file():
-        raise StorageError(
-            f"{out} is prepared already, so it is left as it is: a run that uses it could not go "
-            "on with other data. Choose another --out, or say --overwrite."
-        )
+    read = [*(source or []), *(target or []), *(text or []), *(tagged or []), *(labelled or [])]
+    read += filter(None, [valid_source, valid_target, valid_text, valid_tagged, valid_labelled])
+    inputs = [*read, tokenizer_from]
+    claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
     if tokenizer_from:
         _refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
     cut = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}

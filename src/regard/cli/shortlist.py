@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Model, numeric
+from regard.cli.options import Model, Overwrite, numeric
+from regard.cli.outputs import claim
 
 if TYPE_CHECKING:
     from regard.data.lexicon import Ids
@@ -18,6 +19,7 @@ _BATCH = 32
 
 
 def shortlist(
+    context: typer.Context,
     model: Model,
     data: Annotated[
         Path,
@@ -34,6 +36,7 @@ def shortlist(
         int,
         numeric("The most frequent target subwords, which are always allowed", 0, 10_000_000),
     ] = 100,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn which subwords translate which, and put a shortlist into the model's folder."""
     from regard.cli.screen import say
@@ -46,6 +49,7 @@ def shortlist(
 
     store, folder = Store(data), ModelFolder.read(model)
     refuse_other_text(model, folder, store)
+    claim(context, {"MODEL": model / SHORTLIST}, inputs=[data], overwrite=overwrite)
     tokenizers = folder.tokenizers
     part = store.part("train")
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size

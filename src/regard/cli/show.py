@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, replace
 from pathlib import Path
 from textwrap import fill
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.options import Device, Model, bounded, numeric
+from regard.cli.drawing import draw_curves, draw_map
+from regard.cli.options import Device, Model, Overwrite, bounded, numeric
+from regard.cli.outputs import claim
 from regard.cli.verbs import Verbs
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from regard.config import Setting, Settings
     from regard.decoding.look import Attention
 
@@ -32,6 +32,7 @@ Out = Annotated[Path | None, typer.Option(help="A PNG to write; without it, text
 
 @app.command()
 def positions(
+    context: typer.Context,
     length: Annotated[int, numeric("How many positions", 1, 1_000)] = 50,
     width: Annotated[int, numeric("Size of the vectors", 1, 1_000)] = 64,
     layout: Annotated[str, typer.Option(help="interleaved or halves.")] = "interleaved",
@@ -39,10 +40,12 @@ def positions(
         list[int] | None, numeric("Draw this dimension as a curve; may be repeated", 0, 999)
     ] = None,
     out: Out = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Sinusoidal position encodings as a heat map, or some of their dimensions as curves."""
     from regard.attention.positions import sinusoids
 
+    claim(context, {"--out": out}, inputs=[], overwrite=overwrite)
     if layout not in ("interleaved", "halves"):
         raise ConfigError(f"There is no layout {layout!r}. Use interleaved or halves.")
     table = sinusoids(length, width, "halves" if layout == "halves" else "interleaved").numpy()
@@ -51,13 +54,14 @@ def positions(
             raise ConfigError(f"There is no dimension {number}. They go from 0 to {width - 1}.")
     if dimension:
         lines = {f"dimension {number}": table[:, number].tolist() for number in dimension}
-        _draw_curves(out, lines, title="sinusoidal positions", x="position", y="value")
+        draw_curves(out, lines, title="sinusoidal positions", x="position", y="value")
     else:
-        _draw_map(out, table, title="sinusoidal positions", rows="position", columns="dimension")
+        draw_map(out, table, title="sinusoidal positions", rows="position", columns="dimension")
 
 
 @app.command()
 def mask(
+    context: typer.Context,
     kind: Annotated[
         str, typer.Argument(help="causal, padding, prefix, permutation, segments or window.")
     ] = "causal",
@@ -72,11 +76,14 @@ def mask(
     ] = True,
     memory: Annotated[int, numeric("causal: tokens remembered before it", 0, 1_000)] = 0,
     out: Out = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Who may look at whom: rows are queries, columns are keys, filled = may look."""
     import torch
 
     from regard.attention import masks
+
+    claim(context, {"--out": out}, inputs=[], overwrite=overwrite)
 
     def permutation() -> torch.Tensor:
         order = torch.randperm(length, generator=torch.Generator().manual_seed(seed))
@@ -94,11 +101,12 @@ def mask(
     if kind not in drawn:
         raise ConfigError(f"There is no mask {kind!r}. Masks are {', '.join(drawn)}.")
     allowed = drawn[kind]().float().numpy()
-    _draw_map(out, allowed, title=f"{kind} mask", rows="query", columns="key")
+    draw_map(out, allowed, title=f"{kind} mask", rows="query", columns="key")
 
 
 @app.command()
 def scores(
+    context: typer.Context,
     widths: Annotated[
         list[int] | None,
         typer.Argument(
@@ -107,12 +115,14 @@ def scores(
     ] = None,
     keys: Annotated[int, numeric("Keys that each query looks at", 2, 100_000)] = 32,
     out: Out = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Why scores are divided by sqrt(d): products of random queries and keys, and their softmax."""
     from regard import plots
     from regard.attention.saturation import measured
     from regard.cli.screen import show, table, written
 
+    claim(context, {"--out": out}, inputs=[], overwrite=overwrite)
     found = [one for width in widths or [4, 64, 1024] for one in measured(width, keys=keys)]
     columns = ["d", "score", "spread of scores", "largest weight", "gradient left"]
     rows = [
@@ -138,6 +148,7 @@ def scores(
 
 @app.command()
 def schedule(
+    context: typer.Context,
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
     preset: Annotated[
         str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
@@ -146,20 +157,23 @@ def schedule(
         list[str] | None, typer.Option("--set", help="section.name=value")
     ] = None,
     out: Out = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """The learning rate of each update of a run."""
     from regard.training.config import run_config
     from regard.training.optimizer import learning_rate
 
+    claim(context, {"--out": out}, inputs=[recipe], overwrite=overwrite)
     changes = {} if recipe else {"out": "nowhere"}
     config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
     steps = range(1, config.training.max_steps + 1)
     rates = [learning_rate(step, config.training, config.model.width) for step in steps]
-    _draw_curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
+    draw_curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
 
 
 @app.command()
 def attention(
+    context: typer.Context,
     model: Model,
     sentence: Annotated[
         str, typer.Argument(help="A source sentence, or a text.", show_default=False)
@@ -170,12 +184,14 @@ def attention(
     layer: Annotated[int | None, numeric("One layer, from 1; default: all", 1, 1000)] = None,
     head: Annotated[int | None, numeric("One head, from 1; default: all", 1, 100_000)] = None,
     out: Out = None,
+    overwrite: Overwrite = False,
     device: Device = "auto",
 ) -> None:
     """Where a model looks while it translates a sentence, or reads a text."""
     from regard import plots
     from regard.cli.screen import written
 
+    claim(context, {"--out": out}, inputs=[model], overwrite=overwrite)
     parts = ["cross", "encoder", "decoder"]
     if part is not None and part not in parts:
         raise ConfigError(f"There is no attention {part!r}. Use cross, encoder or decoder.")
@@ -229,9 +245,11 @@ def _attention(model: Path, sentence: str, device: str) -> Attention:
 
 @app.command()
 def fertilities(
+    context: typer.Context,
     model: Model,
     sentence: Annotated[str, typer.Argument(help="A source sentence.", show_default=False)],
     out: Out = None,
+    overwrite: Overwrite = False,
     device: Device = "auto",
 ) -> None:
     """How a model that writes all words at once copies a sentence, and what it writes there."""
@@ -243,6 +261,7 @@ def fertilities(
     from regard.decoding.translator import Translator
     from regard.models.nonautoregressive import NonAutoregressive
 
+    claim(context, {"--out": out}, inputs=[model], overwrite=overwrite)
     translator = Translator.load(model, device=device, engine="torch")
     own, tokenizers = translator.models[0], translator.folder.tokenizers
     if not isinstance(own, NonAutoregressive):
@@ -357,30 +376,3 @@ def _print_setting(path: str, setting: Setting) -> None:
         print(f"{path} = {'none' if default is None else json.dumps(default)}")
     limits = "; ".join([setting.kind, *setting.limits])
     print(fill(f"{setting.doc} ({limits})", 80, initial_indent=_MARGIN, subsequent_indent=_MARGIN))
-
-
-def _draw_map(out: Path | None, values: ArrayLike, *, title: str, rows: str, columns: str) -> None:
-    """A matrix, as a picture or as text."""
-    from regard import plots
-    from regard.cli.screen import written
-
-    if out is None:
-        print(plots.text_heat_map(values))
-    else:
-        written(out, plots.heat_map(out, values, title=title, rows=rows, columns=columns))
-
-
-def _draw_curves(
-    out: Path | None, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str
-) -> None:
-    """Lines, as one picture or as texts below each other."""
-    from regard import plots
-    from regard.cli.screen import written
-
-    if out is not None:
-        written(out, plots.curves(out, lines, title=title, x=x, y=y))
-        return
-    for name, values in lines.items():
-        if len(lines) > 1:
-            print(name)
-        print(plots.text_curve(values))

@@ -23,7 +23,7 @@ _REMEDY = "Make it with `regard align --data {}`."
 
 def write_fertilities(folder: Path, name: str, values: Iterable[NDArray[np.integer[Any]]]) -> None:
     """Those of all pairs of a part ("train" or "valid"), in their order, into a prepared folder."""
-    with whole_file(_path(folder, name)) as temporary:
+    with whole_file(fertilities_file(folder, name)) as temporary:
         with temporary.open("wb") as file:
             for pair in values:
                 file.write(pair.astype(np.uint8).tobytes())
@@ -32,14 +32,15 @@ def write_fertilities(folder: Path, name: str, values: Iterable[NDArray[np.integ
 
 def read_fertilities(folder: Path, name: str) -> Rows:
     """What `write_fertilities` wrote: for each pair of a part, a number for each source id."""
-    path, remedy = _path(folder, name), _REMEDY.format(folder)
+    path, remedy = fertilities_file(folder, name), _REMEDY.format(folder)
     values, begins = mapped(path, "uint8", remedy), offsets(folder, f"{name}.source")
     if len(values) != begins[-1]:
         raise DataError(f"{path} is of other text than the store. {remedy}")
     return Rows(values, begins)
 
 
-def _path(folder: Path, name: str) -> Path:
+def fertilities_file(folder: Path, name: str) -> Path:
+    """Where a prepared folder has the fertilities of a part."""
     return folder / f"{name}.fertilities"
 
 

@@ -10,7 +10,7 @@ from regard.config import Tree
 from regard.data.doctor import DoctorConfig, Report, examined
 from regard.data.store import Content, PartWriter, describe, dtype_for
 from regard.errors import ConfigError, DataError, StorageError, one_message
-from regard.files import whole_folder, write_json
+from regard.files import is_leftover, whole_folder, write_json
 from regard.text.config import TokenizerConfig
 from regard.text.foreign import FOREIGN_FILES
 from regard.text.sentences import sentences
@@ -18,7 +18,7 @@ from regard.text.tags import tag_problems, tagged
 from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 Progress = Callable[[str, int], None]
-_OURS = ("store.json", ".ids", ".offsets", ".model", *FOREIGN_FILES)
+_OURS = ("store.json", ".ids", ".offsets", ".fertilities", ".distributions", ".model")
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,15 @@ def write_store(
 
 
 def refuse_foreign_folder(out: Path) -> None:
-    """Since the whole folder is replaced, nothing may be in it but what was prepared before."""
-    names = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
-    foreign = [name for name in names if not name.endswith(_OURS)]
-    if out.is_file() or foreign or (names and "store.json" not in names):
+    """Since the whole folder is replaced, nothing may be in it but what was prepared before.
+
+    It may be incomplete: some of its files are enough to recognise it.
+    """
+    paths = sorted(path for path in out.iterdir() if not is_leftover(path)) if out.is_dir() else []
+    names = [path.name for path in paths]
+    foreign = [name for name in names if not name.endswith((*_OURS, *FOREIGN_FILES))]
+    known = any(name.endswith(("store.json", ".ids")) for name in names)
+    if (out.exists() and not out.is_dir()) or foreign or (names and not known):
         example = f" (it holds {foreign[0]})" if foreign else ""
         raise StorageError(
             f"{out} exists and is not a prepared folder{example}, so it is left as it is. "

@@ -16,24 +16,27 @@ common: then their folders are copied together, and whoever runs last joins them
 from __future__ import annotations
 
 import json
-import shutil
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.config import Tree, as_tree, differences, merged
 from regard.data.distributions import DISTRIBUTIONS, write_distributions
+from regard.data.prepare import refuse_foreign_folder
 from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Turn
 from regard.data.store import Store, fingerprint
 from regard.decoding.config import DistillConfig, SearchKeywords
 from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
-from regard.files import locked, write_json, write_text
+from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
 from regard.models.folder import AVERAGE, refuse_other_direction
 
 PLAN = "plan.json"
+_SHARE = re.compile(r"\d+-of-\d+")
+_PORTION = re.compile(r"\d{6,}\.(txt|new|old)")
 Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
 
 
@@ -48,8 +51,15 @@ class Distillation:
     """One store, one teacher, one way to search: by however many processes it is worked on."""
 
     def __init__(
-        self, store: Store, teachers: Sequence[Path], out: Path, config: DistillConfig
+        self,
+        store: Store,
+        teachers: Sequence[Path],
+        out: Path,
+        config: DistillConfig,
+        *,
+        overwrite: bool = False,
     ) -> None:
+        """With `overwrite`, another prepared folder in the place of `out` is replaced."""
         self._store = store
         self._part = store.part("train")
         self._out = out
@@ -63,12 +73,16 @@ class Distillation:
             "weights": [_digest(path) for path in teachers],
             **as_tree(config),
         }
-        self._refuse_foreign_folder()
+        if overwrite:
+            refuse_foreign_folder(out)
+        else:
+            self._refuse_other_result()
 
     @property
     def is_finished(self) -> bool:
         """Whether the result is there."""
-        return self._out.is_dir() and any(self._out.iterdir())  # or it would have been refused
+        made = _read(self._out / "store.json").get("distilled")
+        return made is not None and not self._changes(made)
 
     def portions(self, turn: Turn) -> list[int]:
         """The portions that are a process's share."""
@@ -88,6 +102,7 @@ class Distillation:
     @contextmanager
     def held(self, turn: Turn) -> Iterator[Path]:
         """The folder of one share of the work; while this lasts, nobody else may work on it."""
+        self._refuse_foreign_portions()
         folder = self._folder / f"{turn.number + 1}-of-{turn.of}"
         with locked(folder):
             self._refuse_other_plans()
@@ -155,20 +170,21 @@ class Distillation:
 
     def join(self) -> Retargeted | None:
         """Make the result of all portions; None if some are missing, or another process does it."""
-        if self.is_finished:
-            shutil.rmtree(self._folder, ignore_errors=True)  # a kill may have left it
-            return None
-        if self.missing(Turn()):
-            return None
-        self._refuse_other_plans()
-        try:
-            with locked(self._folder):
-                return None if self.is_finished else self._joined()
-        except RunError:  # another process was as quick to find that nothing is missing
-            return None
+        made = None
+        if not self.is_finished:
+            if self.missing(Turn()):
+                return None
+            self._refuse_other_plans()
+            try:
+                with locked(self._folder):
+                    made = None if self.is_finished else self._joined()
+            except RunError:  # another process was as quick to find that nothing is missing
+                return None
+        self._remove_portions()  # a kill may have left them beside a result, too
+        return made
 
     def _joined(self) -> Retargeted:
-        made = retarget(
+        return retarget(
             self._store,
             self._out,
             self._texts(),
@@ -177,8 +193,36 @@ class Distillation:
             about={"distilled": self._plan},
             joined=self._distributions(),
         )
-        shutil.rmtree(self._folder, ignore_errors=True)
-        return made
+
+    def _shares(self) -> list[Path]:
+        """The folders of shares that are part of this work."""
+        found = sorted(path.parent for path in self._folder.glob(f"*/{PLAN}"))
+        return [
+            share
+            for share in found
+            if _SHARE.fullmatch(share.name) and not self._changes(_read(share / PLAN))
+        ]
+
+    def _remove_portions(self) -> None:
+        """Remove what this work has written beside its result, and nothing else."""
+        for share in self._shares():
+            clear_leftovers(share)
+            portions = [path for path in share.iterdir() if _PORTION.fullmatch(path.name)]
+            _remove([*portions, share / LOCK, share / PLAN], share)
+        _remove([self._folder / LOCK], self._folder)
+
+    def _refuse_foreign_portions(self) -> None:
+        """Refuse to work in a folder with anything in it that is no such work."""
+        shares = [*self._folder.iterdir()] if self._folder.exists() else []
+        for path in shares:
+            inside = path.iterdir() if path.is_dir() else iter(())
+            names = {entry.name for entry in inside if not is_leftover(entry)}
+            is_work = _SHARE.fullmatch(path.name) and (names <= {LOCK} or PLAN in names)
+            if not (is_work or path.name == LOCK or is_leftover(path)):
+                raise StorageError(
+                    f"{self._folder} is where the work so far is kept, and holds something else "
+                    f"({path.name}). Move that, or choose another --out."
+                )
 
     def _nearest(self, index: int, found: Translation, nearness: Nearness) -> str:
         """Of all in the beam, the translation nearest to the old target; the first of equals."""
@@ -190,8 +234,10 @@ class Distillation:
         """The portions that any process has done."""
         return {
             int(path.stem): path
-            for path in sorted(self._folder.glob("*/[0-9]*.txt"))
-            if all(path.with_suffix(f".{kind}").is_file() for kind in self._kinds)
+            for share in self._shares()
+            for path in sorted(share.glob("[0-9]*.txt"))
+            if _PORTION.fullmatch(path.name)
+            and all(path.with_suffix(f".{kind}").is_file() for kind in self._kinds)
         }
 
     def _distributions(self) -> dict[str, list[Path]]:
@@ -223,20 +269,20 @@ class Distillation:
                     "to go on, choose another --out, or delete that folder."
                 )
 
-    def _refuse_foreign_folder(self) -> None:
+    def _refuse_other_result(self) -> None:
         if not self._out.exists() or (self._out.is_dir() and not any(self._out.iterdir())):
             return
         made = _read(self._out / "store.json").get("distilled")
         if made is None:
             raise StorageError(
                 f"{self._out} exists and holds something else, so it is left as it is. "
-                "Choose another --out."
+                "Choose another --out, or add --overwrite to replace a prepared folder."
             )
         changed = self._changes(made)
         if changed:
             raise StorageError(
                 f"{self._out} was distilled in another way: {'; '.join(changed)}. "
-                "Choose another --out, or delete it to make it anew."
+                "Choose another --out, or add --overwrite to replace it."
             )
 
 
@@ -279,9 +325,17 @@ def _digest(teacher: Path) -> str:
     return fingerprint(path.read_bytes() for path in files or sorted(teacher.glob("*/*.bin")))
 
 
+def _remove(files: Sequence[Path], folder: Path) -> None:
+    """Remove files of a folder, and the folder if nothing else is in it."""
+    with suppress(OSError):
+        for file in files:
+            file.unlink(missing_ok=True)
+        folder.rmdir()
+
+
 def _read(path: Path) -> Tree:
     try:
-        found: Tree = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return found if isinstance(found, dict) else {}

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.data.sampling import Position
 from regard.errors import ModelError, RunError
-from regard.files import whole_folder
+from regard.files import clear_leftovers, whole_folder
 from regard.layers.recall import Memory
 from regard.models.base import Model
 from regard.models.folder import (
@@ -133,8 +133,7 @@ def _damaged(path: Path) -> RunError:
 
 def prune(run: Path, *, last: int, best: int) -> None:
     """Keep the last and the best checkpoints; remove the others, and what a kill left."""
-    for leftover in (run / "checkpoints").glob("*.partial"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    clear_leftovers(run / "checkpoints")
     paths = folders(run)
     needed = {*last_of(run, last), *best_of(run, best), paths[-1]}
     for path in paths:

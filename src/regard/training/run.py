@@ -17,7 +17,7 @@ from pathlib import Path
 from regard.config import Tree, as_tree, build, differences, merged
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
-from regard.files import locked, write_json
+from regard.files import LOCK, is_leftover, locked, write_json
 from regard.models.folder import as_today, published_notes
 from regard.training.config import RunConfig
 
@@ -50,7 +50,9 @@ def _identity(config: RunConfig, store: Store) -> Tree:
 def _refuse_foreign_folder(out: Path) -> None:
     if not out.exists() or (out / RUN).is_file():
         return
-    if not out.is_dir() or any(path.name != "lock" for path in out.iterdir()):
+    if not out.is_dir() or any(
+        path.name != LOCK and not is_leftover(path) for path in out.iterdir()
+    ):
         raise RunError(
             f"{out} exists and is not a run folder, so it is left as it is. Choose another --out."
         )

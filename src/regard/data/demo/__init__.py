@@ -14,7 +14,8 @@ from random import Random
 
 from regard.data.demo import chinese_english, english_french
 from regard.data.demo.drawing import Pair
-from regard.errors import ConfigError
+from regard.errors import ConfigError, StorageError
+from regard.files import explained, write_text
 
 __all__ = [
     "GRAMMARS",
@@ -128,14 +129,31 @@ def demo_corpus(
     )
 
 
-def write_demo_corpus(corpus: DemoCorpus, folder: Path) -> None:
-    """Write parallel text files: train.en, train.fr, ... and heldout.source, heldout.target."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_demo_corpus(corpus: DemoCorpus, folder: Path, *, overwrite: bool = False) -> bool:
+    """Write parallel text files: train.en, train.fr, ... and heldout.source, heldout.target.
+
+    False if all of them are there already. One of other contents is replaced only if that is asked.
+    """
+    texts: dict[Path, str] = {}
     for part, pairs, endings in (
         ("train", corpus.train, corpus.languages),
         ("valid", corpus.valid, corpus.languages),
         ("heldout", corpus.heldout, ("source", "target")),
     ):
         for side, ending in enumerate(endings):
-            text = "".join(f"{pair[side]}\n" for pair in pairs)
-            (folder / f"{part}.{ending}").write_text(text, encoding="utf-8", newline="\n")
+            texts[folder / f"{part}.{ending}"] = "".join(f"{pair[side]}\n" for pair in pairs)
+    missing = [path for path, text in texts.items() if not _holds(path, text)]
+    for path in missing:
+        if path.exists() and not overwrite:
+            raise StorageError(
+                f"{path} exists with other contents, so it is left as it is. Choose another "
+                "--data, or add --overwrite to replace it."
+            )
+    for path in missing:
+        write_text(path, texts[path])
+    return bool(missing)
+
+
+def _holds(path: Path, text: str) -> bool:
+    with explained(path):
+        return path.is_file() and path.read_bytes() == text.encode()
