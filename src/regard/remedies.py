@@ -34,7 +34,7 @@ _REMEDIES = {
     errno.EEXIST: _IN_THE_WAY,
     errno.EISDIR: _IN_THE_WAY,
     errno.ENOTEMPTY: _IN_THE_WAY,
-    errno.ENAMETOOLONG: "the name or path is too long. Choose a shorter one.",
+    errno.ENAMETOOLONG: "the name is too long for the file system. Choose a shorter one.",
     errno.EILSEQ: "this file system does not take that name. Choose another one.",
     errno.ELOOP: "the path leads through a circle of links, or a link where none may be. Check it.",
     errno.EMFILE: _TOO_MANY,

@@ -230,7 +230,7 @@ def test_show_draws_text_and_pictures(words: list[str], texts: Path, regard: Com
     assert text.status == 0
     assert len(text.out.splitlines()) >= 10
     path = texts / "picture.png"
-    assert regard("show", *words, "--out", path).status == 0
+    assert regard("show", *words, "--out", path, "--overwrite").status == 0
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
