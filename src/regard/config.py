@@ -39,6 +39,7 @@ S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
 _HEADING = "The settings cannot be used"
 _LONGEST_SHOWN = 100  # characters of a value in a message
+_HINTS, _CLOSE = 3, 0.7  # names in a hint; difflib's ratio from which two names are close
 _DEEPEST = 10  # tables in tables
 
 
@@ -199,10 +200,12 @@ class _Problems(list[str]):
     def unknown(self, section: str, name: str, known: Iterable[str]) -> None:
         """Add a name that a section does not have, and what it may mean."""
         known = list(known)
-        # "beam" means beam_size
-        near = [section + other for other in known if other.startswith(name)][:1]
-        near = near or self._elsewhere(section, name, known)
-        near = near or [section + n for n in difflib.get_close_matches(name, known, 1, cutoff=0.5)]
+        near = self._elsewhere(section, name, known)
+        # "length" means length_penalty
+        begun = [section + other for other in known if other.startswith(name)]
+        near = near or begun[:_HINTS]
+        close = difflib.get_close_matches(name, known, 1, cutoff=_CLOSE)
+        near = near or [section + other for other in close]
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
         self.append(f"{section}{name} does not exist; {hint}")
 

@@ -242,3 +242,20 @@ def test_a_long_line_is_read_in_parts_of_whole_words() -> None:
     assert max(map(len, parts)) <= 2000
     assert " ".join(parts).split() == words
     assert [*_pieces("a short line ")] == ["a short line "]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
+def test_character_coverage_decides_which_characters_are_subwords(kind: str) -> None:
+    lines = [*lines_of(["dog", "sleeps"], 2000), "ж"]  # one of some 20,000 characters
+    covering = {
+        share: learned(lines, kind=kind, vocab_size=300, character_coverage=share).source
+        for share in (0.98, 1.0)
+    }
+    spelled = {share: len(one.encode("ж")) for share, one in covering.items()}
+    assert spelled[1.0] < spelled[0.98]
+    assert all(one.decode(one.encode("ж")) == "ж" for one in covering.values())
+
+
+def test_a_coverage_that_sentencepiece_refuses_is_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"is 0\.5, and must be at least 0\.98"):
+        learned(LINES, character_coverage=0.5)

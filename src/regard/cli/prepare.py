@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.config import Tree
     from regard.data.prepare import Files, Prepared
 
-_TOKENIZER = ("vocab_size", "tokenizer", "joint", "nfkc", "lowercase")
+_TOKENIZER = ("vocab_size", "tokenizer", "character_coverage", "joint", "nfkc", "lowercase")
 _OF_TOKENIZER = (
     "this comes with the tokenizer that --tokenizer-from names. Leave it out, or learn a new "
     "tokenizer without --tokenizer-from."
@@ -99,6 +99,9 @@ def prepare(
     ] = None,
     vocab_size: Annotated[int, setting(TokenizerConfig, "vocab_size")] = TokenizerConfig.vocab_size,
     tokenizer: Annotated[str, setting(TokenizerConfig, "kind")] = TokenizerConfig.kind,
+    character_coverage: Annotated[
+        float, setting(TokenizerConfig, "character_coverage")
+    ] = TokenizerConfig.character_coverage,
     joint: Annotated[
         bool, setting(TokenizerConfig, "joint", "--joint/--separate")
     ] = TokenizerConfig.joint,
@@ -129,6 +132,7 @@ def prepare(
     if tokenizer_from:
         _refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
     cut = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
+    cut["character_coverage"] = character_coverage
     config = build(TokenizerConfig, {**cut, "nfkc": nfkc, "lowercase": lowercase})
     limits = {"max_tokens": max_tokens, "max_characters": max_characters}
     if text:

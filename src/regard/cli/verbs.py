@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from regard.cli.hints import meaning
 from regard.errors import ConfigError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -18,11 +19,26 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, and refuse an option that is repeated: click would silently take the last."""
-        _, _, given = self.make_parser(ctx).parse_args(args=[*args])
+        given = self._given(ctx, args)
         if not any(option.is_eager for option in given):  # --help needs no correct options
             _refuse_repetition(given)
         rest: list[str] = super().parse_args(ctx, args)
         return rest
+
+    def _given(self, ctx: Any, args: list[str]) -> list[Any]:
+        """The options that a command line gives."""
+        try:
+            _, _, given = self.make_parser(ctx).parse_args(args=[*args])
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            if not hasattr(error, "possibilities"):  # of typer's error about unknown options alone
+                raise
+            verb = _name(ctx)
+            known = [name for one in self.params for name in (*one.opts, *one.secondary_opts)]
+            raise ConfigError(
+                f"`{verb}` has no option {option}. {meaning(verb, str(option), known)}"
+            ) from None
+        return list(given)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; typer would end the process with status 1, without a word, after these."""
@@ -30,6 +46,12 @@ class Verb(TyperCommand):
             return super().invoke(ctx)
         except (EOFError, BrokenPipeError) as error:
             raise RuntimeError(f"{type(error).__name__} {error}".rstrip()) from error
+
+
+def _name(ctx: Any) -> str:
+    """What follows `regard` on the command line: "translate", "show mask"."""
+    parents = "" if ctx.parent is None or ctx.parent.parent is None else f"{_name(ctx.parent)} "
+    return f"{parents}{ctx.info_name}"
 
 
 def _refuse_repetition(given: Iterable[Any]) -> None:

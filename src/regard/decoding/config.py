@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 from regard.bounds import COUNT, IDS, LENGTH, SEED, Ge, Le
 from regard.config import Doc, Settings
+from regard.decoding.other_names import OTHER_NAMES
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 AtLimit = Literal["scored", "free", "cut"]
@@ -17,6 +18,8 @@ Precision = Literal["float32", "bfloat16", "int8"]
 @dataclass(frozen=True)
 class SearchConfig(Settings):
     """How translations are looked for."""
+
+    also_called: ClassVar = OTHER_NAMES
 
     beam_size: Annotated[
         int, Doc("beginnings kept for each sentence; 1: greedy"), Ge(1), Le(1000)

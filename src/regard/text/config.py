@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from regard.bounds import IDS, Ge
+from regard.bounds import IDS, Ge, Le
 from regard.config import Doc, Settings
 
 ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet"]
@@ -25,6 +25,12 @@ class TokenizerConfig(Settings):
     vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1), IDS] = (
         8000
     )
+    character_coverage: Annotated[
+        float,
+        Doc("share of the text's characters that are subwords; rarer ones become bytes"),
+        Ge(0.98),  # as SentencePiece asks
+        Le(1),
+    ] = 0.9995
     joint: Annotated[bool, Doc("one vocabulary for both languages")] = True
     nfkc: Annotated[bool, Doc("fold compatible Unicode characters into one (NFKC)")] = False
     lowercase: Annotated[bool, Doc("lower-case all text")] = False

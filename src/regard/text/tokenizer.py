@@ -251,6 +251,7 @@ def _options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
     return {
         "vocab_size": max(config.vocab_size, _SMALLEST + len(tags)),
         "model_type": config.kind,
+        "character_coverage": config.character_coverage,
         "hard_vocab_limit": False,  # a size that the text does not fill is clipped, not refused
         "byte_fallback": True,
         "normalization_rule_name": _NO_RULES,
