@@ -248,3 +248,16 @@ def test_the_host_remembers_lengths() -> None:
     assert moved.host is lengths.lengths  # a device need not be asked
     assert moved.repeated(2).host.tolist() == [3, 1, 3, 1]
     assert moved.up_to(5).host is lengths.lengths
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_batch_has_arrived_on_the_host_when_it_is_read() -> None:
+    device, wanted = torch.device("cuda"), torch.arange(1 << 20)
+    row = Ragged(wanted, Lengths.of([len(wanted)]))
+    busy = torch.randn(8192, 8192, device=device)
+    for _ in range(5):
+        for _ in range(5):
+            busy = busy @ busy
+            busy /= busy.norm()  # the copies below wait for this work
+        there = Ragged(wanted.to(device) + 0, row.lengths.to(device))
+        assert torch.equal(there.to(torch.device("cpu")).tokens, wanted)

@@ -18,6 +18,14 @@ from torch.nn.utils.rnn import PackedSequence
 from regard.text.special import SPECIAL
 
 
+def on_device(part: Tensor, device: torch.device) -> Tensor:
+    """A tensor on another device; only a copy to a GPU goes on in the background.
+
+    In the background, a copy to the host may be read before it has arrived.
+    """
+    return part.to(device, non_blocking=device.type != "cpu")
+
+
 class Lengths:
     """Where the B sentences lie in a row of N tokens."""
 
@@ -41,7 +49,7 @@ class Lengths:
         """The same on another device."""
         if self.lengths.device == device:
             return self
-        moved = self.lengths.to(device, non_blocking=True)
+        moved = on_device(self.lengths, device)
         return Lengths(moved, longest=self.longest, total=self.total, host=self._host)
 
     def up_to(self, longest: int) -> Lengths:
@@ -208,7 +216,7 @@ class Ragged:
 
     def to(self, device: torch.device) -> Ragged:
         """The same on another device."""
-        return Ragged(self.tokens.to(device, non_blocking=True), self.lengths.to(device))
+        return Ragged(on_device(self.tokens, device), self.lengths.to(device))
 
     def up_to(self, longest: int) -> Ragged:
         """The same, laid out as if the longest sentence had so many tokens."""
@@ -249,7 +257,7 @@ class Distributions:
     def to(self, device: torch.device) -> Distributions:
         """The same on another device."""
         parts = self.words, self.probabilities
-        return Distributions(*(part.to(device, non_blocking=True) for part in parts))
+        return Distributions(*(on_device(part, device) for part in parts))
 
     def twice(self) -> Distributions:
         """Of all sentences, and then of all of them again."""
@@ -347,7 +355,7 @@ class Batch:
 
 
 def _to(part: Any, device: torch.device) -> Any:
-    return part.to(device, non_blocking=True) if isinstance(part, Tensor) else part.to(device)
+    return on_device(part, device) if isinstance(part, Tensor) else part.to(device)
 
 
 def _twice(part: Any) -> Any:
