@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,13 @@ def test_beam_search_finds_what_a_plain_one_finds(
         engines.append(in_torch(model))
     for engine in engines:
         every = found(
-            engine, SOURCES, top_beams=beam_size, max_extra=80, patience=patience, **settings
+            engine,
+            SOURCES,
+            top_beams=beam_size,
+            max_extra=80,
+            patience=patience,
+            min_length=0,
+            **settings,
         )
         assert [[h.tokens for h in one] for one in every] == [
             [h.tokens for h in one] for one in plain
@@ -179,12 +186,84 @@ def test_forced_beginnings_are_written_and_counted(beam_size: int, tmp_path: Pat
 def test_nothing_ends_too_early(beam_size: int, tmp_path: Path) -> None:
     model = ending_model()
     settings: dict[str, Any] = {"beam_size": beam_size, "min_length": 6}
+    settings["patience"] = float(beam_size > 1)
     theirs = found(in_ctranslate2(model, tmp_path), SOURCES, **settings)
     assert min(len(h.tokens) for one in theirs for h in one) == 6
-    check_scores(model, theirs, SOURCES, 1.0)
-    if beam_size == 1:
-        ours = found(in_torch(model), SOURCES, **settings)
-        assert [one[0].tokens for one in theirs] == [one[0].tokens for one in ours]
+    assert_same(theirs, found(in_torch(model), SOURCES, **settings))
+    for source, [best] in zip(SOURCES, theirs, strict=True):
+        written = [best.tokens[:place] for place in range(len(best.tokens) + 1)]
+        rows = torch.tensor(next_words(model, source, written))
+        rows[:6, SPECIAL.end] = -torch.inf  # whose probability the others have
+        own = rows.log_softmax(-1)[range(len(rows)), [*best.tokens, SPECIAL.end]].mean()
+        assert best.score == pytest.approx(float(own), abs=1e-4)
+
+
+def assert_same(one: Sequence[Sequence[Hypothesis]], other: Sequence[Sequence[Hypothesis]]) -> None:
+    """The same hypotheses in the same order, with the same scores."""
+    for mine, yours in zip(one, other, strict=True):
+        assert [h.tokens for h in mine] == [h.tokens for h in yours]
+        assert [h.score for h in mine] == pytest.approx([h.score for h in yours], abs=1e-4)
+
+
+def searched_by_itself(
+    engine: CTranslate2Engine, sources: Sequence[list[int]], **options: Any
+) -> list[list[Hypothesis]]:
+    """What CTranslate2 finds with options of its own, its defaults included."""
+    ids, penalty = engine._target_ids, options["length_penalty"]
+    results = engine._translator.translate_batch(
+        [[engine._source_pieces[i] for i in source] for source in sources],
+        return_scores=True,
+        return_end_token=True,
+        **options,
+    )
+    every = []
+    for result in results:
+        rows = [[ids[piece] for piece in pieces] for pieces in result.hypotheses]
+        assert all(row[-1] == SPECIAL.end for row in rows), "it should end before any limit"
+        every.append(
+            [
+                finished(row, score * len(row) ** penalty, penalty)
+                for row, score in zip(rows, result.scores, strict=True)
+            ]
+        )
+    return every
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_patience_a_sentence_is_done_where_ctranslate2_is(seed: int, tmp_path: Path) -> None:
+    """Also where EOS is likely at the first position, in n-best lists and with a least length."""
+    draw = random.Random(seed)
+    model = ending_model(seed)
+    assert model.projection.bias is not None
+    model.projection.bias.data[SPECIAL.end] += draw.choice([1.5, 2.5, 4.0])
+    engine, ours = in_ctranslate2(model, tmp_path), in_torch(model)
+    for _ in range(12):
+        sources, beams = sentences(8, seed=draw.randrange(1000)), draw.choice([2, 3, 5])
+        wanted = draw.randrange(1, beams + 1)
+        same: dict[str, Any] = {
+            "beam_size": beams,
+            "length_penalty": draw.choice([0.0, 0.7, 1.0]),
+            "patience": draw.choice([1.0, 1.0, 1.5, 2.0]),
+        }
+        least = draw.choice([None, 0, 1, 2, 4])
+        theirs = {} if least is None else {"min_decoding_length": least}
+        expected = searched_by_itself(engine, sources, num_hypotheses=wanted, **same, **theirs)
+        for backend in (engine, ours):
+            settings = {"top_beams": wanted, "min_length": least, "max_extra": 250, **same}
+            assert_same(found(backend, sources, **settings), expected)
+
+
+def test_scores_of_a_second_search_have_the_least_length_too(tmp_path: Path) -> None:
+    model = ending_model(seed=1)
+    engine, ours = in_ctranslate2(model, tmp_path), in_torch(model)
+    begins = [source[:2] for source in SOURCES]
+    for least in (1, 3):
+        for settings in ({"begins": begins}, {"max_ratio": 0.0, "max_extra": 6}):
+            both = [
+                found(backend, SOURCES, beam_size=1, min_length=least, **settings)
+                for backend in (engine, ours)
+            ]
+            assert_same(*both)
 
 
 def test_a_beginning_longer_than_the_limit_is_written_out(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ INF = float("inf")
 
 def test_marks_are_never_written() -> None:
     logits = torch.zeros(2, 6)
-    Rules.of([9, 9], None, CPU).forbid(logits, torch.tensor([0]))
+    Rules.of([9, 9], None, CPU).forbid(logits)
     assert logits.tolist() == [[-INF, -INF, -INF, 0, 0, 0]] * 2
 
 
@@ -28,7 +28,7 @@ def test_no_end_before_the_minimum() -> None:
     rules = Rules.of([9], None, CPU, minimum=2)
     for place, expected in ((0, -INF), (1, -INF), (2, 0.0)):
         logits = torch.zeros(1, 6)
-        rules.forbid(logits, torch.tensor([place]))
+        rules.forbid_early_end(logits, torch.tensor([place]))
         assert logits[0, SPECIAL.end] == expected
 
 

@@ -239,7 +239,10 @@ def test_the_command_says_how_to_search_as_they_do(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
-    assert "--beam-size 4 --patience 1 --max-ratio 0 --max-extra 29 --at-limit free" in said
+    assert (
+        "--beam-size 4 --patience 1 --min-length 0 --max-ratio 0 --max-extra 29 --at-limit free"
+        in said
+    )
     assert "no_repeat_ngram_size=3" in said
     assert "early_stopping" not in said
 

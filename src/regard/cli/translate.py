@@ -37,7 +37,9 @@ def translate(
     patience: Annotated[float, setting(SearchConfig, "patience")] = SearchConfig.patience,
     max_ratio: Annotated[float, setting(SearchConfig, "max_ratio")] = SearchConfig.max_ratio,
     max_extra: Annotated[int, setting(SearchConfig, "max_extra")] = SearchConfig.max_extra,
-    min_length: Annotated[int, setting(SearchConfig, "min_length")] = SearchConfig.min_length,
+    min_length: Annotated[
+        int | None, setting(SearchConfig, "min_length")
+    ] = SearchConfig.min_length,
     at_limit: Annotated[str, setting(SearchConfig, "at_limit")] = SearchConfig.at_limit,
     sample: Annotated[bool, setting(SearchConfig, "sample", "--sample")] = SearchConfig.sample,
     temperature: Annotated[float, setting(SearchConfig, "temperature")] = SearchConfig.temperature,

@@ -5,10 +5,11 @@
     retire    continuations that end are finished hypotheses
     keep      the best of the others are the new beams
 
-A sentence is done when it has W finished hypotheses that no beam, as it stands, could beat; or, if
-somebody says how many are `enough`, when so many are finished; or when no beam is left. Nothing in
-a sentence's search depends on another sentence. Everything is a tensor of fixed size, so that a
-step can be recorded.
+A sentence is done when it has W finished hypotheses that no beam, as it stands, could beat; or when
+no beam is left. If `enough` is given, it is done where CTranslate2 would be: when so many are
+finished; without a length penalty, when as many as are wanted are finished and the best candidate
+of a step was among them. Nothing in a sentence's search depends on another sentence. Everything is
+a tensor of fixed size, so that a step can be recorded.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Ended:
     lengths: Tensor  # without the end mark
     beams: Tensor  # that were ended
     count: Tensor  # (B,) of all that ever were
+    best: Tensor  # (B,) whether the best candidate of any step was among them
 
 
 @dataclass(frozen=True)
@@ -113,14 +115,17 @@ class BeamSearch(Generic[S]):
             log_probs=log_probs,
             tokens=table,
             parents=table.clone(),
-            ended=Ended(none, none.clone(), empty, empty.clone(), empty[:, 0].clone()),
+            ended=Ended(
+                none, none.clone(), empty, empty.clone(), empty[:, 0].clone(), ~none.isinf()[:, 0]
+            ),
             going=torch.ones(len(last), dtype=torch.bool, device=last.device),
         )
 
     @property
     def kind(self) -> Hashable:
         """What its steps depend on, shapes apart."""
-        return "beam", self.length_penalty, self.enough, self.rules.minimum, self.rules.at_limit
+        stop = self.length_penalty, self.wanted, self.enough
+        return "beam", *stop, self.rules.minimum, self.rules.at_limit
 
     def advance(self, *, forces: bool) -> None:
         """One step."""
@@ -143,14 +148,17 @@ class BeamSearch(Generic[S]):
         ended, width = self.ended, self.last.shape[1]
         ends = candidates.tokens[:, :width] == SPECIAL.end
         log_probs = candidates.log_probs[:, :width].masked_fill(~ends, -torch.inf)
+        real = log_probs > -torch.inf
         new = Ended(
             self._normalized(log_probs),
             log_probs,
             self.place.expand(log_probs.shape),
             candidates.parents[:, :width],
-            (log_probs > -torch.inf).sum(1),
+            real.sum(1),
+            real[:, 0],
         )
         ended.count += new.count
+        ended.best |= new.best
         scores, places = torch.cat([ended.scores, new.scores], 1).topk(width, dim=1)
         ended.scores.copy_(scores)
         for name in ("log_probs", "lengths", "beams"):
@@ -175,7 +183,11 @@ class BeamSearch(Generic[S]):
         """Which sentences are not done, by the log-probability of their best beam. (B,)"""
         if self.enough is None:
             return self._normalized(best) > self.ended.scores[:, -1]
-        return (best > -torch.inf) & (self.ended.count < self.enough)
+        if self.length_penalty == 0:
+            done = self.ended.best & (self.ended.count >= self.wanted)
+        else:
+            done = self.ended.count >= self.enough
+        return (best > -torch.inf) & ~done
 
     def _normalized(self, log_probs: Tensor) -> Tensor:
         """As the score of a hypothesis that stands at this place."""
@@ -223,6 +235,7 @@ class BeamSearch(Generic[S]):
                 ended.lengths[sentences],
                 ended.beams[sentences],
                 ended.count[sentences],
+                ended.best[sentences],
             ),
             going=self.going[sentences],
             wanted=self.wanted,

@@ -34,7 +34,7 @@ class SearchConfig(Settings):
         float,
         Doc(
             "beam search: a sentence is done after beam_size times this finished translations, 1 "
-            "or more; 0: when no beam could win any more"
+            "or more, as in CTranslate2; 0: when no beam could win any more"
         ),
         Ge(0),
         Le(100),
@@ -44,7 +44,15 @@ class SearchConfig(Settings):
     ] = True
     max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0), Le(1000)] = 2.0
     max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1), LENGTH] = 20
-    min_length: Annotated[int, Doc("tokens before the end may be written"), Ge(0), Le(100_000)] = 0
+    min_length: Annotated[
+        int | None,
+        Doc(
+            "tokens before the end may be written; unset: 1 with patience, as in CTranslate2, "
+            "otherwise 0"
+        ),
+        Ge(0),
+        Le(100_000),
+    ] = None
     at_limit: Annotated[
         AtLimit,
         Doc("an end at the limit is scored by the model, is free, or the text is cut without one"),
@@ -88,13 +96,18 @@ class SearchConfig(Settings):
         return int(self.beam_size * self.patience + 0.5) if self.patience else None
 
     @property
+    def minimum(self) -> int:
+        """Tokens before EOS; an empty translation would count as one of the finished ones."""
+        return int(self.patience > 0) if self.min_length is None else self.min_length
+
+    @property
     def at_once(self) -> bool:
         """Whether something is asked for that only models have that write all words at once."""
         return self.candidates > 1 or self.fertility != "argmax"
 
     def limit(self, source_length: int, max_length: int | None = None) -> int:
         """How long a translation may get, the end marks of both sides counted."""
-        limit = max(int(source_length * self.max_ratio) + self.max_extra, self.min_length + 1)
+        limit = max(int(source_length * self.max_ratio) + self.max_extra, self.minimum + 1)
         return limit if max_length is None else min(limit, max_length)
 
 
@@ -108,7 +121,7 @@ class SearchKeywords(TypedDict, total=False):
     scores: bool
     max_ratio: float
     max_extra: int
-    min_length: int
+    min_length: int | None
     at_limit: str
     sample: bool
     temperature: float

@@ -2,10 +2,10 @@
 
 CTranslate2 has one length limit for a whole batch and does not end a translation that reaches it;
 it leaves a forced beginning out of the score; and it shares the probability of marks that are
-forbidden out among the other words. So it searches freely first. A translation that is too long,
-unended or has a mark in it is rare: it is searched again under our rules, as every translation
-with a forced beginning or a least length is, and CTranslate2 is asked for the log-probabilities of
-what was found.
+forbidden out among the other words. So it searches freely first, but for the least length, which
+our searches treat as it does. A translation that is too long, unended or has a mark in it is rare:
+it is searched again under our rules, as every translation with a forced beginning is, and
+CTranslate2 is asked for the log-probabilities of what was found.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class CTranslate2Engine:
         cut: list[Written] = []
         some = list(islice(tasks, max(size, 1)))  # the first batch at once
         while some or running:
-            bound = [task for task in some if task.begin or config.min_length]
-            free = [task for task in some if not (task.begin or config.min_length)]
+            bound = [task for task in some if task.begin]
+            free = [task for task in some if not task.begin]
             running.extend(self._started(free, config, size))
             while len(running) > (ahead if some else 0):
                 task, promise = running.popleft()
@@ -148,8 +148,10 @@ class CTranslate2Engine:
             longest = max(1, *(task.limit - 1 for task in batch))
             options: dict[str, Any] = {"num_hypotheses": config.top_beams}
             if our_rules:
+                # Without a length penalty, it is done when it has as many as it is asked for.
+                exact = config.patience > 0 and config.length_penalty == 0
                 options = {
-                    "num_hypotheses": config.beam_size,
+                    "num_hypotheses": config.top_beams if exact else config.beam_size,
                     "target_prefix": [task.begin for task in batch],
                     "suppress_sequences": [[self._target_pieces[mark]] for mark in _MARKS],
                 }
@@ -160,7 +162,7 @@ class CTranslate2Engine:
                 patience=config.patience or _SURE,
                 length_penalty=config.length_penalty,
                 max_decoding_length=longest,
-                min_decoding_length=min(config.min_length, longest),
+                min_decoding_length=min(config.minimum, longest),
                 max_input_length=0,  # nothing is cut off in silence
                 return_scores=_wants_scores(config),
                 return_end_token=True,
@@ -185,27 +187,49 @@ class CTranslate2Engine:
 
     def _scored(self, written: Sequence[Written], config: SearchConfig) -> Iterator[Found]:
         """The hypotheses of each task, ended, scored and ranked."""
-        totals = self._log_probabilities(written) if _wants_scores(config) else repeat(math.nan)
+        totals: Iterable[float] = repeat(math.nan)
+        if _wants_scores(config):
+            totals = self._conditional(written, config.minimum)
         found: dict[int, list[Hypothesis]] = {task.number: [] for task, _ in written}
         for (task, ids), total in zip(written, totals, strict=False):
             found[task.number].append(finished([*ids, SPECIAL.end], total, config.length_penalty))
         for number, hypotheses in found.items():
             yield Found(number, best_first(hypotheses)[: config.top_beams])
 
-    def _log_probabilities(self, written: Sequence[Written]) -> list[float]:
-        """The model's own, with the end mark's."""
+    def _conditional(self, written: Sequence[Written], minimum: int) -> list[float]:
+        """Log-probabilities given that EOS is not among the first `minimum` tokens."""
+        minimum = min([minimum, *(task.limit - 1 for task, _ in written)])
+        beginnings = {
+            (task.number, *ids[:place]): Written(task, ids[:place])
+            for task, ids in written
+            for place in range(minimum)
+        }
+        every = self._log_probs([*written, *beginnings.values()])
+        early = dict(zip(beginnings, (row[-1] for row in every[len(written) :]), strict=True))
+        return [
+            sum(row) - sum(_log_of_rest(early[task.number, *ids[:n]]) for n in range(minimum))
+            for row, (task, ids) in zip(every, written, strict=False)
+        ]
+
+    def _log_probs(self, written: Sequence[Written]) -> list[list[float]]:
+        """The model's own of each token and of EOS."""
         results = self._translator.score_batch(
             [task.source for task, _ in written],
             [list(map(self._target_pieces.__getitem__, ids)) for _, ids in written],
             max_batch_size=min(SENTENCES, -(-len(written) // self._threads) or 1),
             max_input_length=0,
         )
-        return [sum(result.log_probs) for result in results]
+        return [result.log_probs for result in results]
 
 
 def _wants_scores(config: SearchConfig) -> bool:
     """They cost greedy search a softmax over the vocabulary; beam search lives by them."""
     return config.scores or config.beam_size > 1
+
+
+def _log_of_rest(log_prob: float) -> float:
+    """log(1 - p), as exactly as a p in float32 allows."""
+    return math.log(max(-math.expm1(log_prob), 2**-24))
 
 
 def _limit(task: Task) -> int:

@@ -147,7 +147,7 @@ class Generator:
             model = Prompted(self.model, torch.tensor([ids], device=self.model.device))
             limit = config.limit(0, self.context - len(ids) + 1)
             forced = []
-        rules = Rules.of([limit], [forced], source.tokens.device, config.min_length)
+        rules = Rules.of([limit], [forced], source.tokens.device, config.minimum)
         choose: Choose = likeliest
         if config.sample:
             choose = sampler(

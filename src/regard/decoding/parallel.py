@@ -67,7 +67,7 @@ def refuse_what_needs_steps(
             "This model writes all words at once, and cannot draw one after another. Leave out "
             "--sample; --candidates draws several translations, of which a --teacher keeps one."
         )
-    if config.min_length:
+    if config.min_length is not None:
         raise ConfigError("This model decides how many words it writes. Leave out --min-length.")
     if model.fertility is None and config.fertility != "argmax":
         raise ConfigError("This model has no fertilities but CTC. Leave out --fertility.")

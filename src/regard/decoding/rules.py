@@ -45,6 +45,7 @@ class Rules:
         # A forced beginning is always allowed to be written out and ended.
         room = [max(limit, len(prefix) + 1) for limit, prefix in zip(limits, prefixes, strict=True)]
         bounds = torch.tensor(room, device=device)
+        minimum = min(minimum, min(room) - 1)  # positions may end before
         return Rules(bounds, table, minimum, at_limit, min(room), max(room))
 
     def select(self, sentences: Tensor) -> Rules:
@@ -84,9 +85,12 @@ class Rules:
         limits = self.limits if place.ndim == 1 else self.limits[:, None]
         return torch.where(place + 1 >= limits, place.clamp(min=1), place + 1)
 
-    def forbid(self, logits: Tensor, place: Tensor) -> None:
-        """Nobody writes padding, a start mark or an unknown word, nor an end too early."""
+    def forbid(self, logits: Tensor) -> None:
+        """Nobody writes padding, a start mark or an unknown word; they keep their probability."""
         for mark in (SPECIAL.pad, SPECIAL.unknown, SPECIAL.start):
             logits[..., mark] = -torch.inf
+
+    def forbid_early_end(self, logits: Tensor, place: Tensor) -> None:
+        """Forbid EOS before the minimum; other tokens get its probability, as in CTranslate2."""
         if self.minimum:
             logits[..., SPECIAL.end].masked_fill_(place < self.minimum, -torch.inf)

@@ -39,7 +39,7 @@ def search(
     lengths = source.lengths.lengths.tolist()
     limits = [config.limit(length, max_length) for length in lengths]
     rules = Rules.of(
-        limits, prefixes, source.tokens.device, config.min_length, at_limit=config.at_limit
+        limits, prefixes, source.tokens.device, config.minimum, at_limit=config.at_limit
     )
     if config.sample:
         return _samples(model, source, rules, config)

@@ -1,6 +1,7 @@
 """What a model's logits say of the next words: how likely given ones are, and which are best.
 
-Forbidden words keep their share of probability, but are never among the best.
+Forbidden words keep their share of probability, but are never among the best; EOS before the least
+length has none.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ class Plain:
 
     def __init__(self, logits: Tensor, rules: Rules, place: Tensor, *, scored: bool = True) -> None:
         self._scores = logits.float()
+        rules.forbid_early_end(self._scores, place)
         if scored:
             torch.log_softmax(self._scores, -1, out=self._scores)
-        self._rules, self._place = rules, place
+        self._rules = rules
 
     def of(self, words: Tensor) -> Tensor:
         """The log-probabilities of given words."""
@@ -66,7 +68,7 @@ class Plain:
 
     def all(self) -> Tensor:
         """The log-probabilities of all words."""
-        self._rules.forbid(self._scores, self._place)
+        self._rules.forbid(self._scores)
         return self._scores
 
     def likeliest(self) -> tuple[Tensor, Tensor]:
@@ -93,7 +95,8 @@ class SummedUp:
     def __init__(self, logits: Tensor, rules: Rules, place: Tensor) -> None:
         from regard.decoding import words_kernel
 
-        self._logits, self._rules, self._place = logits, rules, place
+        rules.forbid_early_end(logits, place)
+        self._logits, self._rules = logits, rules
         self._summary = words_kernel.summary(logits, place, rules.minimum)
 
     def of(self, words: Tensor) -> Tensor:
@@ -103,7 +106,7 @@ class SummedUp:
     def all(self) -> Tensor:
         """The log-probabilities of all words."""
         log_probs = self._logits.float() - self._summary.masses[:, None]
-        self._rules.forbid(log_probs, self._place)
+        self._rules.forbid(log_probs)
         return log_probs
 
     def likeliest(self) -> tuple[Tensor, Tensor]:
@@ -116,7 +119,7 @@ class SummedUp:
         found = self._summary
         if found.highest.shape[1] < count:
             return _best_of_all(self.all(), before, count)
-        self._rules.forbid(self._logits, self._place)
+        self._rules.forbid(self._logits)
         before = before - found.masses.view(before.shape)
         return _best_in_chunks(self._logits, found.highest, before, count)
 

@@ -32,6 +32,8 @@ def options(folder: ForeignFolder) -> list[str]:
     """The options that search as theirs does unless told otherwise."""
     said = folder.json(GENERATION) or folder.config
     found = _beams(folder)
+    if "--patience 1" in found:
+        found.append(f"--min-length {said.get('min_length') or 0}")  # an empty output counts there
     if said.get("length_penalty", 1.0) != 1.0:
         found.append(f"--length-penalty {said['length_penalty']:g}")
     longest = said.get("max_new_tokens") or (said.get("max_length") or 0) - 1
@@ -45,8 +47,9 @@ def options(folder: ForeignFolder) -> list[str]:
 def _beams(folder: ForeignFolder) -> list[str]:
     """How many, and when a sentence is done."""
     said = folder.json(GENERATION) or folder.config
-    found = [f"--beam-size {said.get('num_beams') or 1}"]
-    return [*found, "--patience 1"] if said.get("early_stopping") is True else found
+    beams = said.get("num_beams") or 1
+    stops = said.get("early_stopping") is True and beams > 1
+    return [f"--beam-size {beams}", *["--patience 1"] * stops]
 
 
 def left_out(folder: ForeignFolder) -> list[str]:
