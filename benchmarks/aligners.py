@@ -24,7 +24,7 @@ import numpy as np
 from regard.data.aligner import BothWays, Ids
 from regard.data.corpus import read_parallel
 from regard.data.links import RULES, Links, links_of
-from regard.data.store import Rows
+from regard.data.rows import Rows
 from regard.data.words import by_words
 from regard.evaluation.alignment import Gold, agreement
 

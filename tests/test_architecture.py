@@ -20,6 +20,7 @@ ORDER = [
         "regular",
         "remedies",
         "files",
+        "recognize",
         "bounds",
         "config",
         "schema",

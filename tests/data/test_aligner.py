@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard.data import aligner
 from regard.data.aligner import NULL, BothWays, learn
 from regard.data.links import links_of
-from regard.data.store import Rows
+from regard.data.rows import Rows
 
 Sentence = list[int]
 

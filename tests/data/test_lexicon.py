@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.lexicon import likeliest
-from regard.data.store import Part, Sentences, SideWriter
+from regard.data.rows import Sentences
+from regard.data.store import Part, SideWriter
 from regard.text.special import SPECIAL
 
 WORDS = 12

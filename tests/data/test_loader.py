@@ -14,8 +14,9 @@ from regard.config import build
 from regard.data.doctor import DoctorConfig
 from regard.data.loader import DataConfig, Loader, collate, in_order, with_ends
 from regard.data.ragged import Batch, Ragged
+from regard.data.rows import Sentences
 from regard.data.sampling import Position, Share
-from regard.data.store import Sentences, Store
+from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.text.special import SPECIAL
 

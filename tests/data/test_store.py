@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data.corpora import mixed, prepared, some_pairs, texts_of
-from regard.data.store import Corpus, Sentences, SideWriter, Store, fingerprint
+from regard.data.rows import Sentences
+from regard.data.store import Corpus, SideWriter, Store, fingerprint
 from regard.errors import DataError
 
 SENTENCES = [[5, 6, 7], [8], [9, 10], [11, 12, 13, 14]]
@@ -78,9 +80,29 @@ def test_a_truncated_file_is_an_error_with_a_remedy(tmp_path: Path, ending: str,
     write(tmp_path, SENTENCES)
     path = tmp_path / f"part.side.{ending}"
     os.truncate(path, max(0, path.stat().st_size - lost))
-    with pytest.raises(DataError, match=r"truncated. Run `regard prepare` again") as caught:
+    with pytest.raises(DataError, match=r"truncated.*Run `regard prepare` again") as caught:
         Sentences(tmp_path, "part.side", "uint16")
-    assert str(tmp_path / "part.side") in str(caught.value)
+    assert str(caught.value).startswith(f"{path} is ")
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, len(SENTENCES)), number=st.integers(-(2**63), 2**63 - 1))
+def test_damaged_offsets_are_named(tmp_path: Path, place: int, number: int) -> None:
+    write(tmp_path, SENTENCES)
+    path = tmp_path / "part.side.offsets"
+    offsets = np.fromfile(path, "int64")
+    kept = [*offsets]
+    offsets[place] = number
+    offsets.tofile(path)
+    ascending = offsets[0] == 0 and all(a <= b for a, b in pairwise(offsets))
+    if ascending and offsets[-1] == kept[-1]:
+        assert len(Sentences(tmp_path, "part.side", "uint16")) == len(SENTENCES)
+        return
+    too_far = ascending and offsets[-1] > kept[-1]  # as if ids were missing
+    with pytest.raises(DataError) as caught:
+        Sentences(tmp_path, "part.side", "uint16")
+    damaged = tmp_path / "part.side.ids" if too_far else path
+    assert str(caught.value).startswith(f"{damaged} is ")
 
 
 @pytest.mark.parametrize("ending", ["ids", "offsets"])

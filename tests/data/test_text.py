@@ -13,8 +13,9 @@ from regard.data.ahead import ahead
 from regard.data.loader import DataConfig
 from regard.data.pieces import cut
 from regard.data.prepare_text import prepare_text
+from regard.data.rows import Rows
 from regard.data.sampling import Position, Share
-from regard.data.store import Rows, Store
+from regard.data.store import Store
 from regard.data.text_loader import TextLoader, text_in_order
 from regard.data.text_rows import TextTask
 from regard.errors import ConfigError, DataError

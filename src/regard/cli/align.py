@@ -15,7 +15,8 @@ from regard.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from regard.data.aligner import Ids
     from regard.data.links import Rule
-    from regard.data.store import Rows, Store
+    from regard.data.rows import Rows
+    from regard.data.store import Store
     from regard.data.words import Pairs
     from regard.decoding.gaze import View
     from regard.decoding.translator import Translator

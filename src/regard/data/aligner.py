@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.store import Rows
+from regard.data.rows import Rows
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]

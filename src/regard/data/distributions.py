@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import Rows, Store, mapped, offsets
+from regard.data.rows import Rows, mapped, offsets
+from regard.data.store import Store
 from regard.errors import DataError
 from regard.files import whole_file
 

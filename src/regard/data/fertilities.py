@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import Rows, mapped, offsets
+from regard.data.rows import Rows, mapped, offsets
 from regard.errors import DataError
 from regard.files import whole_file
 

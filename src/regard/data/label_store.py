@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import Tree
-from regard.data.store import Sentences, SideWriter, Store, dtype_for, fingerprint
+from regard.data.rows import Sentences
+from regard.data.store import SideWriter, Store, dtype_for, fingerprint
 from regard.text.tokenizer import Tokenizers
 
 _COUNTS = "uint32"

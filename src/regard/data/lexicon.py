@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import Part, Sentences
+from regard.data.rows import Sentences
+from regard.data.store import Part
 from regard.text.special import SPECIAL
 
 Ids = NDArray[np.int64]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import Rows
+from regard.data.rows import Rows
 
 Places = NDArray[np.int64]
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.config import Tree, as_tree
+from regard.data.rows import Rows, Sentences, offsets, refuse_unequal
 from regard.errors import ConfigError, DataError, ModelError
 from regard.text.folder import described_tokenizers
 from regard.text.tokenizer import Tokenizers
@@ -35,41 +35,6 @@ _CONTENTS: dict[Content, tuple[str, str, str]] = {
     "tagged": ("words with labels", "--tagged", "tagger-tiny"),
     "labelled": ("texts with labels", "--labelled", "classifier-tiny"),
 }
-
-
-class Rows:
-    """Rows of unequal length, laid end to end in one array; `offsets` say where each begins."""
-
-    def __init__(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> None:
-        self._values, self._offsets = values, offsets
-
-    def __len__(self) -> int:
-        return len(self._offsets) - 1
-
-    def __getitem__(self, index: int) -> NDArray[Any]:
-        return self._values[self._offsets[index] : self._offsets[index + 1]]
-
-    def flat(self) -> NDArray[Any]:
-        """All values, row after row."""
-        return self._values
-
-    def lengths(self) -> NDArray[np.int64]:
-        """How many values each row has."""
-        return np.diff(self._offsets)
-
-    def first(self, count: int) -> Rows:
-        """The first rows alone, so many or all there are."""
-        kept = self._offsets[: count + 1]
-        return Rows(self._values[: kept[-1]], kept)
-
-
-class Sentences(Rows):
-    """One side of one part: a sequence of sentences of ids, without end marks."""
-
-    def __init__(self, folder: Path, name: str, dtype: str) -> None:
-        super().__init__(mapped(folder / f"{name}.ids", dtype), offsets(folder, name))
-        if self._offsets[-1] != len(self._values):
-            raise DataError(f"{folder / name}.ids is truncated. Run `regard prepare` again.")
 
 
 @dataclass(frozen=True)
@@ -176,7 +141,11 @@ class Store:
     def text(self, name: str) -> Text:
         """The running text of a part."""
         lines = Sentences(self.folder, f"{name}.text", self.description["dtype"])
-        return Text(lines, Rows(lines.flat(), offsets(self.folder, f"{name}.documents")))
+        documents, ids = offsets(self.folder, f"{name}.documents"), lines.flat()
+        refuse_unequal(
+            self.folder, f"{name}.documents", f"{name}.text", int(documents[-1]), len(ids)
+        )
+        return Text(lines, Rows(ids, documents))
 
     def _corpora(self, name: str, pairs: int) -> tuple[Corpus, ...]:
         """The corpora of a part; a store from before there could be several has one."""
@@ -213,20 +182,6 @@ def _description(folder: Path) -> Tree:
             "Run `regard prepare` again."
         )
     return description
-
-
-def offsets(folder: Path, name: str) -> NDArray[np.int64]:
-    """Where each sentence of a side, such as "train.source", begins, and where the last ends."""
-    return mapped(folder / f"{name}.offsets", "int64")
-
-
-def mapped(path: Path, dtype: str, remedy: str = "Run `regard prepare` again.") -> NDArray[Any]:
-    """The numbers of a file, read from the disk when they are looked at."""
-    try:
-        # A view as a plain array: slices of it cost a fraction of those of a memmap.
-        return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)
-    except (FileNotFoundError, ValueError):
-        raise DataError(f"{path} is missing or truncated. {remedy}") from None
 
 
 class SideWriter:

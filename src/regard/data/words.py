@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.links import Links
-from regard.data.store import Rows
+from regard.data.rows import Rows
 from regard.text.base import Tokenizer
 
 _NOBODY = -1

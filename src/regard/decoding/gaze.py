@@ -17,7 +17,7 @@ from regard.attention.multihead import AttentionRecord
 from regard.data.aligner import Ids
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
-from regard.data.store import Rows
+from regard.data.rows import Rows
 from regard.decoding.engine import by_length
 from regard.errors import ConfigError
 from regard.models.base import Model

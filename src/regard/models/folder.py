@@ -33,6 +33,7 @@ from regard.models import ARCHITECTURES, new_model
 from regard.models.adapter import Adapter
 from regard.models.base import Model, ModelConfig
 from regard.models.protocol import Vocabulary
+from regard.recognize import exported_model, foreign_model
 from regard.text.folder import described_tokenizers
 from regard.text.special import SPECIAL, SpecialTokens
 from regard.text.tokenizer import Tokenizers
@@ -221,11 +222,13 @@ def _home(folder: Path) -> Path:
 def _read_description(folder: Path) -> Tree:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise ModelError(f"There is no model folder {folder}: it {what}. Check the path.")
+        other = foreign_model(folder)
+        raise ModelError(other or f"There is no model folder {folder}: it {what}. Check the path.")
     path = folder / CONFIG
     if not path.is_file():
         raise ModelError(
-            f"{folder} is not a model folder: it has no {CONFIG}. "
+            foreign_model(folder)
+            or f"{folder} is not a model folder: it has no {CONFIG}. "
             "Give the folder that `regard train --out` wrote."
         )
     try:
@@ -233,8 +236,9 @@ def _read_description(folder: Path) -> Tree:
     except ValueError:
         raise ModelError(f"{path} is damaged. Copy the whole folder again.") from None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
+        other = foreign_model(folder, description)
         raise ModelError(
-            f"{path} is not of format {FORMAT}, which this regard reads. Update regard."
+            other or f"{path} is not of format {FORMAT}, which this regard reads. Update regard."
         )
     return description
 
@@ -314,8 +318,9 @@ def _opened(path: Path) -> Iterator[Any]:
     """A safetensors file, or a sentence about why it cannot be read."""
     if not path.exists():
         raise ModelError(
-            f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, or "
-            "train until the first checkpoint."
+            exported_model(path.parent)
+            or f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, "
+            "or train until the first checkpoint."
         )
     try:
         with safe_open(path, framework="pt") as file:

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.config import build
 from regard.errors import ConfigError, DataError
+from regard.recognize import foreign_model
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
 
@@ -28,10 +29,14 @@ def tokenizers_in(folder: Path) -> Tokenizers:
             f"There is no tokenizer in {folder}: it has neither {' nor '.join(_DESCRIPTIONS)}. "
             "Give the folder that `regard prepare --out` or `regard train --out` wrote."
         )
+    description: Any = None
     try:
-        return described_tokenizers(folder, json.loads(path.read_text(encoding="utf-8")))
+        description = json.loads(path.read_text(encoding="utf-8"))
+        return described_tokenizers(folder, description)
     except (ValueError, KeyError, TypeError, ConfigError) as error:
+        other = foreign_model(folder, description) if path.name == "config.json" else None
         raise DataError(
-            f"{path} is damaged or from another version of regard ({error}). "
+            other
+            or f"{path} is damaged or from another version of regard ({error}). "
             "Copy the whole folder again, or update regard."
         ) from None
