@@ -1,0 +1,98 @@
+"""The vocabularies of HuggingFace's tokenizers: of tokenizer.json, or of the files of old."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import ModelError
+from regard.text.config import ForeignKind
+from regard.text.foreign import LIBRARY
+
+Files = dict[str, bytes]
+# Unicode's White_Space, which a line of vocab.txt loses at its end.
+_WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a tokenizer has learned; what its kind does not have is empty."""
+
+    ids: dict[str, int] = field(default_factory=dict)
+    merges: list[tuple[str, str]] = field(default_factory=list)
+    pieces: list[tuple[str, float]] = field(default_factory=list)
+    unknown: int | None = None  # the piece for all that no other covers; None: settings say it
+    rules: bytes = b""  # SentencePiece's normalization
+    control: dict[str, bool] | None = None  # pieces that are added tokens; whether it is special
+
+
+def _words(files: Files) -> Vocabulary:
+    if LIBRARY in files:
+        return Vocabulary(ids=_numbered(_model(files)["vocab"]))
+    lines = files["vocab.txt"].decode().removesuffix("\n").split("\n")
+    return Vocabulary(ids={line.rstrip(_WHITE): number for number, line in enumerate(lines)})
+
+
+def _merged(files: Files) -> Vocabulary:
+    if LIBRARY in files:
+        model = _model(files)
+        pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+        return Vocabulary(ids=_numbered(model["vocab"]), merges=[(a, b) for a, b in pairs])
+    rows = files["merges.txt"].decode().split("\n")
+    pairs = [row.split(" ") for row in rows if row and not row.startswith("#version")]
+    return Vocabulary(ids=json.loads(files["vocab.json"]), merges=[(a, b) for a, b in pairs])
+
+
+def _pieces(files: Files) -> Vocabulary:
+    if LIBRARY in files:
+        content = json.loads(files[LIBRARY])
+        pieces = [(piece, score) for piece, score in content["model"]["vocab"]]
+        return Vocabulary(pieces=pieces, rules=_rules(content.get("normalizer")))
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+    try:
+        model = ModelProto.FromString(files["spiece.model"])
+    except DecodeError:
+        raise ModelError("spiece.model is no SentencePiece model. Copy it again.") from None
+    kinds = type(model.pieces.add()).Type
+    del model.pieces[-1]
+    apart = (kinds.CONTROL, kinds.USER_DEFINED)
+    return Vocabulary(
+        pieces=[(piece.piece, piece.score) for piece in model.pieces],
+        unknown=model.trainer_spec.unk_id,
+        rules=model.normalizer_spec.precompiled_charsmap,
+        control={p.piece: p.type == kinds.CONTROL for p in model.pieces if p.type in apart},
+    )
+
+
+def _model(files: Files) -> dict[str, Any]:
+    model: dict[str, Any] = json.loads(files[LIBRARY])["model"]
+    return model
+
+
+def _numbered(vocabulary: Any) -> dict[str, int]:
+    """A vocabulary may also be a list."""
+    if isinstance(vocabulary, dict):
+        return vocabulary
+    words = (word[0] if isinstance(word, list) else word for word in vocabulary)
+    return {word: number for number, word in enumerate(words)}
+
+
+def _rules(normalizer: Any) -> bytes:
+    """The first rules of SentencePiece's among the normalizers of a tokenizer.json."""
+    parts = (normalizer or {}).get("normalizers") or [normalizer or {}]
+    coded = (part["precompiled_charsmap"] for part in parts if part.get("type") == "Precompiled")
+    return base64.b64decode(next(coded, ""))
+
+
+READERS: dict[ForeignKind, Callable[[Files], Vocabulary]] = {
+    "wordpiece": _words,
+    "byte_bpe": _merged,
+    "xlnet": _pieces,
+}

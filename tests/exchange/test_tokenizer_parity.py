@@ -1,0 +1,124 @@
+"""Imported tokenizers give the ids and texts of HuggingFace's AutoTokenizer, or are refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exchange.tokenizer_folders import KINDS, NAMES, Setup, trained
+from regard.errors import RegardError
+from regard.exchange.huggingface.folder import ForeignFolder
+from regard.exchange.huggingface.library_text import obstacles_in_text, read_text
+from regard.text.config import ForeignKind
+from regard.text.foreign import LibraryTokenizer
+from regard.text.numbering import Numbering
+
+transformers = pytest.importorskip("transformers")
+SETUPS = 60  # of each family
+
+
+def imported(place: Path, kind: ForeignKind) -> LibraryTokenizer | str:
+    """The tokenizer, or why there is none."""
+    folder = ForeignFolder(place)
+    size = folder.config["vocab_size"]
+    try:
+        found = list(obstacles_in_text(folder, kind, size))
+        if found:
+            return found[0]
+        tokenizer = read_text(folder, kind, Numbering(size)).target
+    except RegardError as error:
+        return str(error)
+    assert isinstance(tokenizer, LibraryTokenizer)
+    return tokenizer
+
+
+def theirs(place: Path) -> Any:
+    """Their tokenizer; None where they cannot read it either."""
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(place))
+    except Exception:
+        return None
+
+
+def assert_equal(own: LibraryTokenizer, their: Any, texts: list[str]) -> None:
+    for text in texts:
+        ids = their(text, add_special_tokens=False)["input_ids"]
+        if max(ids, default=0) >= own.numbering.size:
+            continue  # their model would fail, too
+        assert own.numbering.written(own.encode(text)) == ids, text
+        plain = their.decode(ids, skip_special_tokens=True)
+        assert own.decode(own.numbering.ours(ids)) == plain, text
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", KINDS)
+def test_random_settings_give_their_ids_and_texts(family: str, tmp_path: Path) -> None:
+    outcomes: Counter[str] = Counter()
+    kind: Any = KINDS[family]
+    for seed in range(SETUPS):
+        place = tmp_path / str(seed)
+        place.mkdir()
+        setup = Setup(family, seed)
+        setup.write(place)
+        own, their = imported(place, kind), theirs(place)
+        if their is None:
+            assert isinstance(own, str)
+            outcomes["unreadable"] += 1
+        elif isinstance(own, str):
+            beyond = (
+                max(their.get_vocab().values())
+                >= json.loads((place / "config.json").read_text())["vocab_size"]
+            )
+            assert beyond or "described in two ways" in own, own
+            outcomes["refused"] += 1
+        else:
+            assert_equal(own, their, setup.texts(15))
+            outcomes["equal"] += 1
+    assert outcomes["equal"] > SETUPS / 3
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "said"),
+    [
+        ("bert", {"tokenizer_class": "BertJapaneseTokenizer"}, "tokenizer_class is BertJapanese"),
+        ("gpt2", {"tokenizer_class": "BertTokenizer"}, "not for models of this type"),
+        ("roberta", {"split_special_tokens": True}, "split_special_tokens"),
+        ("xlnet", {"auto_map": {"AutoTokenizer": ["a.B", None]}}, "Python code"),
+        ("bert", {"unk_token": "[NONE]"}, "unk_token is [NONE]"),
+        ("bert", {"unk_token": {"content": "[UNK]"}}, "neither a text nor an AddedToken"),
+        ("bert", {"added_tokens_decoder": {"0": {"contents": "[UNK]"}}}, "is no added token"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused(
+    family: str, settings: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    content = trained(family)
+    (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    config = {"model_type": family, "vocab_size": len(json.loads(content)["model"]["vocab"])}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    kind: Any = KINDS[family]
+    found = imported(tmp_path, kind)
+    assert isinstance(found, str)
+    assert said in found
+
+
+def test_tokenizer_config_wins_over_tokenizer_json(tmp_path: Path) -> None:
+    content = json.loads(trained("bert"))
+    content["normalizer"]["lowercase"] = False
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    config = {"model_type": "bert", "vocab_size": len(content["model"]["vocab"])}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    encoded = []
+    for lower in (True, False):
+        settings = {"do_lower_case": lower, **{f"{k}_token": v for k, v in NAMES["bert"].items()}}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+        own = imported(tmp_path, "wordpiece")
+        assert isinstance(own, LibraryTokenizer)
+        encoded.append([own.encode("Dog"), own.encode("dog")])
+    assert encoded[0][0] == encoded[0][1]
+    assert encoded[1][0] != encoded[1][1]

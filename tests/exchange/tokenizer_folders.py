@@ -1,0 +1,217 @@
+"""Folders with HuggingFace tokenizers of random settings, and random text for them."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+library = pytest.importorskip("tokenizers")
+
+WORDS = ["the", "dog", "Dog", "café", "naïve", "Straße", "ÉCOLE", "runs", "don't", "ﬁne", "猫"]
+WORDS += ["狗跑", "e\u0301", ".", ",", "!", "'s", "[SEP]", "<unk>"]
+USUAL = {
+    "bert": "BertTokenizer",
+    "roberta": "RobertaTokenizer",
+    "gpt2": "GPT2Tokenizer",
+    "xlnet": "XLNetTokenizer",
+}
+KINDS = {"bert": "wordpiece", "roberta": "byte_bpe", "gpt2": "byte_bpe", "xlnet": "xlnet"}
+ALIASES = {
+    "bert": ["ElectraTokenizerFast", "MobileBertTokenizer"],
+    "roberta": ["BartTokenizerFast", "GPT2Tokenizer"],
+    "gpt2": ["RobertaTokenizerFast"],
+    "xlnet": [],
+}
+NAMES = {
+    "bert": {m: f"[{m.upper()}]" for m in ("pad", "unk", "cls", "sep", "mask")},
+    "roberta": {m: f"<{m}>" for m in ("pad", "unk", "mask")} | {"bos": "<s>", "eos": "</s>"},
+    "gpt2": {"eos": "<|endoftext|>", "bos": "<|endoftext|>"},
+    "xlnet": {m: f"<{m}>" for m in ("pad", "unk", "mask", "cls", "sep")} | {"eos": "</s>"},
+}
+NEW = ["<new>", "[NEW]", "Éxtra", "dog", "the", "<ent 1>", " lead", "tail ", "猫", "[mask]"]
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
+LETTERS = [chr(c) for c in (*range(32, 127), *range(0xA0, 0x180), *range(0x300, 0x310), 0x3000)]
+LETTERS += [
+    chr(c) for c in (0x4E00, 0x732B, 0xFB01, 0xFF21, 0x1F600, 0x130, 0x3A3, 0x200B, 9, 0xAD)
+]
+
+
+def corpus() -> list[str]:
+    draw = random.Random(1)
+    return [" ".join(draw.choices(WORDS, k=8)) for _ in range(150)]
+
+
+@cache
+def trained(family: str) -> str:
+    """The tokenizer.json of a family, with its special tokens."""
+    special = list(dict.fromkeys(NAMES[family].values()))
+    if family == "xlnet":
+        model = sentencepiece_model()
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(model)
+        rows = range(processor.vocab_size())
+        pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in rows]
+        made = library.Tokenizer(library.models.Unigram(pieces, unk_id=0))
+        made.pre_tokenizer = library.pre_tokenizers.Metaspace()
+        made.decoder = library.decoders.Metaspace()
+    elif family == "bert":
+        made = library.Tokenizer(library.models.WordPiece(unk_token="[UNK]"))
+        made.normalizer = library.normalizers.BertNormalizer(lowercase=False)
+        made.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
+        made.decoder = library.decoders.WordPiece()
+        trainer = library.trainers.WordPieceTrainer(vocab_size=200, special_tokens=special)
+        made.train_from_iterator(corpus(), trainer)
+    else:
+        made = library.Tokenizer(library.models.BPE())
+        made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = library.decoders.ByteLevel()
+        alphabet = library.pre_tokenizers.ByteLevel.alphabet()
+        trainer = library.trainers.BpeTrainer(
+            vocab_size=330, special_tokens=special, initial_alphabet=alphabet
+        )
+        made.train_from_iterator(corpus(), trainer)
+    made.add_special_tokens([token for token in special if made.token_to_id(token) is not None])
+    text: str = made.to_str()
+    return text
+
+
+@cache
+def sentencepiece_model() -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(unicodedata.normalize("NFKC", line) for line in corpus()),
+        model_writer=model,
+        vocab_size=90,
+        hard_vocab_limit=False,
+        unk_id=0,
+        bos_id=1,
+        eos_id=2,
+        control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"],
+        user_defined_symbols=["<eop>"],
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+class Setup:
+    """One folder; all that varies is drawn."""
+
+    def __init__(self, family: str, seed: int) -> None:
+        self.family = family
+        self.draw = random.Random(f"{family} {seed}")
+        self.content: dict[str, Any] = json.loads(trained(family))
+        vocabulary = self.content["model"]["vocab"]
+        self.size = len(vocabulary)
+
+    def write(self, folder: Path) -> None:
+        """All files but weights."""
+        draw = self.draw
+        settings = self.settings()
+        if draw.random() < 0.5:
+            settings["added_tokens_decoder"] = self.decoder()
+        files: dict[str, Any] = {"tokenizer_config.json": settings}
+        if draw.random() < 0.4:
+            files["special_tokens_map.json"] = self.named(typed=False)
+        if draw.random() < 0.3:
+            files["added_tokens.json"] = {"<new>": self.size, "[NEW]": self.size + 1}
+        if draw.random() < 0.75:
+            files["tokenizer.json"] = self.changed()
+        else:
+            self.write_old(folder)
+        config = {"model_type": self.family, "vocab_size": self.size + draw.choice([0, 1, 9, 40])}
+        for name, table in {**files, "config.json": config}.items():
+            (folder / name).write_text(json.dumps(table), encoding="utf-8")
+
+    def settings(self) -> dict[str, Any]:
+        """Of tokenizer_config.json."""
+        draw = self.draw
+        names = ["do_lower_case", "tokenize_chinese_chars", "add_prefix_space", "keep_accents"]
+        names += ["remove_space", "clean_up_tokenization_spaces", "strip_accents"]
+        found = {name: draw.random() < 0.5 for name in names if draw.random() < 0.5}
+        usual = USUAL[self.family]
+        classes = [None, usual, usual, usual + "Fast", "PreTrainedTokenizerFast"]
+        chosen = draw.choice([*classes, "TokenizersBackend", *ALIASES[self.family]])
+        settings: dict[str, Any] = {**found, **({"tokenizer_class": chosen} if chosen else {})}
+        settings |= self.named(typed=True)
+        extra = draw.sample(NEW, k=2)
+        settings |= draw.choice(
+            [
+                {},
+                {},
+                {"additional_special_tokens": extra},
+                {"extra_special_tokens": extra},
+                {"extra_special_tokens": {"image_token": extra[0]}},
+                {"image_token": extra[0]},
+            ]
+        )
+        return settings
+
+    def named(self, *, typed: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, token in NAMES[self.family].items():
+            form = self.token(token)
+            if typed:
+                form["__type"] = "AddedToken"
+            if self.draw.random() < 0.4:
+                found[f"{name}_token"] = self.draw.choice([token, form])
+        return found
+
+    def token(self, content: str) -> dict[str, Any]:
+        flags = {flag: self.draw.random() < 0.3 for flag in FLAGS}
+        return {"content": content, **flags}
+
+    def decoder(self) -> dict[str, Any]:
+        """Tokens by id: some of the vocabulary, some new."""
+        rows = self.content["model"]["vocab"]
+        pairs = [(i, row[0]) for i, row in enumerate(rows)] if isinstance(rows, list) else None
+        ids = {text: i for i, text in pairs} if pairs else rows
+        kept = [name for name in NAMES[self.family].values() if self.draw.random() < 0.6]
+        new = self.draw.sample(NEW, k=self.draw.randrange(4))
+        numbers = {text: ids[text] for text in [*kept, *new] if text in ids}
+        for text in new:
+            if text not in ids:
+                numbers[text] = self.size + len([t for t in numbers if t not in ids])
+        return {str(number): self.token(text) for text, number in numbers.items()}
+
+    def changed(self) -> dict[str, Any]:
+        """tokenizer.json, in which some added tokens have other flags."""
+        content = json.loads(json.dumps(self.content))
+        for token in content["added_tokens"]:
+            if self.draw.random() < 0.3:
+                token.update({flag: self.draw.random() < 0.3 for flag in FLAGS[:4]})
+        if self.family == "bert":
+            content["normalizer"]["lowercase"] = self.draw.random() < 0.5
+        return content
+
+    def write_old(self, folder: Path) -> None:
+        """The files from before there was a tokenizer.json."""
+        model = self.content["model"]
+        if self.family == "xlnet":
+            (folder / "spiece.model").write_bytes(sentencepiece_model())
+        elif self.family == "bert":
+            words = sorted(model["vocab"], key=model["vocab"].__getitem__)
+            (folder / "vocab.txt").write_text("".join(f"{w}\n" for w in words), encoding="utf-8")
+        else:
+            (folder / "vocab.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
+            rows = ["#version: 0.2", *(" ".join(pair) for pair in model["merges"])]
+            (folder / "merges.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+    def texts(self, count: int) -> list[str]:
+        """Words, special tokens, letters of all kinds, and spaces where they hurt."""
+        draw = self.draw
+        parts = [*WORDS, *NEW, *NAMES[self.family].values(), " ", "  ", "\n", "``", "''", "<eop>"]
+
+        def text() -> str:
+            chosen = draw.choices(parts, k=draw.randrange(7))
+            letters = "".join(draw.choices(LETTERS, k=draw.randrange(4)))
+            return draw.choice(["", " "]).join([*chosen, letters])
+
+        return [text() for _ in range(count)]
