@@ -68,3 +68,36 @@ def test_nothing_is_said_so(
     assert (done.status, done.out) == (0, "")
     assert "There was nothing on standard input." in done.err
     assert "nothing" not in regard(verb, model, stdin="a [MASK]\n").err
+
+
+def test_a_line_beyond_the_limit_is_refused(model: Path, tmp_path: Path, regard: Command) -> None:
+    text = "a b\n" + "a" * 300 + "\n"
+    done = regard("--max-line-length", "200", "translate", model, stdin=text)
+    assert_told(done, "standard input, line 2: has more than 200 characters", "--max-line-length")
+    assert done.out.count("\n") == 1  # the line before is not lost
+    assert regard("translate", model, stdin=text).out.count("\n") == 2
+    (tmp_path / "text").write_text(text)
+    files = ["--source", tmp_path / "text", "--target", tmp_path / "text"]
+    done = regard("--max-line-length", "200", "score", model, *files)
+    assert_told(done, f"{tmp_path / 'text'}, line 2: has more than 200 characters")
+    assert_told(regard("translate", model, stdin=b"a" * 10**7), "more than 100,000 characters")
+
+
+def test_long_lines_are_skipped_by_prepare(tmp_path: Path, regard: Command) -> None:
+    long = "b" * 500_000
+    (tmp_path / "a").write_text(f"one two\n{long}\nthree four\n")
+    (tmp_path / "b").write_text(f"eins zwei\n{long}\ndrei vier\n")
+    words = ["--tokenizer", "char", "--source", tmp_path / "a", "--target", tmp_path / "b"]
+    done = regard("prepare", *words, "--out", tmp_path / "pairs")
+    assert done.status == 0, done.err
+    assert "too many characters: skipped" in done.err
+    allowed = regard(
+        *["prepare", *words, "--out", tmp_path / "long", "--max-characters", "600000"],
+        *["--max-tokens", "600000", "--no-skip-copied"],
+    )
+    assert "too many characters" not in allowed.err
+    running = ["prepare", "--text", tmp_path / "a", "--tokenizer", "char"]
+    done = regard(*running, "--out", tmp_path / "text")
+    assert_told(done, "line 2: has more than 100,000 characters", "--max-line-length 1000000")
+    done = regard("--max-line-length", "1000000", *running, "--out", tmp_path / "text")
+    assert done.status == 0, done.err

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import typer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cli.commands import Command, regard
 from regard.cli import app
-from regard.cli.verbs import Verb
+from regard.cli.verbs import Verb, refuse_undecodable
+from regard.errors import ConfigError
 
 __all__ = ["regard"]  # a fixture
 
@@ -32,19 +36,22 @@ def values(option: Any) -> list[str]:
     return [] if option.is_flag else ["1"]
 
 
-@pytest.mark.parametrize(("words", "command"), VERBS, ids=lambda value: str(value))
-def test_a_repeated_option_is_refused(
-    words: tuple[str, ...], command: Any, regard: Command
-) -> None:
+@pytest.mark.parametrize(("words", "command"), VERBS, ids=str)
+def test_a_repeated_option_is_refused(words: tuple[str, ...], command: Any) -> None:
     assert isinstance(command, Verb)
     for option in command.params:
         if option.param_type_name != "option" or option.multiple:
             continue
         for second in (*option.opts, *option.secondary_opts):
-            done = regard(*words, option.opts[0], *values(option), second, *values(option))
-            assert done.status == 2, (option.name, done.err)
-            assert option.opts[0] in done.err
-            assert "is given more than once" in done.err
+            typed = [option.opts[0], *values(option), second, *values(option)]
+            with pytest.raises(ConfigError, match=f"{option.opts[0]}.* is given more than once"):
+                command.make_context(words[-1], typed)
+
+
+def test_the_command_says_so(regard: Command) -> None:
+    done = regard("translate", "nowhere", "--buffer", "1", "--buffer=2")
+    assert done.status == 2
+    assert done.err == "regard: --buffer is given more than once. Give it once.\n"
 
 
 def test_lists_may_be_repeated(regard: Command) -> None:
@@ -61,3 +68,16 @@ def test_lists_may_be_repeated(regard: Command) -> None:
 
 def test_help_needs_no_correct_options(regard: Command) -> None:
     assert regard("translate", "--buffer", "1", "--buffer", "1", "--help").status == 0
+
+
+@given(argument=st.binary(min_size=1, max_size=20).filter(lambda data: b"\0" not in data))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_argument_that_is_not_utf8_is_refused(argument: bytes, regard: Command) -> None:
+    try:
+        argument.decode()
+    except UnicodeDecodeError:
+        done = regard("show", "mask", os.fsdecode(argument))
+        assert done.status == 2
+        assert "Argument 3 is not valid UTF-8" in done.err
+    else:
+        refuse_undecodable([os.fsdecode(argument)])

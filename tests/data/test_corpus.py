@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import tracemalloc
 from collections.abc import Callable
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from regard.data.corpus import raw_lines, read_lines, read_parallel
+from regard.data.corpus import (
+    MAX_LINE_LENGTH,
+    LongLineError,
+    decoded,
+    lines_of,
+    raw_lines,
+    read_lines,
+    read_parallel,
+)
 from regard.errors import DataError
 
 
@@ -140,3 +152,43 @@ def test_unequal_files_are_named_with_both_counts_and_the_first_line_alone(
     message = str(caught.value)
     assert f"{source} has {sources} lines and {target} has {targets}" in message
     assert f"from line 4 on, {tmp_path / alone} has no partner" in message
+
+
+@given(
+    lengths=st.lists(st.integers(0, 30), max_size=6),
+    limit=st.integers(1, 20),
+    letter=st.sampled_from("aé我😀"),
+    ends=st.sampled_from([b"\n", b"\r\n"]),
+    is_marked=st.booleans(),
+    is_compressed=st.booleans(),
+)
+def test_lines_beyond_the_limit_are_read_no_further_and_refused(
+    lengths: list[int], limit: int, letter: str, ends: bytes, is_marked: bool, is_compressed: bool
+) -> None:
+    lines = [letter * length for length in lengths]
+    content = codecs.BOM_UTF8 * is_marked + b"".join(line.encode() + ends for line in lines)
+    stored = gzip.compress(content) if is_compressed else content
+    file: Any = BytesIO(stored)
+    found = [*lines_of(BufferedReader(file), "here", limit)]
+    assert len(found) == len(lines) or is_marked
+    for number, (raw, line) in enumerate(zip(found, lines, strict=False), 1):
+        assert len(raw) <= 4 * limit + 5
+        if len(line) > limit:
+            with pytest.raises(LongLineError, match=f"line {number}: has more than {limit} char"):
+                decoded(raw, "here", number, limit)
+        else:
+            assert decoded(raw, "here", number, limit) == line
+
+
+def test_a_huge_line_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "huge.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(100):
+            file.write(b"a" * 1_000_000)
+        file.write(b"\nb\n")
+    tracemalloc.start()
+    lines = raw_lines(path)
+    assert len(next(lines)) > MAX_LINE_LENGTH
+    assert next(lines) == b"b"
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()

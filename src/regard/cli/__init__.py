@@ -36,7 +36,8 @@ from regard.cli import (
 from regard.cli.failures import exit_status
 from regard.cli.heartbeat import heartbeat
 from regard.cli.stdio import standard_streams
-from regard.cli.verbs import Verbs
+from regard.cli.verbs import Verbs, refuse_undecodable
+from regard.data.corpus import MAX_LINE_LENGTH, set_max_line_length
 from regard.version import __version__
 
 app = Verbs(
@@ -83,8 +84,23 @@ def options(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    max_line_length: Annotated[
+        int,
+        typer.Option(
+            help="Characters of a line of text; longer ones are refused, and skipped by prepare "
+            "where lines are independent.",
+            min=1,
+            max=2**30,
+        ),
+    ] = MAX_LINE_LENGTH,
 ) -> None:
     """Train, run and look into Transformers that turn one sequence into another."""
+    set_max_line_length(max_line_length)
+
+
+def _run() -> None:
+    refuse_undecodable(sys.argv[1:])
+    app()
 
 
 def main() -> NoReturn:
@@ -93,5 +109,5 @@ def main() -> NoReturn:
     # slower when another program wants a core. OpenMP reads this when torch is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     with standard_streams(), heartbeat:
-        status = exit_status(app)
+        status = exit_status(_run)
     sys.exit(status)

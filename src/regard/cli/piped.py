@@ -33,6 +33,9 @@ def portions(size: int) -> Iterator[list[str]]:
     except DataError:
         yield lines  # what came before a bad line is worked on all the same
         raise
+    except OSError as error:  # a file that was opened for writing, for example
+        yield lines
+        raise DataError(f"{_NAME} cannot be read: {error.strerror}.") from None
     if not number:
         say(f"There was nothing on {_NAME}.")
     yield lines

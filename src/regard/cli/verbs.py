@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -52,6 +53,19 @@ def _name(ctx: Any) -> str:
     """What follows `regard` on the command line: "translate", "show mask"."""
     parents = "" if ctx.parent is None or ctx.parent.parent is None else f"{_name(ctx.parent)} "
     return f"{parents}{ctx.info_name}"
+
+
+def refuse_undecodable(words: Iterable[str]) -> None:
+    """Refuse arguments that are not UTF-8, before any of them ends up in a file of JSON."""
+    for number, word in enumerate(words, 1):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(word).decode("utf-8", "backslashreplace")
+            raise ConfigError(
+                f"Argument {number} is not valid UTF-8: '{shown}'. Convert the text, or rename "
+                "the file or folder."
+            ) from None
 
 
 def _refuse_repetition(given: Iterable[Any]) -> None:

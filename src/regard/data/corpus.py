@@ -12,6 +12,7 @@ from pathlib import Path
 from regard.errors import DataError
 from regard.files import explained
 
+MAX_LINE_LENGTH = 100_000  # characters, unless `set_max_line_length` says otherwise
 _GZIP_MAGIC = b"\x1f\x8b"
 _OTHER_ENCODINGS = {  # by their byte-order marks, the longer ones first
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -19,10 +20,32 @@ _OTHER_ENCODINGS = {  # by their byte-order marks, the longer ones first
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_max_line_length = MAX_LINE_LENGTH
 
 
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """Lines without their line feed; a gzip file is known by its first bytes, not its name."""
+class LongLineError(DataError):
+    """A line has more characters than the limit."""
+
+
+def set_max_line_length(characters: int) -> None:
+    """Set the limit of all lines that this process reads from now on.
+
+    Without a limit, a file without line breaks would be read into memory as one line.
+    """
+    global _max_line_length
+    _max_line_length = characters
+
+
+def max_line_length() -> int:
+    """The limit, in characters."""
+    return _max_line_length
+
+
+def raw_lines(path: Path, max_length: int | None = None) -> Iterator[bytes]:
+    """Lines without their line feed; a gzip file is known by its first bytes, not its name.
+
+    Of a line of more than `max_length` characters, only so much is read that `decoded` refuses it.
+    """
     if not path.exists():
         raise DataError(f"There is no file {path}. Check the path.")
     if path.is_dir():
@@ -30,17 +53,22 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     if not path.is_file():
         raise DataError(f"{path} can be read only once. Write its text to a file first.")
     with explained(path), path.open("rb") as file:
-        yield from lines_of(file, path)
+        yield from lines_of(file, path, max_length)
 
 
-def lines_of(file: BufferedReader, where: Path | str) -> Iterator[bytes]:
+def lines_of(
+    file: BufferedReader, where: Path | str, max_length: int | None = None
+) -> Iterator[bytes]:
     """The same of what is open already, a pipe for example."""
+    limit = _max_bytes(max_length or _max_line_length) + 1  # of a longer line, one byte too many
     compressed = file.peek(2).startswith(_GZIP_MAGIC)
     text = gzip.GzipFile(fileobj=file) if compressed else file
     try:
         _refuse_other_encodings(text.peek(4), where)
-        for line in text:
+        while line := text.readline(limit):
             yield line.removesuffix(b"\n")
+            while len(line) == limit and not line.endswith(b"\n"):
+                line = text.readline(limit)  # the rest of a long line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"{where} is a damaged gzip file: {error}. Fetch or compress it again."
@@ -61,8 +89,11 @@ def read_lines(path: Path) -> list[str]:
     return [decoded(line, path, number) for number, line in enumerate(raw_lines(path), 1)]
 
 
-def decoded(line: bytes, where: Path | str, number: int) -> str:
+def decoded(line: bytes, where: Path | str, number: int, max_length: int | None = None) -> str:
     """A line as text, without a byte-order mark before it or a carriage return after it."""
+    limit = max_length or _max_line_length
+    if len(line) > _max_bytes(limit):  # perhaps cut within a character
+        raise _too_long(where, number, limit)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -77,7 +108,22 @@ def decoded(line: bytes, where: Path | str, number: int) -> str:
         )
     if number == 1:
         text = text.removeprefix("\ufeff")
-    return text.removesuffix("\r")
+    text = text.removesuffix("\r")
+    if len(text) > limit:
+        raise _too_long(where, number, limit)
+    return text
+
+
+def _max_bytes(characters: int) -> int:
+    """Those of the longest line, with a byte-order mark and a carriage return."""
+    return 4 * characters + 4
+
+
+def _too_long(where: Path | str, number: int, limit: int) -> LongLineError:
+    return LongLineError(
+        f"{where}, line {number}: has more than {limit:,} characters. Split it into several "
+        f"lines, or raise the limit: regard --max-line-length {10 * limit} VERB ..."
+    )
 
 
 def read_parallel(source: Path, target: Path) -> tuple[list[str], list[str]]:

@@ -14,11 +14,12 @@ from typing import Annotated
 
 from regard.bounds import COUNT, LENGTH, Ge
 from regard.config import Doc, Settings
-from regard.data.corpus import decoded, raw_lines, unequal
+from regard.data.corpus import LongLineError, decoded, max_line_length, raw_lines, unequal
 from regard.errors import DataError, one_message
 
 # Characters that other programs take for a line break, and that would tear a line apart there.
 _BREAKS = {ord(mark): " " for mark in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+_TOO_LONG = "too many characters: skipped"
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,19 @@ def examined(
     """
     seen = set() if seen is None else seen
     counts = [0, 0]
-    for number, (left, right) in enumerate(zip_longest(raw_lines(source), raw_lines(target)), 1):
+    limit = max(max_line_length(), config.max_characters)
+    lines = zip_longest(raw_lines(source, limit), raw_lines(target, limit))
+    for number, (left, right) in enumerate(lines, 1):
         counts[0] += left is not None
         counts[1] += right is not None
         if left is None or right is None:
             continue
-        first, second = (
-            _repaired(left, source, number, report),
-            _repaired(right, target, number, report),
-        )
+        try:
+            first = _repaired(left, source, number, report, limit)
+            second = _repaired(right, target, number, report, limit)
+        except LongLineError:
+            report.note(_TOO_LONG, number)
+            continue
         if first is None or second is None:
             continue
         reason = reason_to_skip(first, second, config) or _seen_before(first, second, config, seen)
@@ -122,18 +127,34 @@ def examined_text(path: Path, report: Report) -> Iterator[tuple[int, str]]:
         yield number, text
 
 
-def repaired_lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
-    """The lines of a file as clean text, with their numbers, but for those that cannot be read."""
+def repaired_lines(
+    path: Path, report: Report, *, skip_long: bool = False
+) -> Iterator[tuple[int, str]]:
+    """The lines of a file as clean text, with their numbers, but for those that cannot be read.
+
+    Lines beyond the limit are skipped and counted, or errors.
+    """
     for number, line in enumerate(raw_lines(path), 1):
-        text = _repaired(line, path, number, report)
+        try:
+            text = _repaired(line, path, number, report)
+        except LongLineError as error:
+            if skip_long:
+                report.note(_TOO_LONG, number)
+            else:
+                report.errors.append(str(error))
+            continue
         if text is not None:
             yield number, text
 
 
-def _repaired(line: bytes, path: Path, number: int, report: Report) -> str | None:
+def _repaired(
+    line: bytes, path: Path, number: int, report: Report, max_length: int | None = None
+) -> str | None:
     """The line as clean text; None, with an entry among the errors, if that cannot be."""
     try:
-        text = decoded(line, path, number)
+        text = decoded(line, path, number, max_length)
+    except LongLineError:
+        raise
     except DataError as error:
         report.errors.append(str(error))
         return None

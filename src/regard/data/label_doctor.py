@@ -40,8 +40,8 @@ class LabelFormat:
         if self.content == "tagged":
             yield from self._tagged(path, report)
             return
-        header = has_header(repaired_lines(path, Report()), self.header)
-        for number, line in repaired_lines(path, report):
+        header = has_header(repaired_lines(path, Report(), skip_long=True), self.header)
+        for number, line in repaired_lines(path, report, skip_long=True):
             if number == 1 and header:
                 report.note("header: not read", number)
             elif line:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.engine import by_length
+from regard.decoding.engine import by_length, checked_texts
 from regard.devices import device_named
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_words
@@ -66,6 +66,7 @@ class Embedder:
 
         A text that is too long for the model is read as far as it can be. (texts, D)
         """
+        texts = checked_texts(texts)
         ids = [one[: self.longest] for one in self.folder.tokenizers.source.encode_all(texts)]
 
         def of(chunk: list[list[int]]) -> list[Vectors]:

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from regard.decoding.config import SearchConfig
 from regard.decoding.hypothesis import Hypothesis
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 
 SENTENCES = 64  # that are worked on at once, if nobody says how many
 T = TypeVar("T")
@@ -47,6 +47,24 @@ def refuse_one_text(texts: Sequence[object]) -> None:
     """A string would be taken for a list of letters."""
     if isinstance(texts, str):
         raise ConfigError('A list of texts is needed, not one text: write ["..."].')
+
+
+def checked_texts(texts: Sequence[str], what: str = "Text") -> list[str]:
+    """The texts as a list; refused, by their number, where one is no text that can be encoded."""
+    refuse_one_text(texts)
+    texts = list(texts)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"{what} {number} is of type {type(text).__name__}, not str. Decode it."
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{what} {number} has half a surrogate pair, which is no character."
+            ) from None
+    return texts
 
 
 def by_length(

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from regard.data.ragged import Ragged
-from regard.decoding.engine import by_length
+from regard.decoding.engine import by_length, checked_texts
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError
 from regard.models.folder import ModelFolder, load_model
@@ -67,7 +67,7 @@ class Filler:
         self, texts: Sequence[str], *, top_k: int = 5, batch_size: int | None = None
     ) -> list[Filled]:
         """Guesses for each blank of each text; each is made as if it were the only blank."""
-        texts = [self._with_blanks(text) for text in texts]
+        texts = [self._with_blanks(text) for text in checked_texts(texts)]
         rows = [self._row(number, text) for number, text in enumerate(texts, 1)]
         found = by_length(rows, len, batch_size, lambda chunk: self._guesses(chunk, top_k))
         return [Filled(text, blanks) for text, blanks in zip(texts, found, strict=True)]

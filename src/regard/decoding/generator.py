@@ -18,7 +18,7 @@ from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.engine import SENTENCES, by_length
+from regard.decoding.engine import SENTENCES, by_length, checked_texts
 from regard.decoding.greedy import Choose, greedy_search, likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.prompted import Prompted
@@ -93,6 +93,7 @@ class Generator:
         **keywords: Unpack[SearchKeywords],
     ) -> list[Generation]:
         """How each prompt goes on; `keywords` are those of `SearchConfig`."""
+        prompts = checked_texts(prompts, "Prompt")
         config = self._config(max_tokens, dict(keywords))
         if batch_size is None:
             batch_size = fewer_with_beams(SENTENCES, config)
@@ -138,6 +139,7 @@ class Generator:
     ) -> None:
         """The same for one prompt, told bit by bit: what `generate` gives, greedily or drawn."""
         config = self._config(max_tokens, dict(keywords))
+        (prompt,) = checked_texts([prompt], "Prompt")
         ids = self._ids(prompt, max_tokens)
         source = self._source([ids])
         model: Autoregressive[Any] = self.model

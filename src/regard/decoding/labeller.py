@@ -11,7 +11,7 @@ import torch
 
 from regard.data.label_rows import Texts, label_batch
 from regard.data.spelling import Speller
-from regard.decoding.engine import by_length, refuse_one_text
+from regard.decoding.engine import by_length, checked_texts, refuse_one_text
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError
 from regard.models.classifier import ClassifierModel
@@ -66,7 +66,10 @@ class Tagger:
         A sentence that is too long for the model is read in parts.
         """
         refuse_one_text(sentences)
-        words = [one.split() if isinstance(one, str) else [*one] for one in sentences]
+        words = [
+            checked_texts(one.split() if isinstance(one, str) else one, f"Sentence {number}: word")
+            for number, one in enumerate(sentences, 1)
+        ]
         most = self.model.config.max_positions - 2
         tokenizer = self.folder.tokenizers.source
         parts = [[*_parts(tokenizer.encode_words(one), most)] if one else [] for one in words]
@@ -102,7 +105,10 @@ class Classifier:
     ) -> list[Classified]:
         """A label for each text, or for each two; what is too long is read as far as it can be."""
         refuse_one_text(texts)
-        examples = [[one] if isinstance(one, str) else [*one] for one in texts]
+        examples = [
+            checked_texts([one] if isinstance(one, str) else one, f"Text {number}: column")
+            for number, one in enumerate(texts, 1)
+        ]
         known = self.folder.seen.texts
         wrong = next((n for n, one in enumerate(examples, 1) if len(one) != known), None)
         if wrong:

@@ -16,7 +16,7 @@ from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.choice import Choice, Models, choose, refuse_exported
 from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.engine import Engine, by_length, refuse_one_text
+from regard.decoding.engine import Engine, by_length, checked_texts
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.portion import Portion
 from regard.decoding.score import likeliest, scores
@@ -125,8 +125,10 @@ class Translator:
         text has several). `notice` is told of what a person may want to know; it counts texts as
         lines, from `first_line` on.
         """
-        texts = _checked(texts)
+        texts = checked_texts(texts)
         config = build(SearchConfig, dict(keywords))
+        if prefixes is not None:
+            prefixes = checked_texts(prefixes, "Prefix")
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
         viewed = self._viewed() if attention else None
@@ -159,7 +161,7 @@ class Translator:
         batch_size: int | None = None,
     ) -> list[float]:
         """How likely the model finds each target as the translation of its source."""
-        sources, targets = _checked(sources), _checked(targets)
+        sources, targets = checked_texts(sources), checked_texts(targets)
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: each source needs one target."
@@ -187,7 +189,7 @@ class Translator:
         For each pair the `count` best ids, best first, and their probabilities: (T + 1, count)
         both, the last place being the end.
         """
-        cut = self.folder.tokenizers.source.encode_all(_checked(sources))
+        cut = self.folder.tokenizers.source.encode_all(checked_texts(sources))
         pairs = list(zip(cut, targets, strict=True))
 
         def of(
@@ -252,21 +254,3 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
         several_sentences=min(one.several_sentences for one in seen),
     )
     return dataclasses.replace(first, seen=common)
-
-
-def _checked(texts: Sequence[str]) -> list[str]:
-    """A list of texts, or a sentence about what was given instead."""
-    refuse_one_text(texts)
-    texts = list(texts)
-    for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            raise ConfigError(
-                f"Text {number} is of type {type(text).__name__}, not str. Decode it."
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise DataError(
-                f"Text {number} has half a surrogate pair, which is no character."
-            ) from None
-    return texts

@@ -75,24 +75,38 @@ def pieces_within(text: str, fits: Callable[[str], bool]) -> tuple[list[str], bo
 def _cut(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Cut at the last space before the limit, or in a word where there is none."""
     pieces: list[str] = []
-    while text:
-        end = _longest(text, fits)
+    begin, size = 0, 1
+    while begin < len(text):
+        size = _longest(text, begin, size, fits)  # about as long as the piece before
+        end = begin + size
         if end < len(text):
-            space = max(text.rfind(mark, 0, end) for mark in " \t，、")
-            end = space + 1 if space > 0 and text[:space].strip() else end
-        pieces.append(text[:end])
-        text = text[end:]
+            space = max(text.rfind(mark, begin, end) for mark in " \t，、")
+            end = space + 1 if space > begin and text[begin:space].strip() else end
+        pieces.append(text[begin:end])
+        begin = end
     return pieces
 
 
-def _longest(text: str, fits: Callable[[str], bool]) -> int:
-    """How many characters from the left still fit (at least one), by bisection."""
-    low, high = 1, 2
-    while fits(text[:high]):
-        if high >= len(text):
-            return len(text)
-        low, high = high, high * 2
+def _longest(text: str, begin: int, guess: int, fits: Callable[[str], bool]) -> int:
+    """How many characters from `begin` on still fit (at least one), searched around a guess.
+
+    Steps that double lead to a size that fits and one that does not; bisection does the rest.
+    """
+
+    def fit(size: int) -> bool:
+        return size <= 1 or fits(text[begin : begin + size])
+
+    whole = len(text) - begin
+    size, step = min(guess, whole), 1
+    if fit(size):
+        low = size
+        while (high := min(low + step, whole)) > low and fit(high):
+            low, step = high, 2 * step
+    else:
+        high = size
+        while not fit(low := max(high - step, 1)):
+            high, step = low, 2 * step
     while low + 1 < high:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(text[:middle]) else (low, middle)
+        low, high = (middle, high) if fit(middle) else (low, middle)
     return low
