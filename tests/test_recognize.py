@@ -72,7 +72,7 @@ def test_a_tokenizer_of_another_program(tmp_path: Path) -> None:
 def test_what_is_unknown_is_said_to_be_no_model(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="is not a model folder: it has no"):
         ModelFolder.read(written(tmp_path / "text", {"notes.txt": ""}))
-    with pytest.raises(RegardError, match="Update regard"):
+    with pytest.raises(RegardError, match="update regard"):
         ModelFolder.read(written(tmp_path / "new", {"config.json": '{"format": 99}'}))
 
 

@@ -27,6 +27,7 @@ from regard.regular import read_regular
 S = TypeVar("S", bound=Settings)
 _DEPTH = 64  # levels of nesting
 _LARGEST = 2**63 - 1
+_DAMAGED = "is damaged or from another version"
 MEBIBYTE = 2**20
 
 
@@ -64,7 +65,7 @@ class JsonReader:
         if not isinstance(tree, Mapping):
             raise self.wrong(where, f"{path.rstrip('.') or 'the file'} must be a table")
         try:
-            return build(cls, tree, path, f"{where} cannot be used")
+            return build(cls, tree, path, f"{where} {_DAMAGED}")
         except ConfigError as error:
             raise self.error(f"{error}. {self.remedy}") from None
 
@@ -79,12 +80,12 @@ class JsonReader:
         found = tree.get("format")
         if type(found) is not int or found != known:
             raise self.error(
-                f"{path} has format {found!r}, and this regard reads format {known}. {self.remedy}"
+                f"{path} has format {found!r}, and this regard reads {known}. {self.remedy}"
             )
 
     def wrong(self, where: Path | str, problem: str) -> RegardError:
         """An error about what a file says."""
-        return self.error(f"{where} cannot be used: {problem}. {self.remedy}")
+        return self.error(f"{where} {_DAMAGED}: {problem}. {self.remedy}")
 
     def _damaged(self, where: Path | str, reason: str) -> RegardError:
         return self.error(f"{where} is damaged ({reason}). {self.remedy}")

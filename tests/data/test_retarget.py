@@ -18,6 +18,7 @@ from regard.data.store import Store
 from regard.text.recut import Recutter
 
 PAIRS = some_pairs(40)
+ABOUT = {"origin": "a test"}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def retargeted(
     store: Store, out: Path, targets: list[str], *, mix: bool = False
 ) -> tuple[Store, Retargeted]:
-    made = retarget(store, out, targets, author="somebody", mix=mix, about={"origin": "a test"})
+    made = retarget(store, out, targets, author="somebody", mix=mix, about={"distilled": ABOUT})
     return Store(out), made
 
 
@@ -45,7 +46,7 @@ def test_targets_are_new_and_all_else_is_old(store: Store, tmp_path: Path) -> No
         assert (new.folder / path.name).read_bytes() == path.read_bytes()
     assert new.languages == store.languages
     assert new.fingerprint != store.fingerprint
-    assert new.description["origin"] == "a test"
+    assert new.description["distilled"] == ABOUT
     [corpus] = new.part("train").corpora
     assert str(corpus) == "train.en written by somebody"
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from data.corpora import mixed, prepared, some_pairs, texts_of
 from regard.data.rows import Sentences
-from regard.data.store import Corpus, SideWriter, Store, fingerprint
+from regard.data.store import Corpus, Store, fingerprint
+from regard.data.store_writer import SideWriter
 from regard.errors import DataError
 
 SENTENCES = [[5, 6, 7], [8], [9, 10], [11, 12, 13, 14]]
@@ -109,7 +110,7 @@ def test_damaged_offsets_are_named(tmp_path: Path, place: int, number: int) -> N
 def test_a_missing_file_is_an_error_with_a_remedy(tmp_path: Path, ending: str) -> None:
     write(tmp_path, SENTENCES)
     (tmp_path / f"part.side.{ending}").unlink()
-    with pytest.raises(DataError, match=rf"side\.{ending} is missing .*Run `regard prepare` again"):
+    with pytest.raises(DataError, match=rf"side\.{ending} is missing.*Run `regard prepare` again"):
         Sentences(tmp_path, "part.side", "uint16")
 
 
@@ -136,7 +137,7 @@ def test_no_store_is_an_error_with_a_remedy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", "\xff", '{"format": 1}'])
 def test_a_damaged_description_is_an_error_with_a_remedy(folder: Path, content: str) -> None:
     (folder / "store.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(DataError, match=r"damaged.*Run `regard prepare` again") as caught:
+    with pytest.raises(DataError, match=r"(?s)damaged.*Run `regard prepare` again") as caught:
         Store(folder)
     assert str(folder) in str(caught.value)
 

@@ -41,7 +41,7 @@ def test_words_are_judged_as_theirs(family: str, tmp_path: Path) -> None:
     getattr(theirs, family.lower()).load_state_dict(base.state_dict(), strict=False)
     assert isinstance(old.config, LanguageConfig)
     config = build(TaggerConfig, lent_stack(old.config))
-    vocabulary = Vocabulary(old.vocabulary.source, old.vocabulary.target, True, LABELS)
+    vocabulary = Vocabulary(old.vocabulary.source, old.vocabulary.target, True, tuple(LABELS))
     ours = TaggerModel(config, vocabulary).eval()
     put_stack(ours, shown_weights(tmp_path / "ours"), tmp_path)
     ours.projection.weight[1:] = theirs.classifier.weight
@@ -68,7 +68,7 @@ def test_pairs_of_texts_are_judged_as_theirs(tmp_path: Path) -> None:
     assert isinstance(old.config, LanguageConfig)
     form = {**lent_stack(old.config), "pooling": "first", "tanh_layer": True}
     config = build(ClassifierConfig, form)
-    vocabulary = Vocabulary(old.vocabulary.source, old.vocabulary.target, True, LABELS)
+    vocabulary = Vocabulary(old.vocabulary.source, old.vocabulary.target, True, tuple(LABELS))
     ours = ClassifierModel(config, vocabulary).eval()
     put_stack(ours, shown_weights(tmp_path / "ours"), tmp_path)
     assert ours.dense is not None

@@ -68,7 +68,7 @@ def model_of(form: str) -> LabelModel:
     kind, changes = FORMS[form]["kind"], FORMS[form]
     sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward_width": 24, "dropout": 0.0}
     model = new_model(
-        build(ARCHITECTURES[kind][0], {**sizes, **changes}), Vocabulary(40, 40, True, LABELS)
+        build(ARCHITECTURES[kind][0], {**sizes, **changes}), Vocabulary(40, 40, True, tuple(LABELS))
     )
     with torch.no_grad():
         for parameter in model.parameters():
@@ -232,7 +232,7 @@ def test_texts_that_are_empty_or_too_many(labelled: Store, tmp_path: Path) -> No
 def test_a_folder_holds_the_labels(tagged: Store, tmp_path: Path) -> None:
     folder = write_model_folder(tmp_path / "model", tagged, kind="tagger", crf=True)
     described, model = load_model(folder, torch.device("cpu"))
-    assert described.vocabulary.labels == tagged.description["vocabulary"]["labels"]
+    assert described.vocabulary.labels == tagged.vocabulary.labels
     assert isinstance(model, LabelModel)
     words = ["the", "run", "in", "new", "york"]
     assert Tagger.load(folder).tag([words]) == Tagger.load(folder).tag([words])

@@ -93,7 +93,7 @@ def test_a_tagger_with_other_labels_gets_a_new_head(
     other = Store(tmp_path / "other")
     run(settings(tmp_path / "one", other, tmp_path / "two"), other)
     tagger = Tagger.load(tmp_path / "two")
-    assert tagger.folder.vocabulary.labels == ["B", "I", "O"]
+    assert tagger.folder.vocabulary.labels == ("B", "I", "O")
     _, fresh = begun(settings(tmp_path / "one", other, tmp_path / "three"), other)
     own = stack(weights_of(fresh))
     assert all(torch.equal(own[name], old[name]) for name in own)

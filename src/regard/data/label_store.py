@@ -14,7 +14,9 @@ from pathlib import Path
 
 from regard.config import Tree
 from regard.data.rows import Sentences
-from regard.data.store import SideWriter, Store, dtype_for, fingerprint
+from regard.data.store import Store, fingerprint
+from regard.data.store_description import dtype_for
+from regard.data.store_writer import SideWriter
 from regard.text.tokenizer import Tokenizers
 
 _COUNTS = "uint32"
@@ -34,11 +36,20 @@ class LabelledPart:
 
 def labelled_part(store: Store, name: str) -> LabelledPart:
     """The examples of a part."""
-    return LabelledPart(
-        Sentences(store.folder, f"{name}.text", store.description["dtype"]),
-        Sentences(store.folder, f"{name}.sizes", _COUNTS),
-        Sentences(store.folder, f"{name}.labels", _COUNTS),
+    text = Sentences(store.folder, f"{name}.text", store.description["dtype"])
+    sizes = Sentences(store.folder, f"{name}.sizes", _COUNTS)
+    labels = Sentences(store.folder, f"{name}.labels", _COUNTS)
+    known = store.vocabulary
+    store.verify(
+        name,
+        {
+            "text": (text, known.source),
+            "sizes": (sizes, len(text.flat()) + 1),
+            "labels": (labels, len(known.labels) + 1),
+        },
+        {"examples": len(text), "tokens": len(text.flat())},
     )
+    return LabelledPart(text, sizes, labels)
 
 
 class LabelWriter:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from regard.config import Tree
 from regard.data.doctor import DoctorConfig, Report, examined
-from regard.data.store import Content, PartWriter, describe, dtype_for
+from regard.data.store import Content
+from regard.data.store_description import dtype_for
+from regard.data.store_writer import PartWriter, describe
 from regard.errors import ConfigError, DataError, StorageError, one_message
 from regard.files import is_leftover, whole_folder, write_json
 from regard.text.config import TokenizerConfig

@@ -15,7 +15,7 @@ from regard.data.prepare import (
     refuse_unusable,
     write_store,
 )
-from regard.data.store import TextWriter
+from regard.data.store_writer import TextWriter
 from regard.errors import DataError
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL

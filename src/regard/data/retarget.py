@@ -12,7 +12,9 @@ from types import MappingProxyType
 
 from regard.config import Tree
 from regard.data.doctor import DoctorConfig, reason_to_skip
-from regard.data.store import PartWriter, Store, describe, dtype_for
+from regard.data.store import Store
+from regard.data.store_description import dtype_for
+from regard.data.store_writer import PartWriter, describe
 from regard.files import whole_folder, write_json
 from regard.text.tokenizer import Tokenizers
 

@@ -8,25 +8,27 @@ described in `label_store.py`.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from regard.config import Tree, as_tree
+from regard.config import as_tree
 from regard.data.rows import Rows, Sentences, offsets, refuse_unequal
+from regard.data.store_description import (
+    STORE_READER,
+    Vocabulary,
+    dtype_for,
+    read_description,
+    refuse_other_tokenizers,
+)
+from regard.data.store_description import Content as Content
+from regard.data.store_description import fingerprint as fingerprint
 from regard.errors import ConfigError, DataError, ModelError
-from regard.text.folder import described_tokenizers
-from regard.text.tokenizer import Tokenizers
+from regard.text.folder import checked_tokenizers
 
-FORMAT = 1
 Side = Literal["source", "target"]
-Content = Literal["pairs", "text", "tagged", "labelled"]
 # What each content is called, and the options that prepare it.
 # What is in a store, by what it is prepared, and a preset that reads it.
 _CONTENTS: dict[Content, tuple[str, str, str]] = {
@@ -89,16 +91,25 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.description = _description(folder)
+        self._checked, self.description = read_description(folder)
+        self._verified: set[str] = set()
         try:
-            self.tokenizers = described_tokenizers(folder, self.description)
-        except (KeyError, ConfigError, ModelError) as error:
+            self.tokenizers = checked_tokenizers(folder, self._checked.tokenizer, self.description)
+        except ModelError as error:
             raise DataError(f"{folder} is damaged: {error} Run `regard prepare` again.") from None
+        refuse_other_tokenizers(self._checked, self.description, self.tokenizers, folder)
+        if self._checked.dtype != dtype_for(self.tokenizers):
+            raise STORE_READER.wrong(folder / "store.json", "dtype does not fit the vocabulary")
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """How many ids and which labels there are."""
+        return self._checked.vocabulary
 
     @property
     def languages(self) -> dict[str, str | None]:
         """The languages of source and target, where they were named."""
-        return dict(self.description["languages"])
+        return as_tree(self._checked.languages)
 
     @property
     def fingerprint(self) -> str:
@@ -108,8 +119,7 @@ class Store:
     @property
     def content(self) -> Content:
         """What was prepared: pairs of sentences, running text, or words or texts with labels."""
-        content: Content = self.description.get("content", "pairs")
-        return content
+        return self._checked.content
 
     def refuse_other_content(self, wanted: Content, kind: str) -> None:
         """A model of some kind can read only one of them."""
@@ -136,7 +146,16 @@ class Store:
         source, target = (
             Sentences(self.folder, f"{name}.{side}", dtype) for side in ("source", "target")
         )
-        return Part(source, target, self._corpora(name, len(source)))
+        corpora = self._corpora(name, len(source))
+        sizes = [str(len(corpus)).encode() for corpus in corpora]
+        vocabulary = self.vocabulary
+        self.verify(
+            name,
+            {"source": (source, vocabulary.source), "target": (target, vocabulary.target)},
+            {"pairs": len(source), "longest_source": _longest(source)},
+            sizes if len(sizes) > 1 else [],
+        )
+        return Part(source, target, corpora)
 
     def text(self, name: str) -> Text:
         """The running text of a part."""
@@ -145,7 +164,43 @@ class Store:
         refuse_unequal(
             self.folder, f"{name}.documents", f"{name}.text", int(documents[-1]), len(ids)
         )
+        sides = {"text": (lines, self.vocabulary.source)}
+        self.verify(name, sides, {"longest_line": _longest(lines)})
         return Text(lines, Rows(ids, documents))
+
+    def verify(
+        self,
+        part: str,
+        sides: Mapping[str, tuple[Rows, int]],
+        numbers: Mapping[str, int],
+        more: Sequence[bytes] = (),
+    ) -> None:
+        """Raise an error if a part is not what was prepared; each part is read once for it.
+
+        Each side comes with the number of ids that there are, `numbers` are what the description
+        says of the part, and `more` is what its digest covers beside the sides.
+        """
+        if part in self._verified:
+            return
+        for side, (rows, size) in sides.items():
+            if rows.flat().max(initial=0) >= size:
+                raise DataError(
+                    f"{self.folder / part}.{side}.ids has ids up to {rows.flat().max()}, and there "
+                    f"are {size}. Run `regard prepare` again."
+                )
+        told = self.description["parts"][part]
+        digests = [rows.digest for rows, _ in sides.values()]
+        if fingerprint([*digests, *more]) != told["digest"]:
+            raise DataError(
+                f"The files {part}.*.ids in {self.folder} are not those that were prepared: their "
+                "digest differs from that in store.json. Run `regard prepare` again."
+            )
+        for name, number in numbers.items():
+            if told[name] != number:
+                raise STORE_READER.wrong(
+                    self.folder / "store.json", f"parts.{part}.{name} is {told[name]}, not {number}"
+                )
+        self._verified.add(part)
 
     def _corpora(self, name: str, pairs: int) -> tuple[Corpus, ...]:
         """The corpora of a part; a store from before there could be several has one."""
@@ -163,182 +218,5 @@ class Store:
         )
 
 
-def _description(folder: Path) -> Tree:
-    path = folder / "store.json"
-    if not path.is_file():
-        raise DataError(
-            f"{folder} is not a prepared folder: it has no store.json. "
-            "Make one with `regard prepare --out`."
-        )
-    try:
-        description: Tree = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        description = {}
-    if not isinstance(description, dict) or not description:
-        raise DataError(f"{path} is damaged. Run `regard prepare` again.")
-    if description.get("format") != FORMAT:
-        raise DataError(
-            f"{folder} has format {description.get('format')}, and this regard reads {FORMAT}. "
-            "Run `regard prepare` again."
-        )
-    return description
-
-
-class SideWriter:
-    """Appends sentences to the two files of one side; memory does not grow with the corpus."""
-
-    def __init__(self, folder: Path, name: str, dtype: str) -> None:
-        self._dtype = dtype
-        self._ids = (folder / f"{name}.ids").open("wb")
-        self._offsets = (folder / f"{name}.offsets").open("wb")
-        self._digest = hashlib.sha256()
-        self._end = 0
-        self.longest = 0
-        self._write_offset()
-
-    def append(self, ids: Sequence[int]) -> None:
-        """One more sentence."""
-        data = np.asarray(ids, dtype=self._dtype).tobytes()
-        self._ids.write(data)
-        self._digest.update(data + b"\n")
-        self._end += len(ids)
-        self.longest = max(self.longest, len(ids))
-        self._write_offset()
-
-    def _write_offset(self) -> None:
-        self._offsets.write(np.int64(self._end).tobytes())
-
-    @property
-    def tokens(self) -> int:
-        """Ids written so far."""
-        return self._end
-
-    @property
-    def digest(self) -> bytes:
-        """A fingerprint of what was written."""
-        return self._digest.digest()
-
-    def __enter__(self) -> SideWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ids.close()
-        self._offsets.close()
-
-
-class PartWriter:
-    """Writes the pairs of one part, corpus after corpus, and describes what it wrote."""
-
-    def __init__(
-        self, folder: Path, name: str, dtype: str, corpora: Iterable[tuple[str, str, str]]
-    ) -> None:
-        """`corpora` are the names of source and target and the tag of each."""
-        self._source = SideWriter(folder, f"{name}.source", dtype)
-        self._target = SideWriter(folder, f"{name}.target", dtype)
-        self._corpora: list[Tree] = [
-            {"source": source, "target": target, "tag": tag, "pairs": 0}
-            for source, target, tag in corpora
-        ]
-
-    def append(self, corpus: int, source: Sequence[int], target: Sequence[int]) -> None:
-        """One more pair, of the corpus with this number."""
-        self._source.append(source)
-        self._target.append(target)
-        self._corpora[corpus]["pairs"] += 1
-
-    def description(self) -> Tree:
-        """What `store.json` says of the part."""
-        sizes = [corpus["pairs"] for corpus in self._corpora]
-        contents = [self._source.digest, self._target.digest]
-        if len(sizes) > 1:  # where one corpus ends and the next begins is content, too
-            contents += [str(size).encode() for size in sizes]
-        return {
-            "pairs": sum(sizes),
-            "corpora": self._corpora,
-            "source_tokens": self._source.tokens,
-            "target_tokens": self._target.tokens,
-            "longest_source": self._source.longest,
-            "longest_target": self._target.longest,
-            "digest": fingerprint(contents),
-        }
-
-    def __enter__(self) -> PartWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._source.__exit__()
-        self._target.__exit__()
-
-
-class TextWriter:
-    """Writes the running text of one part, and describes what it wrote."""
-
-    def __init__(self, folder: Path, name: str, tokenizers: Tokenizers) -> None:
-        self._lines = SideWriter(folder, f"{name}.text", dtype_for(tokenizers))
-        self._documents = (folder / f"{name}.documents.offsets").open("wb")
-        self._documents.write(np.int64(0).tobytes())
-        self.documents = 0
-
-    def append(self, ids: Sequence[int], *, ends: bool) -> None:
-        """One more line, its break included, which may be the last of a document."""
-        self._lines.append(ids)
-        if ends:
-            self._documents.write(np.int64(self._lines.tokens).tobytes())
-            self.documents += 1
-
-    def description(self) -> Tree:
-        """What `store.json` says of the part."""
-        return {
-            "documents": self.documents,
-            "tokens": self._lines.tokens,
-            "longest_line": self._lines.longest,
-            "digest": fingerprint([self._lines.digest]),
-        }
-
-    def __enter__(self) -> TextWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._lines.__exit__()
-        self._documents.close()
-
-
-def dtype_for(tokenizers: Tokenizers) -> str:
-    """The smallest type that holds all ids."""
-    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
-    return "uint16" if largest <= 2**16 else "uint32"
-
-
-def describe(
-    parts: Tree,
-    tokenizers: Tokenizers,
-    languages: Mapping[str, str | None],
-    content: Content = "pairs",
-    labels: Sequence[str] = (),
-) -> Tree:
-    """What `store.json` says of a folder with these parts, and with labels of these names."""
-    contents = [part["digest"].encode() for part in parts.values()]
-    contents += [tokenizers.source.model, tokenizers.target.model]
-    contents += [json.dumps(as_tree(tokenizers.config)).encode()]
-    contents += [label.encode() for label in labels]
-    return {
-        "format": FORMAT,
-        "content": content,
-        "languages": dict(languages),
-        "tokenizer": as_tree(tokenizers.config),
-        "vocabulary": {
-            "source": tokenizers.source.vocab_size,
-            "target": tokenizers.target.vocab_size,
-            "joint": tokenizers.config.joint,
-            **({"labels": list(labels)} if labels else {}),
-        },
-        "dtype": dtype_for(tokenizers),
-        "parts": parts,
-        "fingerprint": fingerprint(contents),
-    }
-
-
-def fingerprint(contents: Iterable[bytes]) -> str:
-    """One short text that differs when any of the contents does."""
-    digests = (hashlib.sha256(content).digest() for content in contents)
-    return hashlib.sha256(b"".join(digests)).hexdigest()[:32]
+def _longest(rows: Rows) -> int:
+    return int(rows.lengths().max(initial=0))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.attention.masks import causal, segments
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
+from regard.errors import ModelError
 from regard.layers.block import BlockShape
 from regard.layers.encoder import Encoder, EncoderBlock
 from regard.layers.residual import Residual
@@ -46,8 +47,14 @@ class Memory:
     def of(tensors: dict[str, Tensor], room: int, device: torch.device) -> Memory:
         """From a file."""
         moved = {name: tensor.to(device) for name, tensor in tensors.items()}
-        documents = moved.pop("documents")
-        return Memory(tuple(moved[f"{number}"] for number in range(len(moved))), documents, room)
+        documents = moved.pop("documents", None)
+        names = [f"{number}" for number in range(len(moved))]
+        if documents is None or documents.dtype != torch.long or {*names} != moved.keys():
+            raise ModelError("the memory of the model lacks a part")
+        states = tuple(moved[name] for name in names)
+        if documents.ndim != 2 or any(state.shape[:-1] != documents.shape for state in states):
+            raise ModelError("the parts of the memory of the model differ in shape")
+        return Memory(states, documents, room)
 
     @property
     def length(self) -> int:

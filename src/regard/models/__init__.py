@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from regard.config import OneOf
 from regard.models.base import Model, ModelConfig
@@ -35,6 +39,29 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "classifier": (ClassifierConfig, ClassifierModel),
 }
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
+
+
+class _WithoutNumbers(TorchFunctionMode):
+    """Leaves out random initialization, which weights from a file would overwrite."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if func in (Tensor.normal_, Tensor.uniform_):
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+def unset_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
+    """A model of this shape, whose weights are still to be copied into it."""
+    with _WithoutNumbers():
+        return new_model(config, vocabulary)
+
+
+def shape_only(config: ModelConfig, vocabulary: Vocabulary) -> Model:
+    """A model whose weights take no memory: names, shapes and types are known."""
+    with torch.device("meta"), _WithoutNumbers():
+        return new_model(config, vocabulary)
 
 
 def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
@@ -72,4 +99,6 @@ __all__ = [
     "UnilmConfig",
     "XLConfig",
     "new_model",
+    "shape_only",
+    "unset_model",
 ]

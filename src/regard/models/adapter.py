@@ -8,13 +8,29 @@ was when the adapter was trained; its fingerprint says whether it is still the s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import Tree, as_tree, build
+from regard.config import Settings, Tree, as_tree
 from regard.errors import ModelError
 from regard.layers.adapters import LoraConfig
+
+
+@dataclass(frozen=True)
+class AdapterDescription(Settings):
+    """What `config.json` says of an adapter."""
+
+    lora: LoraConfig
+    origin: str  # from the folder
+    origin_once: str  # when it was trained
+    fingerprint: str
+
+    def problems(self) -> Iterator[str]:
+        """Paths that no system has."""
+        for name in ("origin", "origin_once"):
+            if "\0" in getattr(self, name):
+                yield f"{name} is no path"
 
 
 @dataclass(frozen=True)
@@ -35,17 +51,16 @@ class Adapter:
         }
 
     @staticmethod
-    def of(description: Tree, folder: Path) -> Adapter:
+    def of(description: AdapterDescription, folder: Path) -> Adapter:
         """As a folder describes it."""
-        beside = Path(os.path.normpath(folder.resolve() / description["origin"]))
-        once = Path(description["origin_once"])
-        origin = once if once.exists() and not beside.exists() else beside
-        lora = build(LoraConfig, description["lora"], "adapter.lora.")
-        return Adapter(lora, origin, description["fingerprint"])
+        beside = Path(os.path.normpath(folder.resolve() / description.origin))
+        once = Path(description.origin_once)
+        origin = once if os.path.isdir(once) and not os.path.isdir(beside) else beside
+        return Adapter(description.lora, origin, description.fingerprint)
 
     def checked(self, folder: Path, fingerprint: Callable[[Path], str]) -> Path:
         """The origin of an adapter in a folder; it must be there, and unchanged."""
-        if not self.origin.is_dir():
+        if not os.path.isdir(self.origin):  # also of a path that is too long
             raise ModelError(
                 f"{folder} is an adapter of {self.origin}, which is not there. Put that model "
                 f"folder back; or correct `origin` in {folder / 'config.json'}, if it has moved."

@@ -12,44 +12,59 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from regard.config import Tree, as_tree, build
-from regard.data.store import Store, fingerprint
+from regard.config import Doc, Ge, Le, Settings, Tree, as_tree
+from regard.data.store import Store
+from regard.data.store_description import Languages, fingerprint
 from regard.errors import ConfigError, DataError, ModelError
 from regard.files import whole_file, write_json
 from regard.layers.adapters import adapt, is_adapted, merge
-from regard.models import ARCHITECTURES, new_model
-from regard.models.adapter import Adapter
+from regard.models import ARCHITECTURES, new_model, shape_only, unset_model
+from regard.models.adapter import Adapter, AdapterDescription
 from regard.models.base import Model, ModelConfig
 from regard.models.protocol import Vocabulary
-from regard.recognize import exported_model, foreign_model
-from regard.text.folder import described_tokenizers
+from regard.models.tensor_files import (
+    TensorSpec,
+    read_notes,
+    refuse_misfits,
+    refuse_nonfinite,
+    specs,
+    tensor_specs,
+)
+from regard.models.tensor_files import read_tensors as read_tensors
+from regard.models.tensor_files import write_tensors as write_tensors
+from regard.recognize import foreign_model
+from regard.regular import read_regular
+from regard.schema import JsonReader
+from regard.text.config import TokenizerConfig
+from regard.text.folder import checked_tokenizers, fingerprint_of
 from regard.text.special import SPECIAL, SpecialTokens
 from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
 CONFIG, WEIGHTS, AVERAGE = "config.json", "model.safetensors", "average.safetensors"
+_READER = JsonReader(ModelError, "Copy the whole folder again, or update regard.")
 
 
 @dataclass(frozen=True)
-class Training:
-    """What a model has seen, and so what it can be asked."""
+class Training(Settings):
+    """Statistics of the data that a model was trained on."""
 
-    longest_source: int  # subwords of the longest training sentence
-    several_sentences: float  # share of training lines with more than one sentence
-    column: str | None = None  # of labels of words, if they came from CoNLL-U
-    texts: int = 1  # that have one label together
+    longest_source: Annotated[
+        int, Doc("subwords of the longest training sentence"), Ge(0), Le(2**31 - 1)
+    ]
+    several_sentences: Annotated[
+        float, Doc("share of training lines with more than one sentence"), Ge(0), Le(1)
+    ]
+    column: Annotated[str | None, Doc("CoNLL-U column of the labels of words")] = None
+    texts: Annotated[int, Doc("texts that have one label together"), Ge(0), Le(2)] = 1
 
     @staticmethod
     def of(config: ModelConfig, store: Store) -> Training:
@@ -59,6 +74,21 @@ class Training:
             texts = train["most_texts"] if config.content == "labelled" else 1
             return Training(config.task.context, 1.0, train.get("column"), texts)
         return Training(train["longest_source"], train["several_sentences"])
+
+
+@dataclass(frozen=True)
+class _Description(Settings):
+    """The fields of `config.json`."""
+
+    format: int
+    model: dict[str, Any]  # depends on its `kind`
+    vocabulary: Vocabulary
+    tokenizer: TokenizerConfig
+    special_tokens: SpecialTokens
+    languages: Languages
+    seen: Training
+    tokenizer_fingerprint: str | None = None  # folders of earlier versions have none
+    adapter: AdapterDescription | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +108,7 @@ class ModelFolder:
         store.refuse_other_content(config.content, config.kind)
         return ModelFolder(
             config,
-            Vocabulary(**store.description["vocabulary"]),
+            store.vocabulary,
             store.tokenizers,
             store.languages,
             Training.of(config, store),
@@ -105,14 +135,16 @@ class ModelFolder:
 
     def _description(self, folder: Path) -> Tree:
         adapter = {"adapter": self.adapter.described(folder)} if self.adapter else {}
+        tokenizer = as_tree(self.tokenizers.config)
         return {
             "format": FORMAT,
             "model": as_tree(self.config),
-            "vocabulary": vars(self.vocabulary),
-            "tokenizer": as_tree(self.tokenizers.config),
+            "vocabulary": as_tree(self.vocabulary),
+            "tokenizer": tokenizer,
+            "tokenizer_fingerprint": fingerprint_of(self.tokenizers.files(), tokenizer),
             "special_tokens": as_tree(SPECIAL),
             "languages": self.languages,
-            "seen": vars(self.seen),
+            "seen": as_tree(self.seen),
             **adapter,
         }
 
@@ -120,27 +152,20 @@ class ModelFolder:
     def read(folder: Path) -> ModelFolder:
         """Read what `write` wrote."""
         folder = _home(folder)
-        description = _read_description(folder)
-        try:
-            if build(SpecialTokens, description["special_tokens"]) != SPECIAL:
-                raise ModelError(
-                    f"{folder} marks start and end in another way than this regard. Update it."
-                )
-            model = as_today(description["model"])
-            config_class, _ = ARCHITECTURES[model["kind"]]
-            found = ModelFolder(
-                build(config_class, model, "model."),
-                Vocabulary(**description["vocabulary"]),
-                described_tokenizers(folder, description),
-                description["languages"],
-                Training(**description["seen"]),
-                Adapter.of(adapter, folder) if (adapter := description.get("adapter")) else None,
-            )
-        except (KeyError, TypeError, ConfigError) as error:
+        description, tree = _read_description(folder)
+        path = folder / CONFIG
+        if description.special_tokens != SPECIAL:
             raise ModelError(
-                f"{folder / CONFIG} is damaged or from another version of regard ({error}). "
-                "Copy the whole folder again, or update regard."
-            ) from None
+                f"{path} has other special_tokens than this version of regard. Update regard."
+            )
+        found = ModelFolder(
+            _model_config(description.model, path),
+            description.vocabulary,
+            checked_tokenizers(folder, description.tokenizer, tree),
+            as_tree(description.languages),
+            description.seen,
+            Adapter.of(description.adapter, folder) if description.adapter else None,
+        )
         sizes = found.tokenizers.source.vocab_size, found.tokenizers.target.vocab_size
         if sizes != (found.vocabulary.source, found.vocabulary.target):
             raise ModelError(
@@ -162,31 +187,65 @@ def load_model(
     An adapter is merged with its origin: what is loaded is a model like any other.
     """
     description = description or ModelFolder.read(folder)
-    model = description.model()
     if description.adapter is None:
-        put_weights(model, shown_weights(folder), folder / WEIGHTS)
+        path = _shown_file(folder)
+        _refuse_other_shape(description, tensor_specs(path), path)
+        model = unset_model(description.config, description.vocabulary)
+        put_weights(model, shown_weights(folder), path)
     else:
-        _put_adapted(model, description.adapter, folder)
+        model = _adapted(description, description.adapter, folder)
     return dataclasses.replace(description, adapter=None), model.to(device).eval()
 
 
-def _put_adapted(model: Model, adapter: Adapter, folder: Path) -> None:
-    """Give a model the weights of an adapter's origin, and what the adapter adds to them."""
+def _adapted(description: ModelFolder, adapter: Adapter, folder: Path) -> Model:
+    """A model with the weights of an adapter's origin, and what the adapter adds to them."""
+    refuse_circle(_home(folder))
     learned = shown_weights(folder)
     origin = adapter.checked(_home(folder), weights_fingerprint)
     whole = {**whole_weights(origin), **learned}
-    fresh = {name for name in weights_of(model) if name in learned}
-    put_weights(model, {n: whole[n] for n in weights_of(model) if n in whole}, origin / WEIGHTS)
-    adapt(model, adapter.lora, fresh)
+    wanted = weights_of(shape_only(description.config, description.vocabulary))
+    taken = {name: whole[name] for name in wanted if name in whole}
+    _refuse_other_shape(description, specs(taken), origin / WEIGHTS)
+    model = unset_model(description.config, description.vocabulary)
+    put_weights(model, taken, origin / WEIGHTS)
+    adapt(model, adapter.lora, {name for name in wanted if name in learned})
     put_weights(model, learned, folder / WEIGHTS)
     merge(model)
+    refuse_nonfinite(weights_of(model), folder)
+    return model
+
+
+def refuse_circle(folder: Path) -> None:
+    """Raise an error if an adapter leads back to itself, from origin to origin."""
+    passed: set[Path] = set()
+    adapter = ModelFolder.read(folder).adapter
+    while adapter is not None and adapter.origin.is_dir():
+        place = adapter.origin.resolve()
+        if place in passed or place == folder.resolve():
+            raise ModelError(
+                f"{folder / CONFIG} cannot be used: the origin of its adapter is the adapter "
+                "itself. Correct `origin`, or copy the whole folder again."
+            )
+        passed.add(place)
+        adapter = ModelFolder.read(place).adapter
+
+
+def _refuse_other_shape(
+    description: ModelFolder, found: Mapping[str, TensorSpec], origin: Path
+) -> None:
+    """Compare weights with the model that they are for, before memory is taken for it."""
+    model = shape_only(description.config, description.vocabulary)
+    refuse_misfits(found, specs(weights_of(model)), origin)
 
 
 def whole_weights(folder: Path) -> dict[str, Tensor]:
     """All weights of the model in a folder; those of an adapter are merged with its origin's."""
-    if ModelFolder.read(folder).adapter is None:
+    description = ModelFolder.read(folder)
+    if description.adapter is None:
+        path = _shown_file(folder)
+        _refuse_other_shape(description, tensor_specs(path), path)
         return shown_weights(folder)
-    return weights_of(load_model(folder, torch.device("cpu"))[1])
+    return weights_of(load_model(folder, torch.device("cpu"), description)[1])
 
 
 def shown_weights(folder: Path) -> dict[str, Tensor]:
@@ -197,13 +256,24 @@ def shown_weights(folder: Path) -> dict[str, Tensor]:
 def weights_fingerprint(folder: Path) -> str:
     """A fingerprint of that."""
     path = _shown_file(folder)
-    with _opened(path):
-        return fingerprint([path.read_bytes()])
+    tensor_specs(path)  # says what is wrong with a file that is not there, or damaged
+    return fingerprint([read_regular(path)])
 
 
 def _shown_file(folder: Path) -> Path:
     average = folder / AVERAGE
     return average if average.is_file() else folder / WEIGHTS
+
+
+def _model_config(model: Tree, path: Path) -> ModelConfig:
+    """The settings of a model of any kind."""
+    model = as_today(model)
+    kind = model["kind"]
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        shown, known = str(kind)[:40], ", ".join(ARCHITECTURES)
+        raise _READER.wrong(path, f"model.kind is {shown}; known: {known}")
+    config_class, _ = ARCHITECTURES[kind]
+    return _READER.build(config_class, model, path, "model.")
 
 
 def as_today(model: Tree) -> Tree:
@@ -219,7 +289,7 @@ def _home(folder: Path) -> Path:
     return run if below else folder
 
 
-def _read_description(folder: Path) -> Tree:
+def _read_description(folder: Path) -> tuple[_Description, Tree]:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         other = foreign_model(folder)
@@ -231,16 +301,11 @@ def _read_description(folder: Path) -> Tree:
             or f"{folder} is not a model folder: it has no {CONFIG}. "
             "Give the folder that `regard train --out` wrote."
         )
-    try:
-        description: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise ModelError(f"{path} is damaged. Copy the whole folder again.") from None
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        other = foreign_model(folder, description)
-        raise ModelError(
-            other or f"{path} is not of format {FORMAT}, which this regard reads. Update regard."
-        )
-    return description
+    tree = _READER.table(path)
+    if "format" not in tree and (other := foreign_model(folder, tree)):
+        raise ModelError(other)
+    _READER.refuse_other_format(tree, path, FORMAT)
+    return _READER.build(_Description, tree, path), tree
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -258,16 +323,9 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def put_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -> None:
-    """Copy weights into a model; names and shapes must be the model's own, all of them."""
+    """Copy weights into a model; names, shapes and types must be the model's own, all of them."""
     own = weights_of(model)
-    missing, extra = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
-    bent = sorted(n for n in own.keys() & tensors.keys() if own[n].shape != tensors[n].shape)
-    for names, what in ((missing, "lacks"), (extra, "has unknown"), (bent, "has misshapen")):
-        if names:
-            raise ModelError(
-                f"{origin} {what} weights ({', '.join(names[:3])}; {len(names)} in all), so it "
-                f"does not belong to its {CONFIG}. Copy the whole folder again."
-            )
+    refuse_misfits(specs(tensors), specs(own), origin)
     for name, parameter in own.items():
         parameter.copy_(tensors[name])
 
@@ -277,8 +335,7 @@ def published_notes(folder: Path) -> dict[str, str]:
     path = folder / WEIGHTS
     if not path.is_file():
         return {}
-    with _opened(path) as file:
-        return _notes(file)
+    return read_notes(path)
 
 
 def refuse_other_text(model: Path, folder: ModelFolder, store: Store) -> None:
@@ -299,42 +356,3 @@ def refuse_other_direction(folder: ModelFolder, store: Store) -> None:
             f"The model translates {folder.direction}, and the {side} of {store.folder} is "
             f"{store.languages[side]}. Choose data, or a model, of the same direction."
         )
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a safetensors file, and its notes."""
-    with _opened(path) as file:
-        names = list(file.keys())
-        return {name: file.get_tensor(name) for name in names}, _notes(file)
-
-
-def _notes(file: Any) -> dict[str, str]:
-    notes: dict[str, str] = json.loads((file.metadata() or {}).get("notes", "{}"))
-    return notes
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file, or a sentence about why it cannot be read."""
-    if not path.exists():
-        raise ModelError(
-            exported_model(path.parent)
-            or f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, "
-            "or train until the first checkpoint."
-        )
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except OSError:
-        raise ModelError(f"{path} cannot be read. Check what it is, and its permissions.") from None
-    except SafetensorError as error:
-        raise ModelError(f"{path} is damaged or truncated ({error}). Copy it again.") from None
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
-    """Write a safetensors file, whole or not at all."""
-    with whole_file(path) as temporary:
-        plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        # In one entry: the order of several is another each time, and equal weights should be
-        # equal files.
-        save_file(plain, temporary, metadata={"notes": json.dumps(notes, sort_keys=True)})

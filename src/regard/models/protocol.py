@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -10,20 +9,10 @@ from torch import Tensor
 
 from regard.attention.cache import Some
 from regard.data.ragged import Lengths, Ragged
+from regard.data.store_description import Vocabulary as Vocabulary
 from regard.layers.crf import Crf
 from regard.layers.embedding import Projection
 from regard.layers.recall import Memory
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """How many ids each side has, whether they mean the same on both, and what labels there are."""
-
-    source: int
-    target: int
-    joint: bool = True
-    labels: Sequence[str] = ()  # the one with number 1 first; 0 is no label
-
 
 NO_FERTILITY = -100  # of what only fills a shape
 

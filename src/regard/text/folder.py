@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.config import build
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError, ModelError
 from regard.recognize import foreign_model
+from regard.regular import read_regular
+from regard.schema import JsonReader
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
 
 _DESCRIPTIONS = ("store.json", "config.json")  # each has a table "tokenizer"
+_READER = JsonReader(DataError, "Copy the whole folder again, or update regard.")
 
 
-def described_tokenizers(folder: Path, description: Mapping[str, Any]) -> Tokenizers:
-    """The tokenizers of a folder whose description is already read."""
-    return Tokenizers.load(folder, build(TokenizerConfig, description["tokenizer"]))
+def fingerprint_of(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> str:
+    """A short text that differs when the files or the settings of the tokenizers do."""
+    parts = [json.dumps(settings, sort_keys=True).encode()]
+    parts += [part for name in sorted(files) for part in (name.encode(), files[name])]
+    digests = b"".join(hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(digests).hexdigest()[:32]
+
+
+def checked_tokenizers(
+    folder: Path, config: TokenizerConfig, description: Mapping[str, Any]
+) -> Tokenizers:
+    """The tokenizers of a folder, whose description has their fingerprint or is an earlier one."""
+    tokenizers = Tokenizers.load(folder, config)
+    known = description.get("tokenizer_fingerprint")
+    if known is None:
+        return tokenizers
+    files = {name: read_regular(folder / name) for name in tokenizers.files()}
+    if fingerprint_of(files, description["tokenizer"]) != known:
+        raise ModelError(
+            f"The tokenizer in {folder} ({', '.join(files)}) belongs to another model or corpus: "
+            "it, or its settings, are not what the folder was made with. Copy the whole folder "
+            "again."
+        )
+    return tokenizers
 
 
 def tokenizers_in(folder: Path) -> Tokenizers:
@@ -29,14 +53,9 @@ def tokenizers_in(folder: Path) -> Tokenizers:
             f"There is no tokenizer in {folder}: it has neither {' nor '.join(_DESCRIPTIONS)}. "
             "Give the folder that `regard prepare --out` or `regard train --out` wrote."
         )
-    description: Any = None
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-        return described_tokenizers(folder, description)
-    except (ValueError, KeyError, TypeError, ConfigError) as error:
-        other = foreign_model(folder, description) if path.name == "config.json" else None
-        raise DataError(
-            other
-            or f"{path} is damaged or from another version of regard ({error}). "
-            "Copy the whole folder again, or update regard."
-        ) from None
+    description = _READER.table(path)
+    other = foreign_model(folder, description) if path.name == "config.json" else None
+    if other is not None and "tokenizer" not in description:
+        raise DataError(other)
+    config = _READER.build(TokenizerConfig, description.get("tokenizer"), path, "tokenizer.")
+    return checked_tokenizers(folder, config, description)

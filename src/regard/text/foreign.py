@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
-from regard.config import as_tree, build
+from regard.config import Settings, as_tree
 from regard.errors import ConfigError, ModelError
+from regard.regular import read_regular
+from regard.schema import MEBIBYTE, JsonReader
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.numbering import ALONE, Numbering
@@ -31,12 +34,35 @@ if TYPE_CHECKING:
 NUMBERING, LIBRARY = "numbering.json", "tokenizer.json"
 PIECES, VOCABULARIES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
 FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES)
+LARGEST = 256 * MEBIBYTE  # bytes of a file
 _SPACE = "▁"
 _CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
 _UNKNOWN = "<unk>"
 # What stands for a line feed and for a space.
 _LINE_BREAK = {"byte_bpe": "Ċ", "xlnet": "<eop>"}
 _WORD = {"byte_bpe": "Ġ", "xlnet": _SPACE}
+
+
+_READER = JsonReader(ModelError, "Copy the whole folder again.", limit=LARGEST)
+
+
+@dataclass(frozen=True)
+class _Numberings(Settings):
+    """The fields of `numbering.json`."""
+
+    source: Numbering
+    target: Numbering
+
+
+def vocabulary_table(content: bytes, name: Path | str) -> dict[str, int]:
+    """Their pieces and ids, from a JSON file; the unknown token must be there."""
+    table = _READER.parse(content, name)
+    for piece, number in table.items():
+        if type(number) is not int or number < 0:
+            raise _READER.wrong(name, f"{piece!r} has the id {str(number)[:40]}")
+    if _UNKNOWN not in table:
+        raise _READER.wrong(name, f"it has no {_UNKNOWN}")
+    return table
 
 
 class ForeignTokenizer(Tokenizer):
@@ -94,7 +120,7 @@ class MarianTokenizer(ForeignTokenizer):
         pieces, table = self.files.values()
         self._processor = sentencepiece.SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(pieces)
-        self.table: dict[str, int] = json.loads(table)
+        self.table = vocabulary_table(table, side[1])
         self._names = {number: piece for piece, number in self.table.items()}
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -219,16 +245,17 @@ def foreign_tokenizers(folder: Path, config: TokenizerConfig) -> tuple[Tokenizer
     names = [NUMBERING, LIBRARY]
     if config.kind == "marian":
         names = [NUMBERING, *PIECES, *VOCABULARIES[: 1 if config.joint else 2]]
-    try:
-        files = {name: (folder / name).read_bytes() for name in names}
-        numbers = json.loads(files[NUMBERING])
-        source, target = (build(Numbering, numbers[side]) for side in ("source", "target"))
-        return made_of(files, source, target, config)
-    except FileNotFoundError as error:
-        missing = Path(error.filename).name
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
         raise ModelError(
-            f"{folder} is incomplete: {missing} is missing. Copy the whole folder again."
-        ) from None
+            f"{folder} is incomplete: {missing[0]} is missing. Copy the whole folder again."
+        )
+    files = {name: read_regular(folder / name, LARGEST) for name in names}
+    numbers = _READER.build(
+        _Numberings, _READER.parse(files[NUMBERING], folder / NUMBERING), folder / NUMBERING
+    )
+    try:
+        return made_of(files, numbers.source, numbers.target, config)
     except (RuntimeError, ValueError, KeyError) as error:
         raise ModelError(
             f"The tokenizer in {folder} is damaged ({error}). Copy the whole folder again."

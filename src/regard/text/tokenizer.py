@@ -19,9 +19,10 @@ from typing import Any
 import sentencepiece
 
 from regard.errors import ConfigError, DataError, ModelError
+from regard.regular import read_regular
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.foreign import foreign_files, foreign_tokenizers
+from regard.text.foreign import LARGEST, foreign_files, foreign_tokenizers
 from regard.text.special import SPECIAL
 
 _MARKS = 4
@@ -158,12 +159,13 @@ class Tokenizers:
 
 
 def _load(path: Path, config: TokenizerConfig) -> Tokenizer:
-    try:
-        return SentencePieceTokenizer(path.read_bytes(), config)
-    except FileNotFoundError:
+    if not path.exists():
         raise ModelError(
             f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again."
-        ) from None
+        )
+    content = read_regular(path, LARGEST)
+    try:
+        return SentencePieceTokenizer(content, config)
     except RuntimeError:
         raise ModelError(
             f"{path} is damaged: it is not a SentencePiece model. Copy the whole folder again."

@@ -13,19 +13,21 @@ Dropout and data order are functions of seed, step and position, so no random st
 from __future__ import annotations
 
 import dataclasses
-import json
+import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
+from regard.config import Ge, Le, Settings
 from regard.data.sampling import Position
-from regard.errors import ModelError, RunError
-from regard.files import clear_leftovers, whole_folder
+from regard.errors import ModelError, RunError, StorageError
+from regard.files import clear_leftovers, whole_folder, write_json
 from regard.layers.recall import Memory
 from regard.models.base import Model
 from regard.models.folder import (
@@ -36,9 +38,16 @@ from regard.models.folder import (
     weights_of,
     write_tensors,
 )
+from regard.schema import JsonReader
 from regard.training.ema import MovingAverage
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
 
+Count = Annotated[int, Ge(0), Le(2**62)]
+_READER = JsonReader(
+    RunError,
+    "Delete the folder of that checkpoint, and the same command goes on from the one before.",
+    nonfinite_as_null=True,  # earlier versions wrote NaN for a figure that does not exist
+)
 OPTIMIZER, PROGRESS = "optimizer.safetensors", "progress.json"
 MEMORY = "memory.safetensors"
 
@@ -59,9 +68,41 @@ class Progress:
     regular: bool = True  # on schedule; False where a stop made it
 
 
+@dataclass(frozen=True)
+class _PositionFields(Settings):
+    """A position in the data, as a file has it."""
+
+    epoch: Count = 0
+    batch: Count = 0
+
+
+@dataclass(frozen=True)
+class _ProgressFields(Settings):
+    """The fields of `progress.json`; an earlier version may not have written all of them."""
+
+    step: Count
+    position: _PositionFields
+    target_tokens: Count
+    seconds: Annotated[float, Ge(0)]
+    unreported: tuple[float, ...]
+    best: float | None = None
+    waited: Count = 0
+    figure: float | None = None
+    stopped_early: bool = False
+    regular: bool = True
+
+    def problems(self) -> Iterator[str]:
+        """The sums since the last row are three, the last of them a count."""
+        whole = len(self.unreported) == 3 and None not in self.unreported
+        if not whole or self.unreported[2] != int(self.unreported[2]) or self.unreported[2] < 0:
+            yield "unreported must be two numbers and a count"
+
+
 def folders(run: Path) -> list[Path]:
     """The complete checkpoints of a run, oldest first."""
-    return sorted(p for p in (run / "checkpoints").glob("*") if p.name.isdigit())
+    return sorted(
+        path for path in (run / "checkpoints").glob("*") if re.fullmatch(r"[0-9]{1,18}", path.name)
+    )
 
 
 def save(
@@ -81,7 +122,7 @@ def save(
         write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
         if memory is not None:
             write_tensors(folder / MEMORY, memory.tensors(), {})
-        (folder / PROGRESS).write_text(json.dumps(dataclasses.asdict(progress), indent=2))
+        write_json(folder / PROGRESS, dataclasses.asdict(progress))
     return path
 
 
@@ -97,9 +138,9 @@ def restore(
         put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
         restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
         if average:
-            average.restore(read_tensors(path / AVERAGE)[0])
-    except ModelError:
-        raise _damaged(path) from None
+            average.restore(read_tensors(path / AVERAGE)[0], path / AVERAGE)
+    except (ModelError, StorageError) as error:
+        raise _damaged(path, error) from None
     return progress
 
 
@@ -109,25 +150,33 @@ def read_memory(path: Path, model: Model) -> Memory | None:
         return None
     room = getattr(model.config, "memory", 0)
     try:
-        return Memory.of(read_tensors(path / MEMORY)[0], room, model.device)
-    except ModelError:
-        raise _damaged(path) from None
+        tensors = read_tensors(path / MEMORY)[0]
+        return Memory.of(tensors, room, model.device)
+    except (ModelError, StorageError) as error:
+        raise _damaged(path, error) from None
 
 
 def read_progress(path: Path) -> Progress:
     """How far a checkpoint is."""
-    try:
-        tree = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
-        position = Position(**tree.pop("position"))
-        return Progress(position=position, unreported=tuple(tree.pop("unreported")), **tree)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise _damaged(path) from None
+    if not (path / PROGRESS).exists():
+        raise _damaged(path, f"{PROGRESS} is missing")
+    found = _READER.build(_ProgressFields, _READER.table(path / PROGRESS), path / PROGRESS)
+    if path.name.isdigit() and found.step != int(path.name):
+        raise _damaged(path, f"{PROGRESS} says step {found.step}")
+    loss, nll, tokens = found.unreported
+    return Progress(
+        **{
+            **vars(found),
+            "position": Position(found.position.epoch, found.position.batch),
+            "unreported": (loss, nll, int(tokens)),
+        }
+    )
 
 
-def _damaged(path: Path) -> RunError:
+def _damaged(path: Path, reason: object) -> RunError:
     return RunError(
-        f"The checkpoint {path} is damaged. Delete that folder, and the same command goes on from "
-        "the one before."
+        f"The checkpoint {path} is damaged ({reason}). Delete that folder, and the same command "
+        "goes on from the one before."
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from regard.models.folder import weights_of
+from regard.models.tensor_files import refuse_misfits, specs
 
 
 class MovingAverage:
@@ -25,8 +27,9 @@ class MovingAverage:
             1.0 - memory(step, self._decay),
         )
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from saved ones."""
+    def restore(self, tensors: Mapping[str, Tensor], origin: Path) -> None:
+        """Go on from saved ones, which must have the same names, shapes and types."""
+        refuse_misfits(specs(tensors), specs(self.weights), origin)
         for name, tensor in self.weights.items():
             tensor.copy_(tensors[name])
 

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from regard.errors import ModelError
 from regard.training import schedules
 from regard.training.config import TrainingConfig
 from regard.training.parts import rate_factors
+
+_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
@@ -80,8 +83,22 @@ def restore_optimizer(
 ) -> None:
     """Put back what `optimizer_tensors` took out."""
     parameters = dict(model.named_parameters())
+    _refuse_other_state(parameters, tensors)
     for key, value in tensors.items():
         name, entry = key.rsplit(":", 1)
         parameter = parameters[name]
         # A copy: a tensor read from a file shares its memory with the others of that file.
         optimizer.state[parameter][entry] = value.to(parameter.device, copy=True)
+
+
+def _refuse_other_state(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """The state is that of Adam for these parameters: moments of their shapes, and a step."""
+    for key, value in tensors.items():
+        name, _, entry = key.rpartition(":")
+        known = name in parameters and entry in _STATE and value.is_floating_point()
+        if not known or value.shape != (() if entry == "step" else parameters[name].shape):
+            raise ModelError(f"the optimizer's state has {key}, which does not fit the model")
+    learned = {key.rpartition(":")[0] for key in tensors}
+    for name in learned:
+        if any(f"{name}:{entry}" not in tensors for entry in _STATE):
+            raise ModelError(f"the optimizer's state lacks a part of {name}")

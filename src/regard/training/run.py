@@ -9,19 +9,24 @@ config.json, ...   a model folder with the best weights so far
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from regard.config import Tree, as_tree, build, differences, merged
+from regard.config import Settings, Tree, as_tree, build, differences, merged
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
 from regard.files import LOCK, is_leftover, locked, write_json
 from regard.models.folder import as_today, published_notes
+from regard.schema import JsonReader
 from regard.training.config import RunConfig
 
 RUN = "run.json"
+FORMAT = 1
+_READER = JsonReader(RunError, "Choose another --out.")
 # What may differ when a run goes on: how long, what is told and kept, and where things lie.
 _FREE = (
     *(("out",), ("init_from",), ("data", "folder")),
@@ -29,6 +34,15 @@ _FREE = (
     *(("training", "checkpoint_every"), ("training", "keep_checkpoints")),
     *(("training", "log_every"), ("training", "tensorboard")),
 )
+
+
+@dataclass(frozen=True)
+class _Identity(Settings):
+    """The fields of `run.json`."""
+
+    format: int
+    settings: dict[str, Any]
+    data: str
 
 
 @contextmanager
@@ -44,7 +58,7 @@ def held(config: RunConfig, store: Store) -> Iterator[None]:
 
 
 def _identity(config: RunConfig, store: Store) -> Tree:
-    return {"format": 1, "settings": as_tree(config), "data": store.fingerprint}
+    return {"format": FORMAT, "settings": as_tree(config), "data": store.fingerprint}
 
 
 def _refuse_foreign_folder(out: Path) -> None:
@@ -62,16 +76,17 @@ def _refuse_other_run(out: Path, identity: Tree) -> None:
     path = out / RUN
     if not path.is_file():
         return
+    old, _ = _READER.versioned(_Identity, path, FORMAT)
     try:
-        old = json.loads(path.read_text(encoding="utf-8"))
-        changed = differences(_fixed(old["settings"]), _fixed(identity["settings"]))
-        first_checkpoint = int(old["settings"]["training"]["checkpoint_every"])
-    except (ValueError, KeyError, TypeError, ConfigError):
-        raise RunError(f"{path} is damaged. Choose another --out.") from None
+        first_checkpoint = build(RunConfig, _today(old.settings)).training.checkpoint_every
+        fixed = _fixed(old.settings)
+    except ConfigError as error:
+        raise _READER.wrong(path, str(error)) from None
+    changed = differences(fixed, _fixed(identity["settings"]))
     if not any((out / "checkpoints").glob("*")):
         _refuse_lost_checkpoints(out, first_checkpoint)
         return  # nothing that a new run could harm
-    if old["data"] != identity["data"]:
+    if old.data != identity["data"]:
         changed.append("the prepared data has other contents")
     if changed:
         raise RunError(
@@ -82,7 +97,8 @@ def _refuse_other_run(out: Path, identity: Tree) -> None:
 
 def _refuse_lost_checkpoints(out: Path, first_checkpoint: int) -> None:
     """A model without checkpoints is somebody's result, but for one killed at its first."""
-    step = int(published_notes(out).get("step", 0))
+    noted = published_notes(out).get("step", "0")
+    step = int(noted) if re.fullmatch("[0-9]{1,18}", noted) else first_checkpoint + 1
     if step > first_checkpoint:
         raise RunError(
             f"{out} has a model of step {step}, but its checkpoints are gone, so it cannot go on. "
@@ -90,9 +106,17 @@ def _refuse_lost_checkpoints(out: Path, first_checkpoint: int) -> None:
         )
 
 
+def _today(settings: Tree) -> Tree:
+    """The settings of a run, as they are called now."""
+    model = settings.get("model")
+    if not isinstance(model, dict) or not isinstance(settings.get("out"), str):
+        raise ConfigError("settings.model and settings.out are needed")
+    return {**settings, "model": as_today(model)}
+
+
 def _fixed(settings: Tree) -> Tree:
     """The settings that must not change; one that an old run did not know had its default."""
-    settings = {**settings, "model": as_today(settings["model"])}
+    settings = _today(settings)
     kind = {"out": settings["out"], "model": {"kind": settings["model"]["kind"]}}
     settings = merged(as_tree(build(RunConfig, kind)), settings)
     for *sections, name in _FREE:

@@ -1,0 +1,186 @@
+"""What `store.json` says: its fields, and the fingerprints that tie it to the files beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from regard.config import Ge, Le, Settings, Tree
+from regard.errors import DataError
+from regard.schema import JsonReader
+from regard.text.config import TokenizerConfig
+from regard.text.tokenizer import Tokenizers
+
+FORMAT = 1
+Content = Literal["pairs", "text", "tagged", "labelled"]
+STORE_READER = JsonReader(DataError, "Run `regard prepare` again.")
+Count = Annotated[int, Ge(0), Le(2**62)]
+
+
+@dataclass(frozen=True)
+class Languages(Settings):
+    """The languages of both sides, where they were named."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Vocabulary(Settings):
+    """How many ids each side has, whether they mean the same on both, and what labels there are."""
+
+    source: Annotated[int, Ge(1), Le(2**31 - 1)]
+    target: Annotated[int, Ge(1), Le(2**31 - 1)]
+    joint: bool = True
+    labels: tuple[str, ...] = ()  # the one with number 1 first; 0 is no label
+
+
+@dataclass(frozen=True)
+class StoreDescription(Settings):
+    """The fields of `store.json`."""
+
+    format: int
+    languages: Languages
+    tokenizer: TokenizerConfig
+    vocabulary: Vocabulary
+    dtype: Literal["uint16", "uint32"]
+    parts: dict[str, Any]
+    fingerprint: str
+    content: Content = "pairs"
+    tokenizer_fingerprint: str | None = None  # stores of earlier versions have none
+    distilled: dict[str, Any] = field(default_factory=dict)
+
+    def problems(self) -> Iterator[str]:
+        """There is nothing to train on without its part."""
+        if "train" not in self.parts:
+            yield "parts.train is missing"
+        if not {*self.parts} <= {"train", "valid"}:
+            yield f"parts are {', '.join(sorted(self.parts))[:100]}; known: train, valid"
+        if type(self.distilled.get("distributions", 0)) is not int:
+            yield "distilled.distributions must be an integer"
+
+
+@dataclass(frozen=True)
+class CorpusDescription(Settings):
+    """The pairs of one pair of files."""
+
+    source: str
+    target: str
+    tag: str
+    pairs: Count
+
+
+@dataclass(frozen=True)
+class PairsDescription(Settings):
+    """A part with pairs of sentences."""
+
+    pairs: Count
+    source_tokens: Count
+    target_tokens: Count
+    longest_source: Count
+    longest_target: Count
+    digest: str
+    several_sentences: Annotated[float, Ge(0), Le(1)]
+    found: dict[str, int] = field(default_factory=dict)
+    corpora: tuple[CorpusDescription, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TextDescription(Settings):
+    """A part with running text."""
+
+    documents: Count
+    tokens: Count
+    longest_line: Count
+    digest: str
+    words: Count = 0
+    characters: Count = 0
+    corpora: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelsDescription(Settings):
+    """A part with labelled words or texts."""
+
+    examples: Count
+    texts: Count
+    most_texts: Count
+    labels: Count
+    counts: dict[str, int]
+    tokens: Count
+    longest: Count
+    digest: str
+    corpora: tuple[str, ...] = ()
+    column: str | None = None
+
+
+_PARTS: dict[Content, type[Settings]] = {
+    "pairs": PairsDescription,
+    "text": TextDescription,
+    "tagged": LabelsDescription,
+    "labelled": LabelsDescription,
+}
+
+
+def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
+    """The description of a prepared folder, checked, and as it stands in the file."""
+    path = folder / "store.json"
+    if not path.is_file():
+        raise DataError(
+            f"{folder} is not a prepared folder: it has no store.json. "
+            "Make one with `regard prepare --out`."
+        )
+    description, tree = STORE_READER.versioned(StoreDescription, path, FORMAT)
+    for name, part in description.parts.items():
+        STORE_READER.build(_PARTS[description.content], part, path, f"parts.{name}.")
+    return description, tree
+
+
+def dtype_for(tokenizers: Tokenizers) -> str:
+    """The smallest type that holds all ids."""
+    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return "uint16" if largest <= 2**16 else "uint32"
+
+
+def refuse_other_tokenizers(
+    description: StoreDescription, tree: Tree, tokenizers: Tokenizers, folder: Path
+) -> None:
+    """Raise an error if the tokenizers are not those that the store was made with."""
+    vocabulary = description.vocabulary
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    if sizes != (vocabulary.source, vocabulary.target):
+        raise DataError(
+            f"The tokenizer in {folder} has {sizes[0]} and {sizes[1]} ids for source and target, "
+            f"and store.json says {vocabulary.source} and {vocabulary.target}. "
+            "Run `regard prepare` again."
+        )
+    if tokenizers.config.is_foreign:
+        return  # its fingerprint is in `tokenizer_fingerprint`
+    digests = [part["digest"] for part in description.parts.values()]
+    labels = vocabulary.labels
+    if store_fingerprint(digests, tokenizers, tree["tokenizer"], labels) != description.fingerprint:
+        raise DataError(
+            f"{folder} is damaged: its tokenizer or its store.json is not the one that was "
+            "prepared. Run `regard prepare` again."
+        )
+
+
+def store_fingerprint(
+    digests: Iterable[str], tokenizers: Tokenizers, settings: Tree, labels: Iterable[str]
+) -> str:
+    """Of the parts of a store, its tokenizers and their settings, and the names of labels."""
+    contents = [digest.encode() for digest in digests]
+    contents += [tokenizers.source.model, tokenizers.target.model]
+    contents += [json.dumps(settings).encode()]
+    contents += [label.encode() for label in labels]
+    return fingerprint(contents)
+
+
+def fingerprint(contents: Iterable[bytes]) -> str:
+    """One short text that differs when any of the contents does."""
+    digests = (hashlib.sha256(content).digest() for content in contents)
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:32]
