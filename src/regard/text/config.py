@@ -8,9 +8,9 @@ from typing import Annotated, Literal, get_args
 from regard.bounds import IDS, Ge, Le
 from regard.config import Doc, Settings
 
-ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet"]
+ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"]
 TokenizerKind = Literal[
-    "unigram", "bpe", "char", "word", "marian", "wordpiece", "byte_bpe", "xlnet"
+    "unigram", "bpe", "char", "word", "marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"
 ]
 
 
@@ -20,7 +20,7 @@ class TokenizerConfig(Settings):
 
     kind: Annotated[
         TokenizerKind,
-        Doc("SentencePiece's way to find subwords; the last four come with imported models"),
+        Doc("SentencePiece's way to find subwords; the last five come with imported models"),
     ] = "unigram"
     vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1), IDS] = (
         8000

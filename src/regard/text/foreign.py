@@ -39,8 +39,8 @@ _SPACE = "▁"
 _CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
 _UNKNOWN = "<unk>"
 # What stands for a line feed and for a space.
-_LINE_BREAK = {"byte_bpe": "Ċ", "xlnet": "<eop>"}
-_WORD = {"byte_bpe": "Ġ", "xlnet": _SPACE}
+_LINE_BREAK = {"byte_bpe": "Ċ", "xlnet": "<eop>", "unigram_json": "<0x0A>"}
+_WORD = {"byte_bpe": "Ġ", "xlnet": _SPACE, "unigram_json": _SPACE}
 
 
 _READER = JsonReader(ModelError, "Copy the whole folder again.", limit=LARGEST)
@@ -156,7 +156,7 @@ class MarianTokenizer(ForeignTokenizer):
 
 
 class LibraryTokenizer(ForeignTokenizer):
-    """WordPiece, byte-level BPE or XLNet's unigrams, by the package `tokenizers`."""
+    """WordPiece, byte-level BPE or unigrams, by the package `tokenizers`."""
 
     def __init__(
         self, files: dict[str, bytes], numbering: Numbering, config: TokenizerConfig

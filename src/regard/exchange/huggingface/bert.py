@@ -307,7 +307,7 @@ def written(
             weights[family.output] = their_rows(output, numbering)
             weights[family.own_bias] = weights[family.bias].clone()
     files = {CONFIG: settings, TOKENIZER: _their_text(tokenizer, numbering, config)}
-    return files, weights, text_files(folder.tokenizers, "<s> $A </s>")
+    return files, weights, text_files(folder.tokenizers, "<s> $A </s>", config.mask_id)
 
 
 def _their_settings(family: Family, config: MaskedConfig, numbering: Numbering) -> dict[str, Any]:

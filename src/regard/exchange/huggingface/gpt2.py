@@ -15,6 +15,8 @@ from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import CONFIG, GENERATION, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import (
+    begins_with,
+    marks_of,
     obstacles_in_text,
     read_text,
     text_files,
@@ -36,6 +38,8 @@ from regard.models.base import Model
 from regard.models.causal import CausalConfig
 from regard.models.folder import ModelFolder, Training, weights_of
 from regard.models.protocol import Vocabulary
+from regard.text.base import Tokenizer
+from regard.text.foreign import ForeignTokenizer, LibraryTokenizer
 from regard.text.numbering import ALONE, Numbering
 
 NAME = "GPT2LMHeadModel"
@@ -97,12 +101,18 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     settings = folder.settings(_DEFAULTS)
     size = settings["vocab_size"]
     end, start = _mark(settings["eos_token_id"], size), _mark(settings["bos_token_id"], size)
-    numbering = Numbering(size, start=None if start == end else start, end=end)
+    pad, unknown, silent = _unwritten(folder, {start, end})
+    numbering = Numbering(size, pad, unknown, start=silent if start == end else start, end=end)
     prefix = "transformer." if "transformer.wte.weight" in tensors else ""
     table = tensors[f"{prefix}wte.weight"]
     output = tensors.output(_OUTPUT, f"{prefix}wte.weight", tied=settings[_TIED])
     tied = settings[_TIED] and torch.equal(table, output)
-    config = _our_config(settings, numbering, tied=tied)
+    form = {
+        "tied_embeddings": "all" if tied else "none",
+        "start_token": "end" if start in (None, end) else "start",
+        "bare_prompts": start is None or not begins_with(folder, "byte_bpe", start),
+    }
+    config = _our_config(settings, form)
     weights = under_our_names(tensors, _table(config.layers, prefix), turned=True)
     if settings["scale_attn_by_inverse_layer_idx"]:
         _divide_queries(weights, config)
@@ -134,6 +144,19 @@ def _compare_masks(tensors: ForeignTensors, config: CausalConfig, prefix: str) -
         tensors.redundant(f"{name}.masked_bias", torch.tensor(_MASKED), f"{_MASKED:g}")
 
 
+def _unwritten(folder: ForeignFolder, others: set[int | None]) -> list[int | None]:
+    """Their PAD, UNK and BOS where their search must not write them, as ours never writes its own.
+
+    Any other is a word like the rest.
+    """
+    marks, forbidden = marks_of(folder, "byte_bpe"), folder.json(GENERATION).get("bad_words_ids")
+    found: list[int | None] = []
+    for token in (marks[mark] for mark in ("pad", "unk", "bos")):
+        known = [token] in (forbidden or []) and token not in {*others, *found}
+        found.append(token if known else None)
+    return found
+
+
 def _mark(number: Any, size: int) -> int | None:
     """A mark that a model has: some settings name ids that it lacks."""
     return number if type(number) is int and 0 <= number < size else None
@@ -146,7 +169,8 @@ def _divide_queries(weights: Weights, config: CausalConfig) -> None:
             weights[f"encoder.blocks.{layer}.attention.project.{kind}"][: config.width] /= layer + 1
 
 
-def _our_config(config: dict[str, Any], numbering: Numbering, *, tied: bool) -> CausalConfig:
+def _our_config(config: dict[str, Any], form: dict[str, Any]) -> CausalConfig:
+    """Our settings; form: those that the weights and the tokenizer tell."""
     return build(
         CausalConfig,
         {
@@ -163,10 +187,8 @@ def _our_config(config: dict[str, Any], numbering: Numbering, *, tied: bool) -> 
             "positions": "learned",
             "max_positions": config["n_positions"],
             "scale_embedding": False,
-            "tied_embeddings": "all" if tied else "none",
             "output_bias": True,
-            "bare_prompts": True,
-            "start_token": "end" if numbering.start is None else "start",
+            **form,
             "attention": {"score": "scaled_dot" if config["scale_attn_weights"] else "dot"},
         },
     )
@@ -214,8 +236,8 @@ def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights,
     weights["transformer.wpe.weight"] = ours["embedding.positions.table.weight"]
     if "projection.weight" in ours:
         weights[_OUTPUT] = their_rows(ours["projection.weight"], numbering)
-    files = text_files(folder.tokenizers, "$A" if config.start_token == "end" else "<s> $A")
-    return _their_files(config, numbering), weights, files
+    first = "" if config.bare_prompts else "</s> " if config.start_token == "end" else "<s> "
+    return _their_files(folder, config), weights, text_files(folder.tokenizers, f"{first}$A")
 
 
 def _scale_into_table(ours: Weights, config: CausalConfig) -> None:
@@ -225,10 +247,13 @@ def _scale_into_table(ours: Weights, config: CausalConfig) -> None:
     ours["embedding.table.weight"] = table * config.width**0.5
 
 
-def _their_files(config: CausalConfig, numbering: Numbering) -> dict[str, Any]:
-    start, end = numbering.theirs[2:4]
+def _their_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
+    tokenizer = folder.tokenizers.target
+    numbering = their_numbering(tokenizer)
+    pad, unknown, start, end = numbering.theirs[:4]
     last = None if end == ALONE else end
-    marks = {"bos_token_id": last if start == ALONE else start, "eos_token_id": last}
+    first = last if start == ALONE or config.start_token == "end" else start
+    marks = {"bos_token_id": first, "eos_token_id": last}
     own_output = config.tied_embeddings == "none" or config.scale_embedding
     dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
     settings = {
@@ -249,8 +274,23 @@ def _their_files(config: CausalConfig, numbering: Numbering) -> dict[str, Any]:
         "scale_attn_weights": config.attention.score == "scaled_dot",
         "tie_word_embeddings": not own_output,
     }
+    own = [] if isinstance(tokenizer, ForeignTokenizer) else [start]
+    silent = [number for number in (pad, unknown, *own) if number not in (ALONE, last)]
+    forbidden = {"bad_words_ids": [[number] for number in silent]} if silent else {}
+    ids = {"pad": pad, "unk": unknown, "bos": last if start == ALONE else start, "eos": last}
     return {
         CONFIG: settings | marks,
-        GENERATION: marks,
-        TOKENIZER: {"tokenizer_class": "PreTrainedTokenizerFast"},
+        GENERATION: marks | forbidden,
+        TOKENIZER: {"tokenizer_class": "PreTrainedTokenizerFast", **_names(tokenizer, ids)},
+    }
+
+
+def _names(tokenizer: Tokenizer, ids: dict[str, int | None]) -> dict[str, str]:
+    """The names of special tokens, of those ids that the tokenizer has."""
+    theirs = their_numbering(tokenizer).theirs
+    named = [tokenizer.library.id_to_token] if isinstance(tokenizer, LibraryTokenizer) else []
+    return {
+        f"{mark}_token": tokenizer.pieces([theirs.index(number)])[0]
+        for mark, number in ids.items()
+        if number is not None and number != ALONE and all(name(number) for name in named)
     }

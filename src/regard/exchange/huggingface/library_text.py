@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard.exchange.huggingface.folder import ForeignFolder
-from regard.exchange.huggingface.tokenizer_classes import build, obstacles_in_class, tokens_of
+from regard.exchange.huggingface.tokenizer_classes import (
+    build,
+    is_generic,
+    obstacles_in_class,
+    tokens_of,
+)
 from regard.exchange.packages import need
 from regard.text.config import ForeignKind, TokenizerConfig
 from regard.text.foreign import LIBRARY, LibraryTokenizer
@@ -23,12 +28,18 @@ XLNET_MARKS = {
 }
 _MARKS = {
     "wordpiece": {m: f"[{m.upper()}]" for m in ("pad", "unk", "cls", "sep", "mask")},
-    "byte_bpe": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+    "byte_bpe": {
+        **{mark: f"<{mark}>" for mark in ("pad", "unk", "mask")},
+        "cls": "<s>",
+        "sep": "</s>",
+        "bos": "<s>",
+    },
     "xlnet": XLNET_MARKS,
 }
 _MARKS_OF_OURS = 4
 _SPACE = "▁"
-_LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE", "xlnet": "Unigram"}
+_UNIGRAM = "Unigram"
+_LIBRARY_NAME = {"wordpiece": "WordPiece", "byte_bpe": "BPE", "xlnet": _UNIGRAM}
 
 
 def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> Iterator[str]:
@@ -37,10 +48,11 @@ def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> I
     if found := list(obstacles_in_class(folder, kind)):
         yield from found
         return
+    needed = [_LIBRARY_NAME[kind], *([_UNIGRAM] if is_generic(folder) else [])]
     for content in folder.files(LIBRARY).values():
         model = json.loads(content)["model"].get("type")
-        if model not in (None, _LIBRARY_NAME[kind]):
-            yield f"its tokenizer is {model}; {_LIBRARY_NAME[kind]} is needed"
+        if model not in (None, *needed):
+            yield f"its tokenizer is {model}; {' or '.join(needed)} is needed"
             return
     library = build(folder, kind)
     largest = max(library.get_vocab().values(), default=0)
@@ -58,10 +70,19 @@ def marks_of(folder: ForeignFolder, kind: ForeignKind) -> dict[str, int | None]:
 
 
 def read_text(folder: ForeignFolder, kind: ForeignKind, numbering: Numbering) -> Tokenizers:
-    """Their tokenizer, with our numbers."""
+    """Their tokenizer, with our numbers; the kind is what such models have as a rule."""
+    content = _content(folder, kind)
+    model = json.loads(content)["model"]
+    if model.get("type") == _UNIGRAM and (kind != "xlnet" or model.get("byte_fallback")):
+        kind = "unigram_json"
     config = TokenizerConfig(kind=kind, vocab_size=numbering.size)
-    both = LibraryTokenizer({LIBRARY: _content(folder, kind)}, numbering, config)
+    both = LibraryTokenizer({LIBRARY: content}, numbering, config)
     return Tokenizers(both, both, config)
+
+
+def begins_with(folder: ForeignFolder, kind: ForeignKind, token: int | None) -> bool:
+    """Whether their tokenizer writes this id before each text."""
+    return list(build(folder, kind).encode("a").ids[:1]) == [token]
 
 
 def unwritable_text(tokenizers: Tokenizers) -> Iterator[str]:
@@ -78,19 +99,22 @@ def unwritable_text(tokenizers: Tokenizers) -> Iterator[str]:
         yield "its tokenizer has tags, which no unigram of theirs would leave whole"
 
 
-def text_files(tokenizers: Tokenizers, template: str) -> dict[str, bytes]:
-    """The tokenizer.json of a tokenizer; of one of ours, a text stands as in the template."""
+def text_files(tokenizers: Tokenizers, template: str, mask: int | None = None) -> dict[str, bytes]:
+    """The tokenizer.json of a tokenizer; of one of ours, a text stands as in the template.
+
+    mask: the id that stands for a hidden word, the spaces around it included
+    """
     tokenizer = tokenizers.target
     if isinstance(tokenizer, LibraryTokenizer):
         return dict(tokenizer.files)
     assert isinstance(tokenizer, SentencePieceTokenizer)
-    text: str = _unigram(tokenizer, template).to_str()
+    text: str = _unigram(tokenizer, template, mask).to_str()
     return {LIBRARY: text.encode()}
 
 
-def _unigram(tokenizer: SentencePieceTokenizer, template: str) -> Any:
+def _unigram(tokenizer: SentencePieceTokenizer, template: str, mask: int | None) -> Any:
     """Our SentencePiece model: a space before each line, and bytes for what no piece covers."""
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, processors
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors
 
     size = tokenizer.vocab_size
     pieces = list(zip(tokenizer.pieces(range(size)), tokenizer.scores(), strict=True))
@@ -115,7 +139,10 @@ def _unigram(tokenizer: SentencePieceTokenizer, template: str) -> Any:
         ]
     )
     marks = dict(zip(("<pad>", "<unk>", "<s>", "</s>"), range(_MARKS_OF_OURS), strict=True))
-    made.add_special_tokens(list(marks))
+    for mark, number in marks.items():  # a space is put before whatever follows one
+        spaced = number == mask
+        token = AddedToken(mark, lstrip=spaced, rstrip=spaced, normalized=False, special=True)
+        made.add_special_tokens([token])
     special = [(mark, number) for mark, number in marks.items() if mark in template.split()]
     made.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
     return made

@@ -76,6 +76,11 @@ def class_name(folder: ForeignFolder) -> str:
     return str(stated).removesuffix("Fast") if stated else _USUAL[folder.config["model_type"]]
 
 
+def is_generic(folder: ForeignFolder) -> bool:
+    """Whether tokenizer.json says all, so that its model may be any."""
+    return _class(class_name(folder)) is None
+
+
 def tokens_of(folder: ForeignFolder) -> SpecialTokens:
     """What the files and the class say of special and added tokens."""
     own = _class(class_name(folder))

@@ -195,6 +195,8 @@ def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
     for name, only in wanted.items():
         if getattr(config, name) != only:
             yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    if config.width % 2:
+        yield f"model.width is {config.width}; transformers runs an XLNet of even widths alone"
     for name, where in (("embedding_norm", "over embeddings"), ("final_norm", "after the blocks")):
         if getattr(config, name):
             yield f"model.{name} is true; it has no norm {where}"
