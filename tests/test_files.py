@@ -226,7 +226,7 @@ def test_what_a_kill_left_is_removed_by_whoever_writes_next(tmp_path: Path) -> N
     assert (tmp_path / "text").read_text() == "new"
 
 
-@pytest.mark.parametrize("mark", [None, b"", b"my notes"])
+@pytest.mark.parametrize("mark", [None, b"my notes"])
 def test_a_folder_without_our_marker_stays(tmp_path: Path, mark: bytes | None) -> None:
     staging = staging_of(tmp_path / "text", "half")
     (staging / ".regard").unlink()

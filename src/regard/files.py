@@ -32,7 +32,7 @@ _STAGING = re.compile(r"\.regard-[0-9a-f]{12}-\w+\.partial")
 _MARKER, _NEW, _OLD = ".regard", "new", "old"  # what a staging folder holds
 _MARK = b"A temporary folder of regard, for "  # and the name of the output
 _OWNER = re.compile(rb"pid \d+\s*")  # what a lock file holds
-_held: set[Path] = set()  # the outputs that this process has locked
+_held: dict[Path, int] = {}  # the outputs that a process has locked, which a fork has not
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def _staging(place: Path) -> Iterator[Path]:
 def _clear(place: Path) -> None:
     """Remove what processes left that died while they wrote this output."""
     for staging in place.parent.glob(f".regard-{_digest(place)}-*.partial"):
-        if _output_of(staging) == place:
+        if _output_of(staging) == place or _is_bare(staging):
             _remove(staging, place)
 
 
@@ -164,6 +164,16 @@ def _output_of(staging: Path) -> Path | None:
         return None
     mark = marker.read_bytes()
     return staging.parent / os.fsdecode(mark[len(_MARK) :]) if mark.startswith(_MARK) else None
+
+
+def _is_bare(staging: Path) -> bool:
+    """Whether a staging folder holds nothing at all, as before its marker is written."""
+    if not _STAGING.fullmatch(staging.name) or staging.is_symlink() or not staging.is_dir():
+        return False
+    return all(
+        path.name == _MARKER and path.is_file() and not path.lstat().st_size
+        for path in staging.iterdir()
+    )
 
 
 def clear_leftovers(folder: Path) -> None:
@@ -200,7 +210,7 @@ def held_output(path: Path) -> Iterator[Path]:
     whatever writes the output. Another process is refused.
     """
     place = Path(os.path.realpath(path))
-    if place in _held:
+    if _held.get(place) == os.getpid():
         yield place
         return
     lock = place.with_name(f".regard-{_digest(place)}.lock")
@@ -211,8 +221,8 @@ def held_output(path: Path) -> Iterator[Path]:
             stack.callback(os.close, descriptor)
             stack.enter_context(_removed(lock))  # while it is held: see `_try_lock`
             _clear(place)
-        stack.callback(_held.discard, place)
-        _held.add(place)
+        stack.callback(_held.pop, place)
+        _held[place] = os.getpid()
         yield place
 
 

@@ -20,6 +20,7 @@ from regard.devices import Precision as Half
 from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2, onnx_model
 from regard.exchange.onnx_model import OnnxModel, is_onnx
+from regard.files import explained
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import ModelFolder, load_model
 from regard.models.nonautoregressive import NonAutoregressive
@@ -69,7 +70,8 @@ class Models:
         with tempfile.TemporaryDirectory() as place:
             inside = Path(place) / "model"
             model = self._read(0, torch.device("cpu"))
-            ctranslate2.write_model(self.folders[0], model, inside, precision=precision)
+            with explained(Path(tempfile.gettempdir())):
+                ctranslate2.write_model(self.folders[0], model, inside, precision=precision)
             return CTranslate2Engine(inside, self.folders[0].tokenizers, compute=precision)
 
     def _writers(self) -> list[Writer]:

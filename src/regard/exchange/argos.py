@@ -19,7 +19,7 @@ from regard.exchange import ctranslate2
 from regard.exchange.ctranslate2 import WeightPrecision
 from regard.exchange.normalizer import self_normalizing
 from regard.exchange.sentence_graph import sentence_graph
-from regard.files import whole_file
+from regard.files import explained, whole_file
 from regard.models.base import Model
 from regard.models.folder import ModelFolder
 
@@ -103,7 +103,8 @@ def export(
     name = f"translate-{source}_{target}-1_0"
     with tempfile.TemporaryDirectory() as place, whole_file(out) as temporary:
         engine = Path(place) / "model"
-        ctranslate2.write_model(folder, model, engine, precision=precision)
+        with explained(Path(tempfile.gettempdir())):
+            ctranslate2.write_model(folder, model, engine, precision=precision)
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as package:
             package.writestr(f"{name}/metadata.json", _metadata(source, target))
             tokenizer = self_normalizing(folder.tokenizers.source)

@@ -1,0 +1,334 @@
+"""What commands may write: not onto inputs, not onto what exists, and nothing half."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Command, Outcome, regard
+from regard.data.store import Store
+from regard.files import held_output
+from toys import altered, run, small_run, write_model_folder
+
+__all__ = ["regard"]  # a fixture
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz" * 6
+LINES = "".join(
+    f"{' '.join(LETTERS[begin : begin + 3 + begin % 4])}\n" for begin in range(len(LETTERS) - 6)
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What commands read."""
+
+    folder: Path
+
+    def __getattr__(self, name: str) -> Path:
+        return self.folder / name
+
+    def contents(self) -> dict[Path, bytes]:
+        """Every file, by its path."""
+        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> World:
+    world = World(tmp_path_factory.mktemp("world"))
+    shutil.copytree(reversal_store.folder, world.data)
+    write_model_folder(world.model, reversal_store)
+    store = Store(world.data)
+    run(small_run(world.run, store, max_steps=4, checkpoint_every=2), store)
+    tuned = small_run(world.adapter, store, max_steps=2, checkpoint_every=2)
+    lora = {"init_from": str(world.run), "training": {"lora": {"rank": 2}}}
+    run(altered(tuned, **lora), store)
+    world.source.write_text(LINES)
+    world.target.write_text("".join(f"{line[::-1]}\n" for line in LINES.splitlines()))
+    world.tags.write_text("".join(f"{letter}\t{letter in 'aeiou'}\n" for letter in LETTERS))
+    world.gold.write_text("0-0\n" * LINES.count("\n"))
+    world.recipe.write_text('out = "x"\n[data]\nfolder = "y"\n[training]\nmax_steps = 50\n')
+    return world
+
+
+@pytest.fixture
+def world(made: World, tmp_path: Path) -> World:
+    """A copy, which commands may harm."""
+    shutil.copytree(made.folder, tmp_path / "world")
+    return World(tmp_path / "world")
+
+
+Words = Callable[[World], list[str | Path]]
+GREEDY = ["--engine", "torch", "--beam-size", "1"]
+TEXTS: Words = lambda w: ["--source", w.source, "--target", w.target]  # noqa: E731
+TEST: Words = lambda w: ["--source", w.source, "--reference", w.target, *GREEDY]  # noqa: E731
+SMALL = ["--vocab-size", "300"]
+# Each ends with the option that names the output.
+COMMANDS: dict[str, tuple[Words, str]] = {
+    "prepare": (lambda w: ["prepare", *TEXTS(w), *SMALL, "--out"], "folder"),
+    "prepare text": (lambda w: ["prepare", "--text", w.source, *SMALL, "--out"], "folder"),
+    "prepare tags": (lambda w: ["prepare", "--tagged", w.tags, *SMALL, "--out"], "folder"),
+    "export ctranslate2": (lambda w: ["export", w.model, "--to", "ctranslate2", "--out"], "folder"),
+    "export argos": (lambda w: ["export", w.model, "--to", "argos", "--out"], "file"),
+    "export huggingface": (lambda w: ["export", w.model, "--to", "huggingface", "--out"], "folder"),
+    "average": (lambda w: ["average", w.run, "--last", "2", "--out"], "folder"),
+    "merge": (lambda w: ["merge", w.adapter, "--out"], "folder"),
+    "embed": (lambda w: ["embed", w.model, "--out"], "file"),
+    "evaluate output": (lambda w: ["evaluate", w.model, *TEST(w), "--output"], "file"),
+    "evaluate picture": (lambda w: ["evaluate", w.model, *TEST(w), "--picture"], "file"),
+    "compare": (lambda w: ["compare", "--lengths", "4", "--rounds", "1", "--out"], "file"),
+    "align": (lambda w: ["align", *TEXTS(w), "--gold", w.gold, "--out"], "file"),
+    "show positions": (lambda w: ["show", "positions", "--out"], "file"),
+    "show schedule": (lambda w: ["show", "schedule", w.recipe, "--out"], "file"),
+    "show attention": (lambda w: ["show", "attention", w.model, "a b", "--out"], "file"),
+}
+FILES = [name for name, (_, kind) in COMMANDS.items() if kind == "file"]
+FOLDERS = [name for name, (_, kind) in COMMANDS.items() if kind == "folder"]
+
+
+WRITERS = [name for name in COMMANDS if name not in ("compare", "show schedule", "show attention")]
+
+
+def command(name: str, world: World) -> tuple[list[str | Path], Path]:
+    """Its words, and an output of the right name that does not exist."""
+    ending = {"embed": ".npy", "export argos": ".argosmodel"}.get(name, "")
+    return COMMANDS[name][0](world), world.folder.parent / f"out{ending}"
+
+
+def assert_refused(outcome: Outcome, *words: str) -> None:
+    assert outcome.status == 2, outcome.err
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in outcome.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_exists_is_replaced_only_with_overwrite(
+    name: str, world: World, regard: Command
+) -> None:
+    before = world.contents()
+    words, out = command(name, world)
+    assert regard(*words, out, stdin=LINES).status == 0
+    assert {path.name for path in out.parent.iterdir()} == {"world", out.name}
+    first = out.stat().st_ino
+    assert_refused(regard(*words, out, stdin=LINES), f"{out} exists", "--overwrite")
+    assert out.stat().st_ino == first
+    again = regard(*words, out, "--overwrite", stdin=LINES)
+    assert again.status == 0, again.err
+    assert out.stat().st_ino != first
+    assert {path.name for path in out.parent.iterdir()} == {"world", out.name}
+    assert world.contents() == before
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_inputs_are_not_written_onto(name: str, world: World, regard: Command) -> None:
+    words, out = command(name, world)
+    inputs = [word for word in words if isinstance(word, Path)]
+    link = world.folder.parent / f"link{out.suffix}"
+    hard = world.folder.parent / f"hard{out.suffix}"
+    before = world.contents()
+    for path in inputs:
+        places = [path / f"new{out.suffix}"] if path.is_dir() else [path]
+        if path.is_file():
+            link.symlink_to(path)
+            os.link(path, hard)
+            places += [link, hard]
+        if name not in ("embed", "export argos"):
+            places.append(world.folder / ".." / "world" / path.name)
+        for place in places:
+            done = regard(*words, place, "--overwrite", stdin=LINES)
+            assert_refused(done, f"{place}", "which this command reads")
+            assert world.contents() == before
+        link.unlink(missing_ok=True)
+        hard.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_second_process_is_refused_before_it_works(
+    name: str, made: World, regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, out = command(name, made)
+    with held_output(out):
+        monkeypatch.setattr(os, "getpid", lambda: 1)  # as in another process
+        assert_refused(regard(*words, out, stdin=LINES), f"{out} is in use by another process")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_of_users_are_not_replaced(name: str, world: World, regard: Command) -> None:
+    words, out = command(name, world)
+    shutil.copytree(world.model, out)
+    (out / "letter.txt").write_text("dear")
+    assert_refused(regard(*words, out, "--overwrite"), "letter.txt", "left as it is")
+    assert (out / "letter.txt").read_text() == "dear"
+    shutil.rmtree(out)
+    shutil.copytree(world.run, out)
+    assert_refused(regard(*words, out, "--overwrite"), "left as it is")
+    assert (out / "checkpoints").is_dir()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_limit_on_file_sizes_is_a_sentence(
+    name: str, made: World, tmp_path: Path, regard: Command
+) -> None:
+    words, out = command(name, made)
+    out = tmp_path / out.name
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        done = regard(*words, out, stdin=LINES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    place = tempfile.gettempdir() if name == "export argos" else out  # where that begins
+    assert_refused(done, f"{place}")
+    assert "larger than the system permits" in done.err or "limit on files" in done.err
+    assert list(tmp_path.iterdir()) == []
+    if name.startswith("evaluate"):
+        assert "BLEU" in done.out
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for a lock and little else."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_a_sentence(
+    name: str, made: World, full_disk: Path, regard: Command
+) -> None:
+    words, out = command(name, made)
+    done = regard(*words, full_disk / out.name, stdin=LINES)
+    assert_refused(done, f"{full_disk / out.name}: ", "disk is full")
+    assert list(full_disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_output_that_cannot_be_is_told_before_any_work(
+    name: str, made: World, regard: Command
+) -> None:
+    words, out = command(name, made)
+    done = regard(*words, made.source / "below" / out.name, stdin=LINES)
+    assert_refused(done, "in the way")
+    assert done.out == ""
+    assert "ngine" not in done.err  # which is told once a model is loaded
+
+
+# Outputs that lie in a folder that is read.
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (lambda w: ["shortlist", w.model, "--data", w.data], "model/shortlist.json"),
+        (lambda w: ["align", "--data", w.data], "data/train.fertilities"),
+    ],
+)
+def test_files_that_are_added_to_a_folder(
+    words: Words, file: str, world: World, regard: Command
+) -> None:
+    path = world.folder / file
+    assert regard(*words(world)).status == 0
+    path.write_text("mine")
+    assert_refused(regard(*words(world)), f"{path} exists", "Add --overwrite")
+    assert path.read_text() == "mine"
+    assert regard(*words(world), "--overwrite").status == 0
+    assert path.read_bytes() != b"mine"
+    names = {entry.name for entry in path.parent.iterdir()}
+    assert not any(name.startswith(".regard") for name in names)
+
+
+# evaluate.
+
+
+def test_two_outputs_of_one_path_are_refused(world: World, regard: Command) -> None:
+    words, out = command("evaluate output", world)
+    assert_refused(regard(*words, out, "--picture", out), "--output", "--picture", "both")
+
+
+def test_standard_output_may_be_an_output(world: World, regard: Command) -> None:
+    words, _ = command("evaluate output", world)
+    done = regard(*words, "/dev/null")
+    assert done.status == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_figures_are_printed_whatever_happens_to_the_file(world: World, regard: Command) -> None:
+    words, _ = command("evaluate output", world)
+    done = regard(*words, "/dev/full")
+    assert_refused(done, "/dev/full: the disk is full")
+    assert "BLEU" in done.out
+
+
+# What an incomplete folder is good for.
+
+
+@pytest.mark.parametrize(
+    "kept", [["store.json"], ["train.source.ids"], ["train.target.offsets", "train.source.ids"]]
+)
+def test_an_incomplete_prepared_folder_may_be_prepared_anew(
+    kept: list[str], world: World, regard: Command
+) -> None:
+    words, out = command("prepare", world)
+    assert regard(*words, out).status == 0
+    for path in out.iterdir():
+        if path.name not in kept:
+            path.unlink()
+    assert_refused(regard(*words, out), "--overwrite")
+    assert regard(*words, out, "--overwrite").status == 0
+    assert (out / "store.json").is_file()
+    assert len(Store(out).part("train")) > 0
+
+
+def test_an_empty_folder_is_filled(world: World, regard: Command) -> None:
+    words, out = command("prepare", world)
+    out.mkdir()
+    assert regard(*words, out).status == 0
+
+
+# distill.
+
+
+def test_portions_of_users_are_left_alone(world: World, regard: Command) -> None:
+    out = world.folder.parent / "distilled"
+    words = ["distill", world.model, "--data", world.data, "--out", out, "--beam-size", "1"]
+    portions = out.with_name("distilled.portions")
+    portions.mkdir()
+    (portions / "letter").write_text("dear")
+    assert_refused(regard(*words), f"{portions}", "letter")
+    assert (portions / "letter").read_text() == "dear"
+    (portions / "letter").unlink()
+    (portions / "1-of-1").mkdir()
+    (portions / "1-of-1" / "000000.txt").write_text("dear\n")
+    assert_refused(regard(*words), f"{portions}", "1-of-1")
+    assert (portions / "1-of-1" / "000000.txt").read_text() == "dear\n"
+    (portions / "1-of-1" / "000000.txt").unlink()
+    assert regard(*words).status == 0
+    assert not portions.exists()
+    portions.mkdir()
+    (portions / "letter").write_text("dear")
+    assert "finished" in regard(*words).err
+    assert (portions / "letter").read_text() == "dear"
+
+
+def test_another_result_is_replaced_with_overwrite(world: World, regard: Command) -> None:
+    out = world.folder.parent / "distilled"
+    words = ["distill", world.model, "--data", world.data, "--out", out, "--beam-size"]
+    assert regard(*words, "1").status == 0
+    assert_refused(regard(*words, "2"), "beam_size", "--overwrite")
+    assert regard(*words, "2", "--overwrite").status == 0
+    assert Store(out).description["distilled"]["search"]["beam_size"] == 2
+    assert_refused(regard(*words[:5], world.data, "--overwrite"), "which this command reads")
