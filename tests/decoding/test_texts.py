@@ -60,6 +60,31 @@ def test_half_a_surrogate_pair(takers: Takers, before: str, half: str, after: st
             take([f"{before}{half}{after}"])
 
 
+def unloaded(cls: type[Any]) -> Any:
+    """A pipeline without a model: texts are checked before one is needed."""
+    return object.__new__(cls)
+
+
+PIPELINES: Takers = {
+    "translate": lambda texts: unloaded(Translator).translate(texts),
+    "sources": lambda texts: unloaded(Translator).score(texts, ["a"]),
+    "targets": lambda texts: unloaded(Translator).score(["a"], texts),
+    "likeliest": lambda texts: unloaded(Translator).likeliest(texts, [[4]], 3),
+    "generate": lambda texts: unloaded(Generator).generate(texts),
+    "embed": lambda texts: unloaded(Embedder).embed(texts),
+    "fill": lambda texts: unloaded(Filler).fill(texts),
+    "tag": lambda texts: unloaded(Tagger).tag(texts),
+    "classify": lambda texts: unloaded(Classifier).classify(texts),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("texts", ["a text", "", b"bytes", 5, None, [b"a"], [3], [None]], ids=repr)
+def test_what_is_no_list_of_texts(name: str, texts: object) -> None:
+    with pytest.raises(ConfigError):
+        PIPELINES[name](texts)
+
+
 @pytest.mark.parametrize(
     "name", ["translate", "prefixes", "sources", "targets", "generate", "fill", "embed"]
 )

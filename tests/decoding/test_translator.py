@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import shutil
 from pathlib import Path
 from typing import get_type_hints
 
@@ -14,7 +16,7 @@ import regard
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.translator import Translator
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, ModelError
 from regard.training.loop import train
 from toys import Silent, small_run
 
@@ -59,10 +61,12 @@ def test_alternatives_are_the_next_best(translator: Translator) -> None:
 
 
 def test_score_is_the_searchs(translator: Translator) -> None:
-    texts = ["a b c", "d e", "f g h i j"]
+    texts = ["a b c", "d e", "f g h i j", "", " ", "\u3000\t", "  a b", "c d "]
     found = translator.translate(texts, length_penalty=0.5)
     given = translator.score(texts, [t.text for t in found], length_penalty=0.5)
     assert given == pytest.approx([t.score for t in found], abs=1e-5)
+    assert given[3:6] == [0.0] * 3  # nothing is searched: a blank text stays as it is
+    assert translator.score([""], ["a b"])[0] < 0
 
 
 def test_attention_has_a_row_for_each_written_token(translator: Translator) -> None:
@@ -135,6 +139,23 @@ def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
         translator.translate(["a"], temperature=0.5)
     with pytest.raises(DataError, match="2 sources and 1 targets"):
         translator.score(["a", "b"], ["c"])
+    with pytest.raises(ConfigError, match="length_penalty"):
+        translator.score(["a"], ["c"], length_penalty=float("inf"))
+    with pytest.raises(ConfigError, match="list of texts"):
+        translator.translate(["a", "b"], prefixes="xy")
+
+
+def test_statistics_that_would_cut_every_sentence_are_refused(
+    translator: Translator, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(translator._models.paths[0], folder)
+    config = json.loads((folder / "config.json").read_text())
+    for longest in (0, -5):
+        config["seen"]["longest_source"] = longest
+        (folder / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ModelError, match="longest_source"):
+            regard.load(folder)
 
 
 def test_a_model_folder_alone_is_enough(translator: Translator, tmp_path: Path) -> None:

@@ -44,9 +44,11 @@ class Engine(Protocol):
 
 
 def refuse_one_text(texts: Sequence[object]) -> None:
-    """A string would be taken for a list of letters."""
-    if isinstance(texts, str):
+    """A string would be taken for a list of letters, and bytes for a list of numbers."""
+    if isinstance(texts, str | bytes):
         raise ConfigError('A list of texts is needed, not one text: write ["..."].')
+    if not isinstance(texts, Iterable):
+        raise ConfigError(f"A list of texts is needed, not {type(texts).__name__}.")
 
 
 def checked_texts(texts: Sequence[str], what: str = "Text") -> list[str]:

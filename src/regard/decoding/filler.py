@@ -67,6 +67,8 @@ class Filler:
         self, texts: Sequence[str], *, top_k: int = 5, batch_size: int | None = None
     ) -> list[Filled]:
         """Guesses for each blank of each text; each is made as if it were the only blank."""
+        if top_k < 1:
+            raise ConfigError(f"top_k is {top_k}, and must be at least 1.")
         texts = [self._with_blanks(text) for text in checked_texts(texts)]
         rows = [self._row(number, text) for number, text in enumerate(texts, 1)]
         found = by_length(rows, len, batch_size, lambda chunk: self._guesses(chunk, top_k))

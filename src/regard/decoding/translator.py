@@ -160,8 +160,14 @@ class Translator:
         length_penalty: float = 1.0,
         batch_size: int | None = None,
     ) -> list[float]:
-        """How likely the model finds each target as the translation of its source."""
-        sources, targets = checked_texts(sources), checked_texts(targets)
+        """How likely the model finds each target as the translation of its source.
+
+        That is what `translate` reports for the same pair, as far as it searches at all: the
+        translation of a blank text is blank with certainty, and has score 0.
+        """
+        sources = [text.strip() for text in checked_texts(sources)]
+        targets = [text.strip() for text in checked_texts(targets)]
+        length_penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: each source needs one target."
@@ -179,7 +185,9 @@ class Translator:
             batch = Batch(with_ends([p[0] for p in chunk]), with_ends([p[1] for p in chunk]))
             return scores(self.models, batch.to(self._models.device), length_penalty=length_penalty)
 
-        return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
+        found = by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
+        blank = [not source and not target for source, target in zip(sources, targets, strict=True)]
+        return [0.0 if skipped else value for value, skipped in zip(found, blank, strict=True)]
 
     def likeliest(
         self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int
@@ -189,7 +197,8 @@ class Translator:
         For each pair the `count` best ids, best first, and their probabilities: (T + 1, count)
         both, the last place being the end.
         """
-        cut = self.folder.tokenizers.source.encode_all(checked_texts(sources))
+        sources = checked_texts(sources)
+        cut = self.folder.tokenizers.source.encode_all(sources)
         pairs = list(zip(cut, targets, strict=True))
 
         def of(
@@ -236,6 +245,11 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
             raise ConfigError(
                 f"{path} is a {one.config.kind} model, and translates nothing. "
                 + (_FOR_LABELS if one.config.gives_labels else _FOR_TEXT)
+            )
+        if one.seen.longest_source < 1:  # every sentence would be cut into single tokens
+            raise ModelError(
+                f"{path}/config.json: seen.longest_source is {one.seen.longest_source}, and must "
+                "be at least 1. Copy the whole folder again."
             )
     for path, other in zip(paths[1:], others, strict=True):
         if first.other_side(other.languages):
