@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -14,17 +15,43 @@ from regard.errors import ConfigError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 _WIDE = 128
+_NAME = re.compile(r"cpu|cuda(:(?P<number>[0-9]{1,4}))?")
 
 
 def device_named(name: str) -> torch.device:
-    """The device of a name; "auto" is the GPU where there is one."""
+    """The device of a name; "auto" is the GPU where there is one, "cuda:1" the second GPU.
+
+    A GPU that is named by its number becomes PyTorch's current one, on which kernels and CUDA
+    graphs run.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda"):
-        raise ConfigError(f"There is no device {name!r}. Use cpu, cuda or auto.")
-    if name == "cuda" and not torch.cuda.is_available():
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ConfigError(
+            f"There is no device {name!r}. Use cpu, cuda, cuda:1 (the second GPU, and so on) or "
+            "auto."
+        )
+    if name != "cpu" and not torch.cuda.is_available():
         raise ConfigError("There is no GPU that PyTorch can use here. Use --device cpu.")
-    return torch.device(name)
+    if found["number"] is None:
+        return torch.device(name)
+    device = torch.device("cuda", _existing(int(found["number"])))
+    torch.cuda.set_device(device)
+    return device
+
+
+def is_gpu_name(name: str) -> bool:
+    """Whether a name asks for a GPU and nothing else."""
+    return name.startswith("cuda")
+
+
+def _existing(number: int) -> int:
+    count = torch.cuda.device_count()
+    if number >= count:
+        these = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise ConfigError(f"There is no GPU cuda:{number}. PyTorch can use {these} here.")
+    return number
 
 
 def is_half(device: torch.device, precision: Precision, width: int) -> bool:

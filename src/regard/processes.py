@@ -65,6 +65,11 @@ class Team:
         """The device of this process: each has a GPU of its machine for itself."""
         if self.size == 1 or device.type != "cuda":
             return device
+        if device != torch.device("cuda"):  # one with a number
+            raise ConfigError(
+                f"--device {device} is one GPU, and {self.size} processes need one each. Use "
+                "--device cuda."
+            )
         gpus = torch.cuda.device_count()
         if self.local_size > gpus:
             raise ConfigError(

@@ -98,7 +98,12 @@ def test_bert_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command
     assert len(row["blanks"][0]) == 3
     assert "probability" in regard("fill", run, stdin="[MASK] b\n").out
     assert "\n\\n " in regard("fill", run, "a [MASK] b", "--top-k", "400").out
-    assert regard("fill", run, "a b").status == 2
+    done = regard("fill", run, "a b")
+    assert (done.status, done.out) == (2, "a b\n")
+    done = regard("fill", run, "--format", "json", stdin="a b\na [MASK] b\n")
+    assert done.status == 0
+    assert [len(json.loads(line)["blanks"]) for line in done.out.splitlines()] == [0, 1]
+    assert "Line 1 has no blank" in done.err
     assert regard("generate", run, "a b").status == 2
     told = regard("evaluate", run, "--text", tmp_path / "valid.txt", "--format", "json")
     assert json.loads(told.out)[0]["perplexity"] > 1

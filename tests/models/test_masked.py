@@ -12,7 +12,7 @@ from regard.config import build
 from regard.data.ragged import Batch, Doubles, Ragged
 from regard.data.store import Store
 from regard.decoding.filler import Filler, ids_with_blanks
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.evaluation.perplexity import perplexity
 from regard.models.masked import Masked, MaskedConfig
 from regard.text.special import SPECIAL
@@ -155,10 +155,18 @@ def test_blanks(filler: Filler) -> None:
     whole = ids_with_blanks(tokenizer, "a [MASK] c", 1)
     assert whole == [*tokenizer.encode("a"), 1, *tokenizer.encode("c")]
     assert ids_with_blanks(tokenizer, "[MASK]", 1) == [1]
-    with pytest.raises(DataError, match="no blank"):
-        filler.fill(["a b c"])
-    with pytest.raises(DataError, match="sees 30 at once"):
-        filler.fill(["[MASK] a" + " b" * 40])
+    notices: list[str] = []
+    texts = ["a b c", "a [MASK] c", "[MASK] a" + " b" * 40, ""]
+    nothing, one, too_long, empty = filler.fill(texts, notice=notices.append, first_line=5)
+    assert [one] == filler.fill(["a [MASK] c"])  # whatever lines are beside it
+    for text, left in zip(["a b c", texts[2], ""], [nothing, too_long, empty], strict=True):
+        assert (left.text, left.best, left.blanks) == (text, text, [])
+    assert [" ".join(notice.split()[:4]) for notice in notices] == [
+        "Line 5 has no",
+        "Line 7 has 42",
+        "Line 8 has no",
+    ]
+    assert filler.fill(["a b c"]) == [nothing]  # and nobody has to listen
 
 
 def test_only_masked_models_fill(store: Store, tmp_path: Path) -> None:

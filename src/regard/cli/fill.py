@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import BatchSize, Device, Model, numeric
-from regard.errors import ConfigError
+from regard.cli.screen import show, table
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.decoding.filler import Filled
 
 
 def fill(
@@ -28,23 +32,36 @@ def fill(
 ) -> None:
     """Say which words a masked language model finds likeliest in the blanks of a text."""
     from regard.cli.piped import portions
-    from regard.cli.screen import show, table
+    from regard.cli.screen import sparingly
     from regard.decoding.filler import Filler
 
     if format not in ("text", "json"):
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
     filler = Filler.load(model, device=device)
-    for lines in [texts] if texts else portions(2000):
-        for filled in filler.fill(lines, top_k=top_k, batch_size=batch_size):
-            if format == "json":
-                row = {**asdict(filled), "best": filled.best}
-                print(json.dumps(row, ensure_ascii=False))
-                continue
-            for number, guesses in enumerate(filled.blanks, 1):
-                several = f", blank {number}" if len(filled.blanks) > 1 else ""
-                rows = [
-                    [guess.word.replace("\n", "\\n"), f"{100 * guess.probability:.1f} %"]
-                    for guess in guesses
-                ]
-                print(f"{filled.text}{several}")
-                show(table("", ["word", "probability"], rows))
+    done = answered = 0
+    with sparingly() as notice:
+        for lines in [texts] if texts else portions(2000):
+            for filled in filler.fill(
+                lines, top_k=top_k, batch_size=batch_size, notice=notice, first_line=done + 1
+            ):
+                _print(filled, format)
+                answered += bool(filled.blanks)
+            done += len(lines)
+    if done and not answered:
+        raise DataError("No line was filled. Write [MASK] where a word is missing.")
+
+
+def _print(filled: Filled, format: str) -> None:
+    if format == "json":
+        print(json.dumps({**asdict(filled), "best": filled.best}, ensure_ascii=False))
+        return
+    if not filled.blanks:
+        print(filled.text)
+    for number, guesses in enumerate(filled.blanks, 1):
+        several = f", blank {number}" if len(filled.blanks) > 1 else ""
+        rows = [
+            [guess.word.replace("\n", "\\n"), f"{100 * guess.probability:.1f} %"]
+            for guess in guesses
+        ]
+        print(f"{filled.text}{several}")
+        show(table("", ["word", "probability"], rows))

@@ -63,7 +63,12 @@ Models = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what the command writes if it exists.")
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="cpu, cuda, cuda:1 (the second GPU, and so on), or auto: the GPU where there is one."
+    ),
+]
 BatchSize = Annotated[
     int | None,
     numeric("Sentences that are worked on at once; unset: what suits the engine", 1, 100_000),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import Device
+from regard.training.presets import names_of_presets
 
 if TYPE_CHECKING:
     from regard.data.store import Store
@@ -18,14 +19,7 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file; see recipes/.")] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="tiny, small, base, big, recurrent, convolutional, ctc; of running text: "
-            "gpt-tiny, gpt-small, bert-tiny, xl-tiny, xlnet-tiny; of labels: tagger-tiny, "
-            "classifier-tiny."
-        ),
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help=f"{names_of_presets()}.")] = None,
     data: Annotated[str | None, typer.Option(help="A folder from `regard prepare`.")] = None,
     out: Annotated[str | None, typer.Option(help="The run folder.")] = None,
     init_from: Annotated[

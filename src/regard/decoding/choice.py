@@ -17,6 +17,7 @@ from regard.decoding.engine import Engine
 from regard.decoding.parallel_engine import ParallelEngine
 from regard.decoding.torch_engine import TorchEngine, Writer
 from regard.devices import Precision as Half
+from regard.devices import is_gpu_name
 from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2, onnx_model
 from regard.exchange.onnx_model import OnnxModel, is_onnx
@@ -129,7 +130,7 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
             )
         return Choice(models.torch_engine, "Engine: onnxruntime on the CPU.")
     alone = models.paths[0] if len(models.paths) == 1 else None
-    if alone and ctranslate2.inside(alone) and engine != "torch" and device != "cuda":
+    if alone and ctranslate2.inside(alone) and engine != "torch" and not is_gpu_name(device):
         return _exported(alone, models.folders[0], precision)
     if precision == "int8" and engine == "torch":
         raise ConfigError("PyTorch knows no int8 here. For int8, use --engine ctranslate2.")
@@ -158,7 +159,7 @@ def _obstacles(models: Models, device: str) -> Iterator[str]:
     """Every reason why CTranslate2 cannot translate."""
     if not ctranslate2.is_installed():
         yield "it is not installed (pip install 'regard[fast]')"
-    if device == "cuda":
+    if is_gpu_name(device):
         yield "it is for CPUs here, and the device is cuda"
     if len(models.paths) > 1:
         yield "it runs one model, not several together"

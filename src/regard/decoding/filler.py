@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,12 +11,13 @@ import torch
 from regard.data.ragged import Ragged
 from regard.decoding.engine import by_length, checked_texts
 from regard.devices import device_named
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.models.folder import ModelFolder, load_model
 from regard.models.masked import Masked
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
+Notice = Callable[[str], None]
 BLANK = "[MASK]"
 _PLACEHOLDER = "\ue000"  # a character that means nothing, so that no text has it
 
@@ -31,7 +32,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Filled:
-    """A text, and the guesses for each of its blanks, best first."""
+    """A text, and the guesses for each of its blanks, best first; none if it was not read."""
 
     text: str
     blanks: list[list[Guess]] = field(default_factory=list)
@@ -39,6 +40,8 @@ class Filled:
     @property
     def best(self) -> str:
         """The text with the best guess in each blank."""
+        if not self.blanks:
+            return self.text
         whole, *rest = self.text.split(BLANK)
         for guesses, part in zip(self.blanks, rest, strict=True):
             whole += guesses[0].word + part
@@ -64,15 +67,34 @@ class Filler:
         return Filler(described, model)
 
     def fill(
-        self, texts: Sequence[str], *, top_k: int = 5, batch_size: int | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        top_k: int = 5,
+        batch_size: int | None = None,
+        notice: Notice = lambda text: None,
+        first_line: int = 1,
     ) -> list[Filled]:
-        """Guesses for each blank of each text; each is made as if it were the only blank."""
+        """Guesses for each blank of each text; each is made as if it were the only blank.
+
+        A text without a blank, or of more subwords than the model reads, has no guesses. `notice`
+        is told of it; it counts texts as lines, from `first_line` on.
+        """
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}, and must be at least 1.")
         texts = [self._with_blanks(text) for text in checked_texts(texts)]
-        rows = [self._row(number, text) for number, text in enumerate(texts, 1)]
-        found = by_length(rows, len, batch_size, lambda chunk: self._guesses(chunk, top_k))
-        return [Filled(text, blanks) for text, blanks in zip(texts, found, strict=True)]
+        rows: dict[int, list[int]] = {}
+        for number, text in enumerate(texts):
+            ids = ids_with_blanks(self.folder.tokenizers.target, text, self.model.config.mask_id)
+            if problem := self._problem(ids):
+                notice(f"Line {first_line + number} {problem}")
+            else:
+                rows[number] = [self.model.config.task.start, *ids, SPECIAL.end]
+        found = by_length(
+            list(rows.values()), len, batch_size, lambda chunk: self._guesses(chunk, top_k)
+        )
+        blanks = dict(zip(rows, found, strict=True))
+        return [Filled(text, blanks.get(number, [])) for number, text in enumerate(texts)]
 
     def _with_blanks(self, text: str) -> str:
         """A text in which the mask of an imported tokenizer stands for a blank, too."""
@@ -81,17 +103,17 @@ class Filler:
             return text
         return text.replace(tokenizer.pieces([self.model.config.mask_id])[0], BLANK)
 
-    def _row(self, number: int, text: str) -> list[int]:
-        ids = ids_with_blanks(self.folder.tokenizers.target, text, self.model.config.mask_id)
+    def _problem(self, ids: Sequence[int]) -> str | None:
+        """Why there are no guesses for a text."""
+        most = self.model.config.max_positions - 2
         if self.model.config.mask_id not in ids:
-            raise DataError(f"Text {number} has no blank. Write {BLANK} where a word is missing.")
-        task, most = self.model.config.task, self.model.config.max_positions - 2
+            return f"has no blank and is left as it is. Write {BLANK} where a word is missing."
         if len(ids) > most:
-            raise DataError(
-                f"Text {number} has {len(ids)} subwords, and this model sees {most} at once. "
-                "Give less of it."
+            return (
+                f"has {len(ids)} subwords and is left as it is: this model reads {most} at once. "
+                "Shorten it."
             )
-        return [task.start, *ids, SPECIAL.end]
+        return None
 
     @torch.inference_mode()
     def _guesses(self, rows: list[list[int]], top_k: int) -> list[list[list[Guess]]]:

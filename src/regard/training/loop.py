@@ -132,8 +132,9 @@ class Trainer:
                 if last or progress.step % self._config.log_every == 0:
                     self._report(progress, record, meter)
                 if last or progress.step % self._config.checkpoint_every == 0:
-                    progress = self._validated(progress, record, meter)
-                    self._save(progress, meter)
+                    with meter.paused():
+                        progress = self._validated(progress, record, meter)
+                        self._save(progress, meter)
                 number = max(self._team.gathered(signals[0] if signals else 0))
                 if number and not self._is_finished(progress):
                     self._stop(progress, meter, int(number))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -19,6 +21,15 @@ class Meter:
         self._earlier = seconds
         self._begin = self._row_begin = time.monotonic()
         self._row_tokens = 0
+        self._paused = 0.0  # seconds since the last row in which nothing was trained
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens meanwhile, such as validation, does not count against the speed."""
+        self._sums.tolist()  # the device finishes what was trained first
+        begin = time.monotonic()
+        yield
+        self._paused += time.monotonic() - begin
 
     def add(self, done: Update) -> None:
         """One more update."""
@@ -44,14 +55,15 @@ class Meter:
 
     @property
     def tokens_per_second(self) -> float:
-        """Target tokens a second since the last row."""
-        return self._row_tokens / max(time.monotonic() - self._row_begin, 1e-9)
+        """Target tokens a second of training since the last row."""
+        trained = time.monotonic() - self._row_begin - self._paused
+        return self._row_tokens / max(trained, 1e-9)
 
     def reset(self) -> None:
         """A row was written."""
         self._sums = torch.zeros_like(self._sums)
         self.tokens = self._row_tokens = 0
-        self._row_begin = time.monotonic()
+        self._row_begin, self._paused = time.monotonic(), 0.0
 
 
 def perplexity(nll: float) -> float:

@@ -239,6 +239,24 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
+# What presets read that read no pairs of sentences, by the kind of their model.
+_READ = {
+    **dict.fromkeys(("causal", "masked", "xl", "permuted"), "of running text"),
+    **dict.fromkeys(("tagger", "classifier"), "of labels"),
+}
+
+
+def names_of_presets() -> str:
+    """All presets by what they read: "tiny, small; of running text: gpt-tiny"."""
+    groups: dict[str, list[str]] = {}
+    for name, preset in PRESETS.items():
+        groups.setdefault(_READ.get(preset["model"]["kind"], ""), []).append(name)
+    return "; ".join(
+        f"{read}: {', '.join(names)}" if read else ", ".join(names)
+        for read, names in groups.items()
+    )
+
+
 # What suits a model that knows something already.
 FINE_TUNING: dict[str, Any] = {
     "training": {
