@@ -84,6 +84,7 @@ def surrogate() -> None:
         (too_deep, ["nested too deeply"]),
         (surrogate, [r"'caf\udce9'", "UTF-8"]),
         (lambda: os.open("/" + "x" * 300, os.O_RDONLY), ["name is too long", "xxx"]),
+        (lambda: Path("a\0b").read_bytes(), ["NUL character"]),
         (lambda: os.read(10**6, 1), [os.strerror(errno.EBADF)]),
     ],
 )

@@ -88,6 +88,8 @@ def _sentence(error: Exception) -> str | None:
             f"{error.object[:_SHOWN]!r} is not valid UTF-8. Rename the file or folder, or check "
             "the text."
         )
+    if isinstance(error, ValueError) and str(error) == "embedded null byte":
+        return "The name of a file or folder has a NUL character. Correct it."
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.filename or 'Reading or writing'}: {error.strerror}."
     return None
