@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exchange.tokenizer_folders import KINDS, NAMES, Setup, trained
-from regard.errors import RegardError
+from exchange.tokenizer_folders import KINDS, NAMES, MarianSetup, Setup, trained
+from regard.data.store import Store
+from regard.errors import ModelError, RegardError
+from regard.exchange.huggingface import marian, marian_text
 from regard.exchange.huggingface.folder import ForeignFolder
 from regard.exchange.huggingface.library_text import obstacles_in_text, read_text
 from regard.text.config import ForeignKind
-from regard.text.foreign import LibraryTokenizer
+from regard.text.foreign import LibraryTokenizer, MarianTokenizer
 from regard.text.numbering import Numbering
+from regard.text.tokenizer import Tokenizers
 
 transformers = pytest.importorskip("transformers")
 SETUPS = 60  # of each family
@@ -122,3 +126,86 @@ def test_tokenizer_config_wins_over_tokenizer_json(tmp_path: Path) -> None:
         encoded.append([own.encode("Dog"), own.encode("dog")])
     assert encoded[0][0] == encoded[0][1]
     assert encoded[1][0] != encoded[1][1]
+
+
+def imported_marian(place: Path) -> Tokenizers | str:
+    folder = ForeignFolder(place)
+    marks = marian._marks(marian._settings(folder))
+    found = list(marian_text.obstacles_in_text(folder, marks))
+    return found[0] if found else marian_text.read_text(folder, marks)
+
+
+def assert_equal_marian(own: Tokenizers, their: Any, texts: list[str], seed: int) -> None:
+    source, target = own.source, own.target
+    assert isinstance(source, MarianTokenizer)
+    assert isinstance(target, MarianTokenizer)
+    for text in texts:
+        ids = their(text, add_special_tokens=False)["input_ids"]
+        assert source.numbering.written(source.encode(text)) == ids, text
+        ids = their(text_target=text, add_special_tokens=False)["input_ids"]
+        assert target.numbering.written(target.encode(text)) == ids, text
+        plain = their.decode(ids, skip_special_tokens=True)
+        assert target.decode(target.numbering.ours(ids)) == plain, text
+    draw = random.Random(seed)
+    for _ in range(10):
+        ids = draw.choices(range(len(target.table)), k=9)
+        plain = their.decode(ids, skip_special_tokens=True)
+        assert target.decode(target.numbering.ours(ids)) == plain, ids
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_settings_of_marian_give_their_ids_and_texts(tmp_path: Path) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(SETUPS):
+        place, again = tmp_path / str(seed), tmp_path / f"{seed} again"
+        place.mkdir()
+        again.mkdir()
+        setup = MarianSetup(seed)
+        setup.write(place)
+        own, their = imported_marian(place), theirs(place)
+        if isinstance(own, str):
+            assert "added token" in own
+            assert "and the model has" in own
+            outcomes["refused"] += 1
+            continue
+        texts = setup.texts(15)
+        assert_equal_marian(own, their, texts, seed)
+        for name, content in marian_text.text_files(own).items():
+            (again / name).write_bytes(content)
+        settings = {"separate_vocabs": setup.separate, **marian_text.text_settings(own)}
+        (again / "tokenizer_config.json").write_text(json.dumps(settings))
+        (again / "config.json").write_bytes((place / "config.json").read_bytes())
+        assert_equal_marian(own, theirs(again), texts, seed)
+        assert imported_marian(again) == own
+        outcomes["equal"] += 1
+    assert outcomes["equal"] > SETUPS / 3
+
+
+def test_marians_of_old_folders_look_for_no_tokens(tmp_path: Path) -> None:
+    setup = MarianSetup(0)
+    setup.write(tmp_path)
+    own = imported_marian(tmp_path)
+    assert isinstance(own, Tokenizers)
+    files = own.files()
+    del files["special_tokens.json"]
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    old = Tokenizers.load(tmp_path, own.config)
+    assert len(own.source.encode("<unk>")) == 1
+    assert len(old.source.encode("<unk>")) > 1
+    (tmp_path / "special_tokens.json").write_text('{"tokens": {"1": {"contents": 3}}}')
+    with pytest.raises(ModelError, match="is damaged"):
+        Tokenizers.load(tmp_path, own.config)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_special_tokens_in_text_stay_text_in_exports_of_ours(
+    reversal_store: Store, tmp_path: Path
+) -> None:
+    own = reversal_store.tokenizers
+    for name, content in marian_text.text_files(own).items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(marian_text.text_settings(own)))
+    their = transformers.MarianTokenizer.from_pretrained(str(tmp_path))
+    for text in ("a </s> b", "<unk>", "<pad><s> x", "a b c"):
+        assert their(text, add_special_tokens=False)["input_ids"] == own.source.encode(text)

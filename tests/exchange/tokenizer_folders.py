@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import sentencepiece
 
+from exchange.marians import ENGLISH, GERMAN, tables, write_tokenizer
+
 library = pytest.importorskip("tokenizers")
 
 WORDS = ["the", "dog", "Dog", "café", "naïve", "Straße", "ÉCOLE", "runs", "don't", "ﬁne", "猫"]
@@ -37,6 +39,7 @@ NAMES = {
     "xlnet": {m: f"<{m}>" for m in ("pad", "unk", "mask", "cls", "sep")} | {"eos": "</s>"},
 }
 NEW = ["<new>", "[NEW]", "Éxtra", "dog", "the", "<ent 1>", " lead", "tail ", "猫", "[mask]"]
+MARIAN_NEW = ["<new>", "dog", "the dog", "<un", "Hund", ">>fra<<", "og s", "▁the", "..."]
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 LETTERS = [chr(c) for c in (*range(32, 127), *range(0xA0, 0x180), *range(0x300, 0x310), 0x3000)]
 LETTERS += [
@@ -213,5 +216,65 @@ class Setup:
             chosen = draw.choices(parts, k=draw.randrange(7))
             letters = "".join(draw.choices(LETTERS, k=draw.randrange(4)))
             return draw.choice(["", " "]).join([*chosen, letters])
+
+        return [text() for _ in range(count)]
+
+
+class MarianSetup:
+    """A Marian tokenizer of drawn settings, in a folder without weights."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(f"marian {seed}")
+        self.separate = self.draw.random() < 0.3
+        self.tables = tables(separate=self.separate)
+        self.size = len(self.tables[0])
+
+    def write(self, folder: Path) -> None:
+        """All files but weights."""
+        draw = self.draw
+        write_tokenizer(folder, self.tables)
+        path = folder / "tokenizer_config.json"
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        flags = ("clean_up_tokenization_spaces", "split_special_tokens")
+        settings |= {name: True for name in flags if draw.random() < 0.2}
+        if draw.random() < 0.4:
+            settings["added_tokens_decoder"] = self.decoder()
+        extra = draw.sample(MARIAN_NEW, k=2)
+        forms: list[dict[str, Any]] = [{}, {}, {"extra_special_tokens": extra}]
+        settings |= draw.choice([*forms, {"image_token": extra[0]}])
+        if draw.random() < 0.3:
+            settings["tokenizer_class"] = "MarianTokenizer"
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        if draw.random() < 0.2:
+            rows = {"<new>": self.size, "dog": self.tables[0].get("dog", self.size + 1)}
+            (folder / "added_tokens.json").write_text(json.dumps(rows), encoding="utf-8")
+        size, mark = self.size + draw.choice([0, 5]), self.tables[0]
+        config: dict[str, Any] = {"vocab_size": size}
+        config |= {"eos_token_id": mark["</s>"], "pad_token_id": mark["<pad>"]}
+        config |= {"model_type": "marian", "decoder_start_token_id": mark["<pad>"]}
+        config["decoder_vocab_size"] = len(self.tables[-1]) + size - self.size
+        config["share_encoder_decoder_embeddings"] = not self.separate
+        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    def decoder(self) -> dict[str, Any]:
+        """Tokens by id: some of the vocabulary, some new."""
+        draw, ids, found = self.draw, self.tables[0], {}
+        kept = [name for name in ("</s>", "<unk>", "<pad>") if draw.random() < 0.5]
+        new = self.size
+        for text in [*kept, *draw.sample(MARIAN_NEW, k=draw.randrange(3))]:
+            flags = {flag: draw.random() < 0.3 for flag in FLAGS}
+            found[str(ids.get(text, new))] = {"content": text, **flags}
+            new += text not in ids
+        return found
+
+    def texts(self, count: int) -> list[str]:
+        """Words, special tokens, codes of languages, and spaces where they hurt."""
+        draw = self.draw
+        parts = [*ENGLISH.split(), *GERMAN.split(), *MARIAN_NEW, "</s>", "<unk>", "<pad>", " ", "."]
+        parts += [">>fra<<", ">>", "<<", "Σ", "猫", "n't", ",", "<s>"]
+
+        def text() -> str:
+            chosen = draw.choices(parts, k=draw.randrange(8))
+            return draw.choice(["", " "]).join(chosen)
 
         return [text() for _ in range(count)]

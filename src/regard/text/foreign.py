@@ -2,6 +2,7 @@
 
 marian       source.spm, target.spm: SentencePiece, each side its own
              vocab.json: what ids the pieces have; target_vocab.json, if the target has other ids
+             special_tokens.json: tokens that are looked for in text first; absent in older folders
 wordpiece    tokenizer.json, which the package `tokenizers` reads
 byte_bpe     the same
 xlnet        the same: SentencePiece's unigrams
@@ -23,6 +24,7 @@ from regard.config import Settings, as_tree
 from regard.errors import ConfigError, ModelError
 from regard.regular import read_regular
 from regard.schema import MEBIBYTE, JsonReader
+from regard.text.added import AddedTokens
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.numbering import ALONE, Numbering
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
 NUMBERING, LIBRARY = "numbering.json", "tokenizer.json"
 PIECES, VOCABULARIES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
-FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES)
+SPECIAL_TOKENS = "special_tokens.json"
+FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES, SPECIAL_TOKENS)
 LARGEST = 256 * MEBIBYTE  # bytes of a file
 _SPACE = "▁"
 _CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
@@ -116,37 +119,60 @@ class MarianTokenizer(ForeignTokenizer):
         numbering: Numbering,
         config: TokenizerConfig,
     ) -> None:
-        super().__init__({name: files[name] for name in side}, numbering, config)
-        pieces, table = self.files.values()
-        self._processor = sentencepiece.SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(pieces)
+        special = [name for name in (SPECIAL_TOKENS,) if name in files]
+        super().__init__({name: files[name] for name in (*side, *special)}, numbering, config)
+        pieces, table = (files[name] for name in side)
+        self._processor = _processor(pieces)
+        # With one table of ids, theirs decodes by the source's model.
+        self._decoder = _processor(files[PIECES[0]]) if config.joint else self._processor
         self.table = vocabulary_table(table, side[1])
+        self.added = AddedTokens()
+        if special:
+            content = files[SPECIAL_TOKENS]
+            self.added = AddedTokens.from_json(content, _READER, SPECIAL_TOKENS, numbering.size)
+        self._known = self.table | self.added.ids
         self._names = {number: piece for piece, number in self.table.items()}
+        self._names |= {number: token.content for number, token in self.added.tokens.items()}
+        marks = {self.numbering.pad, self.numbering.end, self.table[_UNKNOWN]}
+        self._silent = marks if self.added.silent is None else self.added.silent
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of many texts; a code of a language before a text is one piece."""
-        codes = [_code(text) for text in texts]
-        plain = [text[len(code) :] for text, code in zip(texts, codes, strict=True)]
-        cut = self._processor.encode(plain, out_type=str, num_threads=1)
+        parts = [self.added.parts(text) for text in texts]
+        plain = [part for text in parts for part in text if isinstance(part, str)]
+        codes = [_code(text) for text in plain]
+        rest = [text[len(code) :] for text, code in zip(plain, codes, strict=True)]
+        cut = self._processor.encode(rest, out_type=str, num_threads=1)
+        pieces = ([code, *own] if code else own for code, own in zip(codes, cut, strict=True))
         return [
-            self._ids([code, *pieces] if code else pieces)
-            for code, pieces in zip(codes, cut, strict=True)
+            self.numbering.ours(
+                number
+                for part in text
+                for number in ([part] if isinstance(part, int) else self._ids(next(pieces)))
+            )
+            for text in parts
         ]
 
     def _ids(self, pieces: Sequence[str]) -> list[int]:
+        """Their ids."""
         unknown = self.table[_UNKNOWN]
-        return self.numbering.ours(self.table.get(piece, unknown) for piece in pieces)
+        return [self._known.get(piece, unknown) for piece in pieces]
 
     def decode_all(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The texts of many ids; marks give no text."""
         return [self._text(ids) for ids in sentences]
 
     def _text(self, ids: Sequence[int]) -> str:
-        silent = {self.numbering.pad, self.numbering.end, self.table[_UNKNOWN]}
-        theirs = (number for number in self.numbering.written(ids) if number not in silent)
-        pieces = [self._names.get(number, "") for number in theirs]
-        text: str = self._processor.decode_pieces(pieces)
-        return text.replace(_SPACE, " ").strip()
+        theirs = (number for number in self.numbering.written(ids) if number not in self._silent)
+        text: str = self._decoder.decode_pieces([self._name(number) for number in theirs])
+        return self.added.cleaned(text.replace(_SPACE, " ").strip())
+
+    def _name(self, theirs: int) -> str:
+        """What an id is decoded as; one without a name is SentencePiece's piece of that number."""
+        name = self._names.get(theirs)
+        if name is None and theirs < self._decoder.vocab_size():
+            name = self._decoder.id_to_piece(theirs)
+        return name or ""
 
     def _piece(self, theirs: int) -> str | None:
         return self._names.get(theirs)
@@ -251,6 +277,8 @@ def foreign_tokenizers(folder: Path, config: TokenizerConfig) -> tuple[Tokenizer
             f"{folder} is incomplete: {missing[0]} is missing. Copy the whole folder again."
         )
     files = {name: read_regular(folder / name, LARGEST) for name in names}
+    if config.kind == "marian" and (folder / SPECIAL_TOKENS).exists():
+        files[SPECIAL_TOKENS] = read_regular(folder / SPECIAL_TOKENS, LARGEST)
     numbers = _READER.build(
         _Numberings, _READER.parse(files[NUMBERING], folder / NUMBERING), folder / NUMBERING
     )
@@ -274,6 +302,13 @@ def made_of(
         )
     both = LibraryTokenizer(files, source, config)
     return both, both
+
+
+def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """SentencePiece with a model."""
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model)
+    return processor
 
 
 def _code(text: str) -> str:

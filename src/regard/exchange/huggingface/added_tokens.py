@@ -10,38 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.errors import ModelError
 from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
+from regard.text.added import AddedToken
 from regard.text.foreign import LIBRARY
 
 _NAMED = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _MAP, _ADDED, _DECODER = "special_tokens_map.json", "added_tokens.json", "added_tokens_decoder"
 _MORE, _OLD_MORE = "extra_special_tokens", "additional_special_tokens"
-
-
-@dataclass(frozen=True)
-class AddedToken:
-    """A token that is looked for in text before all else."""
-
-    content: str
-    lstrip: bool = False  # whether it takes the spaces before it
-    rstrip: bool = False
-    single_word: bool = False
-    normalized: bool | None = None  # whether it is looked for in normalized text; None: if special
-    special: bool = False  # whether it is left out of decoded text
-
-    def __str__(self) -> str:
-        return self.content
-
-    def for_library(self) -> Any:
-        """The same in the package `tokenizers`."""
-        import tokenizers
-
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return tokenizers.AddedToken(**given)
 
 
 Token = str | AddedToken

@@ -27,6 +27,7 @@ from regard.exchange.huggingface.marian_text import (
     obstacles_in_text,
     read_text,
     text_files,
+    text_settings,
     unwritable_text,
 )
 from regard.exchange.huggingface.weights import (
@@ -317,6 +318,7 @@ def _their_files(folder: ModelFolder, config: TransformerConfig) -> dict[str, An
             "source_lang": folder.languages["source"],
             "target_lang": folder.languages["target"],
             "model_max_length": _LONGEST,
+            **text_settings(folder.tokenizers),
         },
     }
 

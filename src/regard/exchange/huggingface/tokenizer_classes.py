@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import ModelError
-from regard.exchange.huggingface.added_tokens import AddedToken, SpecialTokens, special_tokens
+from regard.exchange.huggingface.added_tokens import SpecialTokens, special_tokens
 from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.vocabularies import READERS, Vocabulary
+from regard.text.added import CLEANED, AddedToken
 from regard.text.config import ForeignKind
 from regard.text.foreign import LIBRARY, library_tokenizer
 
@@ -27,10 +28,6 @@ FILES: dict[ForeignKind, tuple[str, ...]] = {
 _GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")  # without "Fast"
 _CLEAN_UP = "clean_up_tokenization_spaces"
 _FORCED_CLEAN_UP = f"{_CLEAN_UP}_for_bpe_even_though_it_will_corrupt_output"
-_CLEANED = (
-    *((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't")),
-    *((" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")),
-)
 
 
 Settings = dict[str, Any]
@@ -178,7 +175,7 @@ def _clean_up(made: Any) -> None:
 
     if made.decoder is None:
         raise ModelError(f"{_CLEAN_UP} is true, and {LIBRARY} has no decoder.")
-    replaced = [decoders.Replace(*pair) for pair in _CLEANED]
+    replaced = [decoders.Replace(*pair) for pair in CLEANED]
     made.decoder = decoders.Sequence([made.decoder, decoders.Fuse(), *replaced])
 
 
