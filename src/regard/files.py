@@ -91,7 +91,7 @@ def write_json(path: Path, value: Any) -> None:
 def is_stream(path: Path) -> bool:
     """Whether a path is a device, a pipe or an open file, such as /dev/stdout."""
     for _ in range(40):  # as many links as Linux follows
-        if os.path.realpath(path.parent).startswith("/proc/"):
+        if f"{os.path.realpath(path.parent)}/".startswith("/proc/"):
             return True
         if not path.is_symlink():
             break
@@ -213,9 +213,14 @@ def held_output(path: Path) -> Iterator[Path]:
     if _held.get(place) == os.getpid():
         yield place
         return
-    lock = place.with_name(f".regard-{_digest(place)}.lock")
+    lock = place.parent / f".regard-{_digest(place)}.lock"
     with ExitStack() as stack:
         with explained(path):
+            if not place.name or is_stream(path):
+                raise StorageError(
+                    f"{path} is a device or the root folder, and cannot be replaced. "
+                    "Choose another place for the output."
+                )
             stack.enter_context(_new_parents(place))
             descriptor = _locked_in_new_folder(lock, path)
             stack.callback(os.close, descriptor)
@@ -253,7 +258,7 @@ def _locked_in_new_folder(lock: Path, path: Path) -> int:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             return _locked(lock, path, StorageError)
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(lock.parent))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(lock))
 
 
 @contextmanager

@@ -293,6 +293,24 @@ def test_an_incomplete_prepared_folder_may_be_prepared_anew(
     assert len(Store(out).part("train")) > 0
 
 
+@pytest.mark.parametrize("place", ["/", "/dev/null", "/dev/stdout", "/proc/new", "x" * 300])
+@pytest.mark.parametrize("name", ["prepare", "export ctranslate2", "average"])
+def test_a_place_that_is_no_folder_is_refused(
+    name: str, place: str, made: World, regard: Command
+) -> None:
+    assert_refused(regard(*command(name, made)[0], place, "--overwrite"), place)
+
+
+def test_the_working_folder_is_not_replaced(
+    world: World, regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, out = command("export ctranslate2", world)
+    out.mkdir()
+    monkeypatch.chdir(out)
+    for place in (".", "", "../out"):
+        assert_refused(regard(*words, place, "--overwrite"), "the folder that this runs in")
+
+
 def test_an_empty_folder_is_filled(world: World, regard: Command) -> None:
     words, out = command("prepare", world)
     out.mkdir()

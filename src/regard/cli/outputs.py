@@ -49,7 +49,7 @@ def claim(
     """
     refuse_overlaps(outputs, inputs)
     for option, path in outputs.items():
-        if path is None or is_stream(path):
+        if path is None or (is_stream(path) and not folder):
             continue
         context.with_resource(held_output(path))
         with explained(path):

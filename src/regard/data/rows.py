@@ -60,7 +60,7 @@ def refuse_unequal(folder: Path, name: str, values: str, end: int, ids: int) -> 
         damaged = f"{values}.ids" if end > ids else f"{name}.offsets"
         raise DataError(
             f"{folder / damaged} is truncated: {name}.offsets ends at {end}, and {values}.ids has "
-            f"{ids} ids. Run `regard prepare` again."
+            f"{ids} ids. Run `regard prepare` again, with --overwrite."
         )
 
 
@@ -70,12 +70,15 @@ def offsets(folder: Path, name: str) -> NDArray[np.int64]:
     found = mapped(path, "int64")
     if found[0] != 0 or (found[1:] < found[:-1]).any():
         raise DataError(
-            f"{path} is damaged: its numbers do not ascend from 0. Run `regard prepare` again."
+            f"{path} is damaged: its numbers do not ascend from 0. Run `regard prepare` again, "
+            "with --overwrite."
         )
     return found
 
 
-def mapped(path: Path, dtype: str, remedy: str = "Run `regard prepare` again.") -> NDArray[Any]:
+def mapped(
+    path: Path, dtype: str, remedy: str = "Run `regard prepare` again, with --overwrite."
+) -> NDArray[Any]:
     """The numbers of a file, read from the disk when they are looked at."""
     if not path.exists():
         raise DataError(f"{path} is missing. {remedy}")

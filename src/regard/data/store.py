@@ -96,7 +96,9 @@ class Store:
         try:
             self.tokenizers = checked_tokenizers(folder, self._checked.tokenizer, self.description)
         except ModelError as error:
-            raise DataError(f"{folder} is damaged: {error} Run `regard prepare` again.") from None
+            raise DataError(
+                f"{folder} is damaged: {error} Run `regard prepare` again, with --overwrite."
+            ) from None
         refuse_other_tokenizers(self._checked, self.description, self.tokenizers, folder)
         if self._checked.dtype != dtype_for(self.tokenizers):
             raise STORE_READER.wrong(folder / "store.json", "dtype does not fit the vocabulary")
@@ -186,14 +188,15 @@ class Store:
             if rows.flat().max(initial=0) >= size:
                 raise DataError(
                     f"{self.folder / part}.{side}.ids has ids up to {rows.flat().max()}, and there "
-                    f"are {size}. Run `regard prepare` again."
+                    f"are {size}. Run `regard prepare` again, with --overwrite."
                 )
         told = self.description["parts"][part]
         digests = [rows.digest for rows, _ in sides.values()]
         if fingerprint([*digests, *more]) != told["digest"]:
             raise DataError(
                 f"The files {part}.*.ids in {self.folder} are not those that were prepared: their "
-                "digest differs from that in store.json. Run `regard prepare` again."
+                "digest differs from that in store.json. Run `regard prepare` again, with "
+                "--overwrite."
             )
         for name, number in numbers.items():
             if told[name] != number:
@@ -210,7 +213,7 @@ class Store:
         if ends[-1] != pairs:
             raise DataError(
                 f"{self.folder} is damaged: its corpora have {ends[-1]} pairs, and {name} has "
-                f"{pairs}. Run `regard prepare` again."
+                f"{pairs}. Run `regard prepare` again, with --overwrite."
             )
         return tuple(
             Corpus(corpus["source"], corpus["target"], corpus["tag"], begin, end)

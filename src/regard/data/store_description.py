@@ -17,7 +17,7 @@ from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
 Content = Literal["pairs", "text", "tagged", "labelled"]
-STORE_READER = JsonReader(DataError, "Run `regard prepare` again.")
+STORE_READER = JsonReader(DataError, "Run `regard prepare` again, with --overwrite.")
 Count = Annotated[int, Ge(0), Le(2**62)]
 
 
@@ -156,7 +156,7 @@ def refuse_other_tokenizers(
         raise DataError(
             f"The tokenizer in {folder} has {sizes[0]} and {sizes[1]} ids for source and target, "
             f"and store.json says {vocabulary.source} and {vocabulary.target}. "
-            "Run `regard prepare` again."
+            "Run `regard prepare` again, with --overwrite."
         )
     if tokenizers.config.is_foreign:
         return  # its fingerprint is in `tokenizer_fingerprint`
@@ -165,7 +165,7 @@ def refuse_other_tokenizers(
     if store_fingerprint(digests, tokenizers, tree["tokenizer"], labels) != description.fingerprint:
         raise DataError(
             f"{folder} is damaged: its tokenizer or its store.json is not the one that was "
-            "prepared. Run `regard prepare` again."
+            "prepared. Run `regard prepare` again, with --overwrite."
         )
 
 
