@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from cli.commands import Command, regard
+from regard.cli.demo import SETTINGS
+from regard.data import demo
 
 __all__ = ["regard"]  # a fixture
 
@@ -31,3 +34,31 @@ def test_the_demo_learns_its_grammar(pair: str, tmp_path: Path, regard: Command)
     assert (tmp_path / "run" / "heldout.source").read_text().count("\n") == 1000
     again = regard("demo", "--pair", pair, "--data", tmp_path / "data", "--out", tmp_path / "run")
     assert again.status == 0, again.err
+
+
+def test_the_demo_does_not_touch_what_is_not_its_own(
+    tmp_path: Path, regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = partial(demo.demo_corpus, train=300, valid=20, heldout=20)
+    monkeypatch.setattr(demo, "demo_corpus", small)
+    monkeypatch.setitem(SETTINGS, "training", {**SETTINGS["training"], "max_steps": 2})
+    model = {"width": 8, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    monkeypatch.setitem(SETTINGS, "model", {**SETTINGS["model"], **model})
+    words = ["demo", "--data", tmp_path / "data", "--out", tmp_path / "run"]
+    assert regard(*words).status == 0
+    prepared = tmp_path / "data" / "prepared"
+    before = prepared.stat().st_ino
+    assert regard(*words).status == 0
+    assert prepared.stat().st_ino == before  # it goes on with what it has made
+    (tmp_path / "data" / "text" / "train.en").write_text("mine\n")
+    refused = regard(*words)
+    assert refused.status == 2
+    assert "train.en exists with other contents" in refused.err
+    assert (tmp_path / "data" / "text" / "train.en").read_text() == "mine\n"
+    (tmp_path / "data" / "text" / "train.en").unlink()
+    refused = regard(*words)
+    assert refused.status == 2
+    assert f"{prepared} exists" in refused.err
+    assert prepared.stat().st_ino == before
+    assert regard(*words, "--overwrite").status == 0
+    assert prepared.stat().st_ino != before

@@ -18,7 +18,7 @@ from regard.data.demo import (
     write_demo_corpus,
 )
 from regard.data.demo.english_french_words import nouns_of
-from regard.errors import ConfigError
+from regard.errors import ConfigError, StorageError
 
 NAMES = sorted(GRAMMARS)
 
@@ -143,6 +143,16 @@ def test_files_are_parallel_and_utf_8(tmp_path: Path) -> None:
         target = (tmp_path / "new" / f"{part}.{second}").read_bytes().decode("utf-8")
         pairs = list(zip(source.split("\n")[:-1], target.split("\n")[:-1], strict=True))
         assert pairs == getattr(small, part)
+
+
+def test_text_of_users_is_not_replaced(tmp_path: Path) -> None:
+    small = demo_corpus("en-fr", train=30, valid=10, heldout=10)
+    (tmp_path / "valid.fr").write_text("bonjour\n")
+    with pytest.raises(StorageError, match=r"valid\.fr exists with other contents"):
+        write_demo_corpus(small, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["valid.fr"]
+    assert write_demo_corpus(small, tmp_path, overwrite=True)
+    assert not write_demo_corpus(small, tmp_path)
 
 
 def test_unknown_grammar_and_impossible_sizes() -> None:
