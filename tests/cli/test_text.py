@@ -36,7 +36,13 @@ def test_gpt_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command)
     assert done.status == 0, done.err
     assert "perplexity" in done.err
     assert "regard generate" in done.err
-    assert "finished" in regard(*words).err
+    again = regard(*words)
+    assert "finished" in again.err
+    # What the exporter refuses is said before training, and once.
+    out = "--to", "huggingface", "--out", tmp_path / "theirs"
+    assert "model.positions is rotary; it knows learned" in regard("export", run, *out).err
+    assert "model.positions is rotary; it knows learned" in done.err
+    assert "huggingface" not in again.err
 
     drawn = regard("generate", run, "a b", "c", "--max-tokens", "5")
     assert drawn.out.startswith("a b")

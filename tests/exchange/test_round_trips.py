@@ -24,7 +24,11 @@ from regard.data.ragged import Batch, Ragged
 from regard.decoding.filler import Filler
 from regard.decoding.generator import Generator
 from regard.errors import ModelError
-from regard.exchange.huggingface import export_folder, import_folder
+from regard.exchange.huggingface import (
+    export_folder,
+    import_folder,
+    obstacles_after_training,
+)
 from regard.models import ARCHITECTURES
 from regard.models.base import Model
 from regard.models.causal import Causal
@@ -54,6 +58,7 @@ VARIED: dict[str, dict[str, tuple[Any, ...]]] = {
         "norm_order": ("pre",),
         "start_token": ("start", "end"),
         "bare_prompts": (False, True),
+        "output_bias": (False, False, True),
         "embedding_dropout": (None, 0.2),
     },
     "masked": {
@@ -143,6 +148,7 @@ def test_models_of_ours_come_back(kind: str, seed: int, tmp_path: Path) -> None:
     folder = described(kind, random.Random(seed))
     model = folder.model().eval()
     shake(model, 0.1)
+    assert (obstacles_after_training(folder) != []) == (no_counterpart(folder) is not None)
     if reason := no_counterpart(folder):
         with pytest.raises(ModelError, match=reason):
             export_folder(folder, model, tmp_path / "theirs")
@@ -171,6 +177,8 @@ def no_counterpart(folder: ModelFolder) -> str | None:
     assert isinstance(config, BlockConfig)
     if config.kind == "permuted" and config.width % 2:
         return "model.width is 15"
+    if config.kind == "causal" and config.output_bias:
+        return "its output has biases"
     if isinstance(config, TransformerConfig) and config.norm_order == "pre":
         return "tied_embeddings" if config.tied_embeddings != "all" else None
     return None

@@ -41,7 +41,7 @@ def export(
     """Write a model for another engine: CTranslate2, Argos, ONNX, or HuggingFace's transformers.
 
     What `regard shortlist` made goes along to CTranslate2. HuggingFace's take Transformers, and
-    models of kind causal (GPT-2), masked (BERT, RoBERTa) and permuted (XLNet).
+    models of kind causal (GPT-2), masked, tagger, classifier (BERT, RoBERTa) and permuted (XLNet).
     """
     if to not in TARGETS:
         raise ConfigError(f"There is no {to!r} to export to. Use {', '.join(TARGETS)}.")

@@ -84,6 +84,8 @@ def run_training(config: RunConfig, device: str, team: Team | None = None) -> bo
         keep_freed_memory()
     if config.init_from is not None:
         _warn_of_another_direction(config, store)
+    if not any(Path(config.out, "checkpoints").glob("*")):
+        _tell_obstacles_to_export(config, store)
     if not store.has("valid"):
         say("There is no validation text: nothing is validated, and the last weights count.")
     with TrainingBar() as bar:
@@ -107,6 +109,20 @@ def _warn_of_another_direction(config: RunConfig, store: Store) -> None:
         say(
             f"Mind that {config.init_from} translates {old.direction}, and this data is "
             f"{new.direction}. It begins with those weights all the same."
+        )
+
+
+def _tell_obstacles_to_export(config: RunConfig, store: Store) -> None:
+    """Say before training what would make `regard export --to huggingface` refuse the model."""
+    from regard.cli.screen import say
+    from regard.exchange.huggingface import obstacles_after_training
+    from regard.models.folder import ModelFolder
+
+    found = obstacles_after_training(ModelFolder.for_store(config.model, store))
+    if found:
+        say(
+            f"`regard export --to huggingface` will refuse this model: {'; '.join(found)}. If you "
+            "need that export, change these settings before training."
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, ModelError, one_message
-from regard.exchange.huggingface import bert, gpt2, marian, xlnet
+from regard.exchange.huggingface import bert, gpt2, labels, marian, xlnet
 from regard.exchange.huggingface.folder import CONFIG, ForeignFolder
 from regard.exchange.huggingface.weights import ForeignTensors, UnfitTensorError, Weights
 from regard.files import whole_file, whole_folder, write_json
@@ -23,14 +23,18 @@ from regard.models.transformer import TransformerConfig
 Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
 
 
+Obstacles = Callable[[ModelFolder, Model | None], Iterator[str]]  # None: it is not trained yet
+Writer = Callable[[ModelFolder, Model], Written]
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of model that both sides know."""
 
     obstacles_to_import: Callable[[ForeignFolder], Iterator[str]]
     read: Callable[[ForeignFolder, ForeignTensors], tuple[ModelFolder, Weights]]
-    obstacles_to_export: Callable[[ModelFolder, Model], Iterator[str]]
-    written: Callable[[ModelFolder, Model], Written]
+    obstacles_to_export: Obstacles
+    written: Writer
 
 
 _TRANSLATOR = Kind(
@@ -54,14 +58,30 @@ for _family in (bert.BERT, bert.ROBERTA):
     )
 
 
+_LABELLED = ("tagger", "classifier")
+
+
 def counterpart(folder: ModelFolder) -> str | None:
     """Their kind of model that a model of ours would be; None: there is none."""
     kind = folder.config.kind
-    if kind == "masked":
+    if kind in ("masked", *_LABELLED):
         return "roberta" if folder.tokenizers.config.kind == "byte_bpe" else "bert"
     if isinstance(folder.config, TransformerConfig):
         return "pegasus" if folder.config.norm_order == "pre" else "marian"
     return {"causal": "gpt2", "permuted": "xlnet"}.get(kind)
+
+
+def obstacles_after_training(folder: ModelFolder) -> list[str]:
+    """Why a model, once it is trained, could not be the one of theirs that it resembles."""
+    name = counterpart(folder)
+    return [] if name is None else list(_way_out(folder, name)[0](folder, None))
+
+
+def _way_out(folder: ModelFolder, name: str) -> tuple[Obstacles, Writer]:
+    if folder.config.kind in _LABELLED:
+        family = next(one for one in (bert.BERT, bert.ROBERTA) if one.name == name)
+        return partial(labels.obstacles_to_export, family), partial(labels.written, family)
+    return KINDS[name].obstacles_to_export, KINDS[name].written
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
@@ -105,13 +125,13 @@ def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
     if name is None:
         raise ModelError(
             f"HuggingFace has no counterpart to a model of kind {folder.config.kind}. "
-            "What can be exported: transformer, causal, masked, permuted."
+            "What can be exported: transformer, causal, masked, permuted, tagger, classifier."
         )
-    kind = KINDS[name]
-    found = list(kind.obstacles_to_export(folder, model))
+    obstacles, written = _way_out(folder, name)
+    found = list(obstacles(folder, model))
     if found:
         raise ModelError(one_message(found, f"HuggingFace's {name} cannot express this model"))
-    settings, weights, files = kind.written(folder, model)
+    settings, weights, files = written(folder, model)
     with whole_folder(out) as temporary:
         for file, content in files.items():
             (temporary / file).write_bytes(content)

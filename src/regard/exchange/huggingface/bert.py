@@ -36,11 +36,13 @@ from regard.exchange.huggingface.weights import (
 )
 from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.labelling import LabelConfig
 from regard.models.masked import MaskedConfig
 from regard.models.protocol import Vocabulary
 from regard.text.base import Tokenizer
 from regard.text.config import ForeignKind
 from regard.text.numbering import ALONE, Numbering
+from regard.text.special import SPECIAL
 
 _DEFAULTS: dict[str, Any] = {
     "hidden_size": 768,
@@ -66,6 +68,8 @@ _WORDS, _PLACES, _SEGMENTS = (
     f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
 )
 _POOLER = "pooler.dense"
+TEMPLATE = "<s> $A </s>"  # a text as our models read it
+EncoderConfig = MaskedConfig | LabelConfig
 
 
 @dataclass(frozen=True)
@@ -246,16 +250,28 @@ def _our_config(family: Family, config: dict[str, Any], form: dict[str, Any]) ->
     )
 
 
-def obstacles_to_export(family: Family, folder: ModelFolder, model: Model) -> Iterator[str]:
+def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a model of ours cannot be one of theirs."""
     config = folder.config
     assert isinstance(config, MaskedConfig)
+    yield from obstacles_in_stack(config)
+    fixed = config.activation if family is BERT else "gelu"
+    if config.head and config.head_activation != fixed:
+        yield f"model.head_activation is {config.head_activation}; it knows {fixed} there"
+    if config.next_sentence and not (family.with_next_sentence and config.head):
+        yield f"model.next_sentence is true; {family.name} knows it not, or not without a head"
+    yield from unwritable_text(folder.tokenizers)
+
+
+def obstacles_in_stack(config: EncoderConfig) -> Iterator[str]:
+    """Every reason why the embeddings and blocks of a model cannot be theirs."""
     wanted = {
         "positions": "learned",
         "norm": "layer",
         "norm_order": "post",
         "feedforward": "linear",
         "embedding_norm": True,
+        "start_token": "start",
     }
     for name, only in wanted.items():
         if getattr(config, name) != only:
@@ -268,12 +284,6 @@ def obstacles_to_export(family: Family, folder: ModelFolder, model: Model) -> It
         yield f"model.attention.select is {config.attention.select}; it knows soft"
     if config.key_width not in (None, config.width // config.heads):
         yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
-    fixed = config.activation if family is BERT else "gelu"
-    if config.head and config.head_activation != fixed:
-        yield f"model.head_activation is {config.head_activation}; it knows {fixed} there"
-    if config.next_sentence and not (family.with_next_sentence and config.head):
-        yield f"model.next_sentence is true; {family.name} knows it not, or not without a head"
-    yield from unwritable_text(folder.tokenizers)
 
 
 def written(
@@ -284,36 +294,54 @@ def written(
     assert isinstance(config, MaskedConfig)
     numbering = their_numbering(tokenizer)
     prefix = f"{family.name}." if config.head else ""
-    settings = _their_settings(family, config, numbering)
+    name = family.classes[0 if config.head else 1]
+    settings = stack_settings(
+        family, config, numbering, (config.next_sentence and family.with_next_sentence) or name
+    )
     ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
-    weights = under_their_names(ours, family.table(config.layers, prefix, head=config.head))
+    weights = stack_weights(family, config, ours, numbering, prefix)
+    if config.head:
+        weights |= under_their_names(ours, family.head)
     if config.next_sentence:
         weights |= under_their_names(ours, _NEXT_SENTENCE)
     elif config.pooler:
         weights |= under_their_names(ours, {"pooler": [prefix + _POOLER]})
-    words = ours["embedding.table.weight"]
-    output = ours.get("projection.weight", words)
-    scale = config.width**0.5 if config.scale_embedding else 1.0
-    weights[prefix + _WORDS] = their_rows(words * scale, numbering)
-    places = ours["embedding.positions.table.weight"]
-    unused = places.new_zeros(family.first_place(settings), config.width)
-    weights[prefix + _PLACES] = torch.cat([unused, places])
-    none = words.new_zeros(1, config.width)
-    weights[prefix + _SEGMENTS] = ours.get("embedding.segments.weight", none)
     if config.head:
+        words = ours["embedding.table.weight"]
+        output = ours.get("projection.weight", words)
         bias = ours.get("projection.bias", words.new_zeros(len(words)))
         weights[family.bias] = their_rows(bias, numbering)
         if not settings["tie_word_embeddings"]:
             weights[family.output] = their_rows(output, numbering)
             weights[family.own_bias] = weights[family.bias].clone()
-    files = {CONFIG: settings, TOKENIZER: _their_text(tokenizer, numbering, config)}
-    return files, weights, text_files(folder.tokenizers, "<s> $A </s>", config.mask_id)
+    files = {CONFIG: settings, TOKENIZER: text_settings(tokenizer, numbering, config.mask_id)}
+    return files, weights, text_files(folder.tokenizers, TEMPLATE, config.mask_id)
 
 
-def _their_settings(family: Family, config: MaskedConfig, numbering: Numbering) -> dict[str, Any]:
-    name = family.classes[0 if config.head else 1]
-    if config.next_sentence:
-        name = family.with_next_sentence or name
+def stack_weights(
+    family: Family, config: EncoderConfig, ours: Weights, numbering: Numbering, prefix: str
+) -> Weights:
+    """The weights of embeddings and blocks under their names."""
+    weights = under_their_names(ours, family.table(config.layers, prefix, head=False))
+    words = ours["embedding.table.weight"]
+    scale = config.width**0.5 if config.scale_embedding else 1.0
+    weights[prefix + _WORDS] = their_rows(words * scale, numbering)
+    places = ours["embedding.positions.table.weight"]
+    unused = places.new_zeros(family.first_place({"pad_token_id": _pad(numbering)}), config.width)
+    weights[prefix + _PLACES] = torch.cat([unused, places])
+    none = words.new_zeros(1, config.width)
+    weights[prefix + _SEGMENTS] = ours.get("embedding.segments.weight", none)
+    return weights
+
+
+def _pad(numbering: Numbering) -> int:
+    return 0 if numbering.pad is None else numbering.pad
+
+
+def stack_settings(
+    family: Family, config: EncoderConfig, numbering: Numbering, name: str
+) -> dict[str, Any]:
+    """Their settings for a model of that class."""
     settings = {
         "architectures": [name],
         "model_type": family.name,
@@ -329,19 +357,20 @@ def _their_settings(family: Family, config: MaskedConfig, numbering: Numbering) 
         "layer_norm_eps": 1e-5 if config.norm_epsilon is None else config.norm_epsilon,
         "type_vocab_size": max(config.segments, 1),
         "tie_word_embeddings": config.tied_embeddings != "none" and not config.scale_embedding,
-        "pad_token_id": 0 if numbering.pad is None else numbering.pad,
+        "pad_token_id": _pad(numbering),
     }
     longest = config.max_positions + family.first_place(settings)
     return settings | {"max_position_embeddings": longest}
 
 
-def _their_text(tokenizer: Tokenizer, numbering: Numbering, config: MaskedConfig) -> dict[str, Any]:
-    """What their tokenizers call the marks."""
-    ids = [*range(4), config.mask_id]
-    pairs = zip(("pad", "unk", "cls", "sep", "mask"), ids, strict=True)
+def text_settings(
+    tokenizer: Tokenizer, numbering: Numbering, mask: int | None = None
+) -> dict[str, Any]:
+    """What their tokenizers call the special tokens."""
+    ids = {"pad": SPECIAL.pad, "unk": SPECIAL.unknown, "cls": SPECIAL.start, "sep": SPECIAL.end}
     names = {
         f"{mark}_token": tokenizer.pieces([number])[0]
-        for mark, number in pairs
+        for mark, number in (ids if mask is None else ids | {"mask": mask}).items()
         if numbering.theirs[number] != ALONE
     }
     return {"tokenizer_class": "PreTrainedTokenizerFast", **names}

@@ -194,7 +194,7 @@ def _our_config(config: dict[str, Any], form: dict[str, Any]) -> CausalConfig:
     )
 
 
-def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
+def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a model of ours cannot be a GPT-2."""
     config = folder.config
     assert isinstance(config, CausalConfig)
@@ -216,11 +216,18 @@ def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
         yield f"model.attention.select is {config.attention.select}; it knows soft"
     if config.key_width not in (None, config.width // config.heads):
         yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
-    bias = model.projection.bias
-    numbering = their_numbering(folder.tokenizers.target)
-    if bias is not None and their_rows(bias.detach().cpu(), numbering).any():
+    if _has_biases(folder, config, model):
         yield "its output has biases other than zero; it has none"
     yield from unwritable_text(folder.tokenizers)
+
+
+def _has_biases(folder: ModelFolder, config: CausalConfig, model: Model | None) -> bool:
+    """Whether words have biases, or will have them after training."""
+    if model is None:
+        return config.output_bias
+    bias = model.projection.bias
+    numbering = their_numbering(folder.tokenizers.target)
+    return bias is not None and bool(their_rows(bias.detach().cpu(), numbering).any())
 
 
 def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:

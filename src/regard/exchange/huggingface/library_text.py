@@ -87,7 +87,6 @@ def begins_with(folder: ForeignFolder, kind: ForeignKind, token: int | None) -> 
 
 def unwritable_text(tokenizers: Tokenizers) -> Iterator[str]:
     """Why a tokenizer cannot be written as a tokenizer.json."""
-    need("tokenizers", extra="huggingface")
     tokenizer = tokenizers.target
     if isinstance(tokenizer, LibraryTokenizer):
         return
@@ -108,6 +107,7 @@ def text_files(tokenizers: Tokenizers, template: str, mask: int | None = None) -
     if isinstance(tokenizer, LibraryTokenizer):
         return dict(tokenizer.files)
     assert isinstance(tokenizer, SentencePieceTokenizer)
+    need("tokenizers", extra="huggingface")
     text: str = _unigram(tokenizer, template, mask).to_str()
     return {LIBRARY: text.encode()}
 
@@ -144,7 +144,10 @@ def _unigram(tokenizer: SentencePieceTokenizer, template: str, mask: int | None)
         token = AddedToken(mark, lstrip=spaced, rstrip=spaced, normalized=False, special=True)
         made.add_special_tokens([token])
     special = [(mark, number) for mark, number in marks.items() if mark in template.split()]
-    made.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
+    pair = f"{template} $B:1 </s>:1" if template.endswith("</s>") else "$A $B:1"
+    made.post_processor = processors.TemplateProcessing(
+        single=template, pair=pair, special_tokens=special
+    )
     return made
 
 

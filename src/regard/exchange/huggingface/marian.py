@@ -241,7 +241,7 @@ def _our_config(config: dict[str, Any], ties: Ties) -> TransformerConfig:
     )
 
 
-def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
+def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a model of ours cannot be a Marian, or a Pegasus."""
     config = folder.config
     if not isinstance(config, TransformerConfig):

@@ -187,7 +187,7 @@ def _our_config(config: dict[str, Any], *, head: bool, tied: bool) -> PermutedCo
     )
 
 
-def obstacles_to_export(folder: ModelFolder, model: Model) -> Iterator[str]:
+def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a model of ours cannot be an XLNet."""
     config = folder.config
     assert isinstance(config, PermutedConfig)
