@@ -112,6 +112,15 @@ def test_null_stands_for_the_nan_of_earlier_versions() -> None:
     assert lenient.parse(b'{"a": NaN, "b": -1e999}', "a.json") == {"a": None, "b": None}
 
 
+def test_other_programs_write_wide_integers() -> None:
+    lenient = JsonReader(ModelError, "", wide_integers=True)
+    assert lenient.parse(b'{"model_max_length": 1' + b"0" * 30 + b"}", "a.json") == {
+        "model_max_length": 1e30
+    }
+    with pytest.raises(ModelError, match="not a finite number"):
+        lenient.parse(b'{"a": 1' + b"0" * 400 + b"}", "a.json")
+
+
 @pytest.mark.parametrize("found", ["1", True, 1.0, None, 2, [1]])
 def test_only_the_known_format_is_read(tmp_path: Path, found: Any) -> None:
     path = tmp_path / "a.json"

@@ -68,7 +68,7 @@ def _of_folder(folder: Path, config: Any) -> str | None:
         return "prepared data, not a model. Give the folder that `regard train --out` wrote."
     if has("*.npz"):
         return _OF_FILES[".npz"].replace("the weights of a", "a").replace("them", "it")
-    if has("*.onnx", "onnx/*.onnx"):
+    if has("*.onnx", "onnx/*.onnx") and not has("onnx.json"):
         return (
             "an ONNX model of another program. regard runs only what `regard export --to onnx` "
             "wrote. Import the model that it was made from."

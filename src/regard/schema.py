@@ -43,6 +43,7 @@ class JsonReader:
     remedy: str
     limit: int = 16 * MEBIBYTE
     nonfinite_as_null: bool = False  # for files of which earlier versions wrote NaN
+    wide_integers: bool = False  # for files of others: 10**30 stands for "any length" there
 
     def table(self, path: Path) -> Tree:
         """The JSON object in a regular file."""
@@ -50,15 +51,58 @@ class JsonReader:
 
     def parse(self, content: bytes, where: Path | str) -> Tree:
         """The JSON object in a text; `where` names the text in errors."""
+        value = self._value(content, where)
+        if not isinstance(value, dict):
+            raise self._damaged(where, "not a JSON object")
+        return value
+
+    def texts(self, path: Path) -> list[str]:
+        """The JSON list of texts in a regular file."""
+        value = self._value(read_regular(path, self.limit), path)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._damaged(path, "not a JSON list of texts")
+        return value
+
+    def _value(self, content: bytes, where: Path | str) -> Any:
         try:
-            value = _parsed(content, nonfinite_as_null=self.nonfinite_as_null)
+            return self._parsed(content)
         except RecursionError:
             raise self._damaged(where, f"nested more than {_DEPTH} levels deep") from None
         except ValueError as error:
             raise self._damaged(where, _reason(error)) from None
-        if not isinstance(value, dict):
-            raise self._damaged(where, "not a JSON object")
+
+    def _parsed(self, content: bytes) -> Any:
+        """Any JSON value within the bounds; ValueError says what is wrong."""
+        text = content.decode("utf-8-sig")
+        value = json.loads(
+            text,
+            object_pairs_hook=_distinct,
+            parse_int=self._integer,
+            parse_float=self._real,
+            parse_constant=self._constant,
+        )
+        _refuse_depth(value)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # raises if a surrogate is alone
         return value
+
+    def _integer(self, text: str) -> int | float | None:
+        if len(text) <= 20 and -_LARGEST <= int(text) <= _LARGEST:
+            return int(text)
+        if self.wide_integers:
+            return self._real(text)
+        raise _UnusableError(f"the integer {text[:20]}... has more than 64 bits")
+
+    def _real(self, text: str) -> float | None:
+        number = float(text)
+        if math.isfinite(number):
+            return number
+        self._constant(text)
+        return None
+
+    def _constant(self, name: str) -> None:
+        if not self.nonfinite_as_null:
+            raise _UnusableError(f"{name[:20]} is not a finite number")
 
     def build(self, cls: type[S], tree: Any, where: Path | str, path: str = "") -> S:
         """An instance of a class of settings; `path` is where in the file the table stands."""
@@ -115,34 +159,6 @@ def _same_type(value: Any, default: Any) -> bool:
     return type(value) is type(default)
 
 
-def _parsed(content: bytes, *, nonfinite_as_null: bool) -> Any:
-    """Any JSON value within the bounds; ValueError says what is wrong."""
-
-    def constant(name: str) -> None:
-        if not nonfinite_as_null:
-            raise _UnusableError(f"{name[:20]} is not a finite number")
-
-    def real(text: str) -> float | None:
-        number = float(text)
-        if not math.isfinite(number):
-            constant(text)
-            return None
-        return number
-
-    text = content.decode("utf-8-sig")
-    value = json.loads(
-        text,
-        object_pairs_hook=_distinct,
-        parse_int=_integer,
-        parse_float=real,
-        parse_constant=constant,
-    )
-    _bounded(value)
-    if "\\ud" in text or "\\uD" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # raises if a surrogate is alone
-    return value
-
-
 def _distinct(pairs: list[tuple[str, Any]]) -> Tree:
     table = dict(pairs)
     if len(table) < len(pairs):
@@ -151,13 +167,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> Tree:
     return table
 
 
-def _integer(text: str) -> int:
-    if len(text) > 20 or not -_LARGEST <= int(text) <= _LARGEST:
-        raise _UnusableError(f"the integer {text[:20]}... has more than 64 bits")
-    return int(text)
-
-
-def _bounded(value: Any) -> None:
+def _refuse_depth(value: Any) -> None:
     """Raise if containers are nested too deeply."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(_DEPTH):

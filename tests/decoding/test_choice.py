@@ -114,7 +114,7 @@ def test_without_scores_the_texts_are_the_same(model: Path) -> None:
 
 def test_an_exported_folder_translates_by_itself(model: Path, exported: Path) -> None:
     names = {path.name for path in exported.iterdir()}
-    assert names == {"config.json", "tokenizer.model", "ctranslate2"}
+    assert names == {"config.json", "tokenizer.model", "digests.json", "ctranslate2"}
     alone = regard.load(exported, device="cpu")
     assert alone.engine_told == "Engine: CTranslate2, int8."
     assert alone.translate(TEXTS) == regard.load(model, precision="int8").translate(TEXTS)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from exchange.engines import found, in_ctranslate2, in_torch
+from exchange.engines import described, found, in_ctranslate2, in_torch
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
@@ -308,8 +308,8 @@ def test_jobs_are_taken_before_all_are_there(tmp_path: Path) -> None:
 
 
 def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
-    in_ctranslate2(small_model(), tmp_path)
+    model = small_model()
+    in_ctranslate2(model, tmp_path)
     (tmp_path / "float32" / "model.bin").write_bytes(b"no")
-    tokenizers = None
     with pytest.raises(ModelError, match=r"cannot read .*float32"):
-        CTranslate2Engine(tmp_path / "float32", tokenizers)  # type: ignore[arg-type]
+        CTranslate2Engine(tmp_path / "float32", described(model).tokenizers)

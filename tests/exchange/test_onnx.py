@@ -290,7 +290,7 @@ def test_a_damaged_folder_gets_a_sentence(
 def test_a_folder_of_another_format_is_refused(reversal: Exported, tmp_path: Path) -> None:
     shutil.copytree(reversal.folder, tmp_path / "onnx")
     (tmp_path / "onnx" / "onnx.json").write_text(json.dumps({"format": 9}))
-    with pytest.raises(ModelError, match="not of format 1"):
+    with pytest.raises(ModelError, match="has format 9, and this regard reads 1"):
         OnnxModel.load(tmp_path / "onnx")
 
 

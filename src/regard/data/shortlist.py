@@ -16,16 +16,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config import Settings
 from regard.data.lexicon import Ids
 from regard.data.store import Part
 from regard.errors import ModelError
 from regard.files import write_text
+from regard.schema import MEBIBYTE, JsonReader
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
 SHORTLIST = "shortlist.json"
 FORMAT = 1
+
+
+@dataclass(frozen=True)
+class _Fields(Settings):
+    """The fields of `shortlist.json`."""
+
+    format: int
+    always: tuple[str, ...]
+    allowed: dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -61,23 +72,28 @@ class Shortlist:
     def read(folder: Path, tokenizers: Tokenizers) -> Shortlist:
         """What `write` wrote, of the same tokenizers."""
         path = folder / SHORTLIST
+        reader = JsonReader(
+            ModelError,
+            f"Make it again with `regard shortlist {folder} --data ...`, or delete it.",
+            limit=256 * MEBIBYTE,
+        )
+        found, _ = reader.versioned(_Fields, path, FORMAT)
         ids = _ids(tokenizers.target)
+        names = tokenizers.source.pieces(range(tokenizers.source.vocab_size))
+        listed = [("always", found.always), *found.allowed.items()]
+        for name, pieces in listed:
+            if unknown := next((piece for piece in pieces if piece not in ids), None):
+                raise reader.wrong(path, f"{name} has {unknown!r}, which the tokenizer has not")
+        if strange := next(iter(found.allowed.keys() - {*names}), None):
+            raise reader.wrong(path, f"{strange!r} is no subword of the tokenizer")
+        end = tokenizers.target.pieces([SPECIAL.end])[0]
+        if end not in found.always:
+            raise reader.wrong(path, f"always lacks {end}, without which no translation ends")
 
         def row(pieces: Sequence[str]) -> Ids:
             return np.array([ids[piece] for piece in pieces], dtype=np.int64)
 
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if found["format"] != FORMAT:
-                raise ValueError(f"format {found['format']}, and this regard reads {FORMAT}")
-            names = tokenizers.source.pieces(range(tokenizers.source.vocab_size))
-            rows = [row(found["allowed"].get(name, [])) for name in names]
-            return Shortlist(row(found["always"]), rows)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(
-                f"{path} is damaged, or of another tokenizer or regard ({error!r}). Make it again "
-                f"with `regard shortlist {folder} --data ...`, or delete it."
-            ) from None
+        return Shortlist(row(found.always), [row(found.allowed.get(name, ())) for name in names])
 
 
 def shortlist(always: Ids, likeliest: Ids, tokenizers: Tokenizers) -> Shortlist:

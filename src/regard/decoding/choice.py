@@ -20,6 +20,7 @@ from regard.devices import Precision as Half
 from regard.devices import is_gpu_name
 from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2, onnx_model
+from regard.exchange.digests import verify_digests
 from regard.exchange.onnx_model import OnnxModel, is_onnx
 from regard.files import explained
 from regard.models.base import AutoregressiveModel, Model
@@ -171,6 +172,7 @@ def _exported(path: Path, folder: ModelFolder, precision: str | None) -> Choice:
     ctranslate2.require_installed()
     inside = ctranslate2.inside(path)
     assert inside is not None
+    verify_digests(path)
     found = CTranslate2Engine(inside, folder.tokenizers)
     if precision not in (None, found.precision):
         raise ConfigError(

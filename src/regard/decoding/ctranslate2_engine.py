@@ -10,7 +10,6 @@ CTranslate2 is asked for the log-probabilities of what was found.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +24,8 @@ from regard.decoding.engine import SENTENCES, Found, Job, batches
 from regard.decoding.hypothesis import Hypothesis, best_first, finished
 from regard.decoding.size import fewer_with_beams
 from regard.errors import ModelError
+from regard.exchange.ctranslate2_files import checked_config
+from regard.exchange.vmap import VMAP
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
@@ -63,6 +64,7 @@ class CTranslate2Engine:
         import ctranslate2
 
         self._threads = torch.get_num_threads()
+        self.max_length = checked_config(folder, tokenizers).max_length
         try:
             self._translator = ctranslate2.Translator(
                 str(folder),
@@ -71,9 +73,7 @@ class CTranslate2Engine:
                 intra_threads=1,
                 max_queued_batches=-1,
             )
-            description = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            self.max_length: int | None = description["max_length"]
-        except (RuntimeError, ValueError, OSError, KeyError) as error:
+        except (RuntimeError, ValueError, OSError, MemoryError) as error:
             raise ModelError(
                 f"CTranslate2 cannot read {folder}: {error}. Export it again."
             ) from None
@@ -81,7 +81,7 @@ class CTranslate2Engine:
         self._source_pieces = source.pieces(range(source.vocab_size))
         self._target_pieces = target.pieces(range(target.vocab_size))
         self._target_ids = {piece: i for i, piece in enumerate(self._target_pieces)}
-        self._use_vmap = (folder / "vmap.txt").is_file()
+        self._use_vmap = (folder / VMAP).is_file()
 
     def __str__(self) -> str:
         return f"CTranslate2, {self.precision}"

@@ -15,7 +15,6 @@ common: then their folders are copied together, and whoever runs last joins them
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,8 +32,10 @@ from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
 from regard.models.folder import AVERAGE, refuse_other_direction
+from regard.schema import JsonReader
 
 PLAN = "plan.json"
+_READER = JsonReader(RunError, "Delete it, and run the same command again.")
 _SHARE = re.compile(r"\d+-of-\d+")
 _PORTION = re.compile(r"\d{6,}\.(txt|new|old)")
 Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
@@ -334,8 +335,8 @@ def _remove(files: Sequence[Path], folder: Path) -> None:
 
 
 def _read(path: Path) -> Tree:
+    """A file of ours, or nothing if there is none that can be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return _READER.table(path)
+    except (RunError, StorageError):
         return {}
-    return found if isinstance(found, dict) else {}

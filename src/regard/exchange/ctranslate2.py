@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.attention.positions import sinusoids
 from regard.data.shortlist import Shortlist
 from regard.errors import ConfigError, ModelError, one_message
+from regard.exchange.digests import write_digests
 from regard.exchange.normalizer import write_self_normalizing
 from regard.exchange.vmap import write_vmap
 from regard.files import whole_folder
@@ -34,6 +35,7 @@ from regard.text.special import SPECIAL
 
 WeightPrecision = Literal["float32", "int8", "int16", "float16", "bfloat16"]
 ENGINE = "ctranslate2"  # the folder in the folder
+_LONGEST = 2**16  # places of a table; those of longer texts would take gigabytes
 _INPUT = 1026  # CTranslate2 cuts what others give it at 1,024 tokens; and the marks
 
 
@@ -89,6 +91,7 @@ def export(
     """
     with whole_folder(out) as temporary:
         write_model(folder, model, temporary / ENGINE, precision=precision, shortlist=shortlist)
+        write_digests(temporary, temporary / ENGINE)
         folder.write(temporary)
         write_self_normalizing(folder.tokenizers, temporary)
 
@@ -148,7 +151,7 @@ def _places(config: TransformerConfig, longest_seen: int) -> int | None:
         return None
     if config.positions == "learned":
         return config.max_positions
-    return max(_INPUT, 4 * longest_seen)
+    return max(_INPUT, min(4 * longest_seen, _LONGEST))
 
 
 def _epsilon(config: TransformerConfig) -> float:

@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from regard.errors import ModelError, one_message
+from regard.exchange.digests import write_digests
 from regard.exchange.normalizer import write_self_normalizing
 from regard.exchange.onnx_graphs import DecoderGraph, EncoderGraph
 from regard.exchange.packages import need
@@ -49,6 +50,7 @@ def write_onnx(folder: ModelFolder, model: Model, out: Path) -> None:
     assert isinstance(model, Transformer), "it has no problems"
     with whole_folder(out) as temporary:
         _write_graphs(model.eval(), temporary)
+        write_digests(temporary, temporary)
         write_json(temporary / DESCRIPTION, {"format": FORMAT})
         folder.write(temporary)
         write_self_normalizing(folder.tokenizers, temporary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,26 @@ import torch
 from torch import Tensor
 
 from regard.attention.cache import Some
+from regard.config import Settings
 from regard.data.ragged import Ragged
 from regard.errors import ModelError
+from regard.exchange.digests import verify_digests
 from regard.exchange.onnx import DECODER, DESCRIPTION, ENCODER, FORMAT, names
 from regard.exchange.onnx_graphs import PLACES
 from regard.exchange.packages import need
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
+from regard.regular import open_regular
+from regard.schema import JsonReader
+
+_READER = JsonReader(ModelError, "Export the model again, or update regard.")
+
+
+@dataclass(frozen=True)
+class _Description(Settings):
+    """The fields of `onnx.json`."""
+
+    format: int
 
 
 def is_onnx(folder: Path) -> bool:
@@ -77,9 +89,13 @@ class OnnxModel:
         """The model that `write_onnx` wrote; its description, if that is read already, is taken."""
         need("onnxruntime", extra="onnx")
         _check(path)
-        return OnnxModel(
-            folder or ModelFolder.read(path), _session(path / ENCODER), _session(path / DECODER)
-        )
+        folder = folder or ModelFolder.read(path)
+        assert isinstance(folder.config, TransformerConfig), "nothing else is written"
+        layers = folder.config.decoder_layers
+        memory, past, present = (names(kind, layers) for kind in ("memory", "past", "present"))
+        encoder = _session(path / ENCODER, ["tokens", "lengths"], memory)
+        steps = ["tokens", "lengths", *memory, *past]
+        return OnnxModel(folder, encoder, _session(path / DECODER, steps, ["logits", *present]))
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> OnnxState:
         """A state for the source sentences; a past grows, so it needs no room."""
@@ -116,30 +132,31 @@ def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
 
 def _check(path: Path) -> None:
     """An ONNX folder of a format that we know, or a sentence about what it is."""
-    try:
-        description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not (path / DESCRIPTION).is_file():
         raise ModelError(
             f"{path} is not an ONNX folder: it has no {DESCRIPTION}. "
             "Write one with: regard export MODEL --to onnx"
-        ) from None
-    except ValueError:
-        description = None
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise ModelError(
-            f"{path / DESCRIPTION} is damaged, or not of format {FORMAT}, which this regard reads. "
-            "Export the model again, or update regard."
         )
+    _READER.versioned(_Description, path / DESCRIPTION, FORMAT)
+    verify_digests(path)
 
 
-def _session(path: Path) -> Any:
+def _session(path: Path, inputs: list[str], outputs: list[str]) -> Any:
     """A graph that is ready to run, with as many threads as PyTorch takes."""
     import onnxruntime
 
+    open_regular(path).close()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors
     try:
-        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
     except Exception as error:  # each kind of damage has a class of its own
         raise ModelError(f"{path} cannot be read ({error}). Export the model again.") from None
+    found = [one.name for one in session.get_inputs()], [one.name for one in session.get_outputs()]
+    if ({*found[0]}, found[1]) != ({*inputs}, outputs):
+        raise ModelError(
+            f"{path} is another graph: it has the inputs {', '.join(found[0][:3])} and the outputs "
+            f"{', '.join(found[1][:3])}. Export the model again."
+        )
+    return session

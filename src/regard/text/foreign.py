@@ -131,6 +131,8 @@ class MarianTokenizer(ForeignTokenizer):
             content = files[SPECIAL_TOKENS]
             self.added = AddedTokens.from_json(content, _READER, SPECIAL_TOKENS, numbering.size)
         self._known = self.table | self.added.ids
+        if max(self.table.values()) >= numbering.size:
+            raise _READER.wrong(side[1], f"it has ids beyond the {numbering.size} of {NUMBERING}")
         self._names = {number: piece for piece, number in self.table.items()}
         self._names |= {number: token.content for number, token in self.added.tokens.items()}
         marks = {self.numbering.pad, self.numbering.end, self.table[_UNKNOWN]}
@@ -192,7 +194,14 @@ class LibraryTokenizer(ForeignTokenizer):
     @cached_property
     def library(self) -> tokenizers.Tokenizer:
         """The package's own; made when there is text, since who trains needs ids alone."""
-        return library_tokenizer(self.files[LIBRARY])
+        found = library_tokenizer(self.files[LIBRARY])
+        largest = max(found.get_vocab().values(), default=0)
+        if largest >= self.numbering.size:
+            raise ModelError(
+                f"{LIBRARY} has ids up to {largest}, and {NUMBERING} is for {self.numbering.size}. "
+                "Copy the whole folder again."
+            )
+        return found
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of many texts, without start or end."""
@@ -244,7 +253,9 @@ def library_tokenizer(content: bytes) -> tokenizers.Tokenizer:
         ) from None
     try:
         found = tokenizers.Tokenizer.from_str(content.decode())
-    except Exception as error:  # it raises nothing more particular
+    except BaseException as error:  # it raises nothing more particular, and panics
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
         raise ModelError(
             f"{LIBRARY} is damaged, or newer than the package tokenizers that is installed "
             f"({error}). Copy it again, or update the package."

@@ -6,7 +6,7 @@ renumbered. A mark that others do not have is a row of ours alone, which nobody 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -28,6 +28,13 @@ class Numbering(Settings):
     ] = None
     start: Annotated[int | None, Doc("of our start mark"), Ge(0), IDS] = None
     end: Annotated[int | None, Doc("of our end mark"), Ge(0), IDS] = None
+
+    def problems(self) -> Iterator[str]:
+        """Marks are among their ids."""
+        for name in ("pad", "unknown", "start", "end"):
+            number = getattr(self, name)
+            if number is not None and number >= self.size:
+                yield f"{name} is {number}, and must be below size, which is {self.size}"
 
     @cached_property
     def theirs(self) -> list[int]:

@@ -8,13 +8,13 @@ tokenizer.json            added tokens, likewise
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.errors import ModelError
 from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
+from regard.exchange.huggingface.tokenizer_file import library_content
 from regard.text.added import AddedToken
 from regard.text.foreign import LIBRARY
 
@@ -144,7 +144,7 @@ def _of_files(folder: ForeignFolder, settings: Mapping[str, Any]) -> dict[int, A
         for text, number in folder.json(_ADDED).items()
     }
     for content in folder.files(LIBRARY).values():
-        for form in json.loads(content).get("added_tokens") or []:
+        for form in library_content(content).get("added_tokens") or []:
             parts = {key: part for key, part in form.items() if key != "id"}
             found[form["id"]] = _described(parts)
     return found

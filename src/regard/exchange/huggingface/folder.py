@@ -11,15 +11,25 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.config import Tree
+from regard.config import Settings, Tree
 from regard.errors import ModelError
 from regard.models.folder import read_tensors
-from regard.schema import JsonReader
+from regard.regular import inside, read_regular
+from regard.schema import MEBIBYTE, JsonReader
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
-_READER = JsonReader(ModelError, "Copy the whole folder again.")
+READER = JsonReader(
+    ModelError, "Copy the whole folder again.", limit=256 * MEBIBYTE, wide_integers=True
+)
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+
+@dataclass(frozen=True)
+class _WeightMap(Settings):
+    """What we read of `model.safetensors.index.json`."""
+
+    weight_map: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -48,41 +58,35 @@ class ForeignFolder:
             listed = ids if type(ids) is list else [ids]
             if ids is not None and any(type(number) is not int for number in listed):
                 problem = f"{name} is {json.dumps(ids)[:100]}, and must be an id or a list of ids"
-                raise _READER.wrong(self.path / CONFIG, problem)
+                raise READER.wrong(self.path / CONFIG, problem)
         absent = [name for name in optional if self.config.get(name, 1) is None]
         expected = {
             name: default
             for name, default in defaults.items()
             if not name.endswith("_token_id") and name not in absent
         }
-        _READER.typed(self.config, expected, self.path / CONFIG)
+        READER.typed(self.config, expected, self.path / CONFIG)
         for name in expected.keys() & self.config.keys() - {*optional}:
             value, default = self.config[name], expected[name]
             if type(value) is int and value < 1 and type(default) is int and default > 0:
-                raise _READER.wrong(self.path / CONFIG, f"{name} is {value}, and must be positive")
+                raise READER.wrong(self.path / CONFIG, f"{name} is {value}, and must be positive")
         return {**defaults, **self.config}
 
     def json(self, name: str) -> dict[str, Any]:
         """A file with a JSON object; an empty one if there is no such file."""
         if not (self.path / name).is_file():
             return {}
-        try:
-            found = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise ModelError(f"{self.path / name} is damaged. Copy the whole folder again.")
-        return found
+        return READER.table(self.path / name)
 
     def files(self, *names: str) -> dict[str, bytes]:
         """The contents of those of the files that there are."""
         paths = [self.path / name for name in names]
-        return {path.name: path.read_bytes() for path in paths if path.is_file()}
+        return {path.name: read_regular(path, READER.limit) for path in paths if path.is_file()}
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights, of one file or of several."""
         if (self.path / INDEX).is_file() and not (self.path / WEIGHTS).is_file():
-            names = sorted(set(self.json(INDEX).get("weight_map", {}).values()))
+            names = self._shards()
         else:
             self._refuse_pickles()
             names = [WEIGHTS]
@@ -96,6 +100,15 @@ class ForeignFolder:
                     )
                 found[_today(stored)] = tensor
         return found
+
+    def _shards(self) -> list[str]:
+        """The names of the files of weights, which all lie in the folder."""
+        path = self.path / INDEX
+        shards = READER.build(_WeightMap, {"weight_map": self.json(INDEX).get("weight_map")}, path)
+        names = sorted({*shards.weight_map.values()})
+        for name in names:
+            inside(self.path, name, path)
+        return names
 
     def _refuse_pickles(self) -> None:
         pickled = [name for name in _PICKLED if (self.path / name).is_file()]

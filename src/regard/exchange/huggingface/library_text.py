@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from regard.exchange.huggingface.tokenizer_classes import (
     obstacles_in_class,
     tokens_of,
 )
+from regard.exchange.huggingface.tokenizer_file import library_content
 from regard.exchange.packages import need
 from regard.text.config import ForeignKind, TokenizerConfig
 from regard.text.foreign import LIBRARY, LibraryTokenizer
@@ -50,7 +50,7 @@ def obstacles_in_text(folder: ForeignFolder, kind: ForeignKind, words: int) -> I
         return
     needed = [_LIBRARY_NAME[kind], *([_UNIGRAM] if is_generic(folder) else [])]
     for content in folder.files(LIBRARY).values():
-        model = json.loads(content)["model"].get("type")
+        model = library_content(content)["model"].get("type")
         if model not in (None, *needed):
             yield f"its tokenizer is {model}; {' or '.join(needed)} is needed"
             return
@@ -72,7 +72,7 @@ def marks_of(folder: ForeignFolder, kind: ForeignKind) -> dict[str, int | None]:
 def read_text(folder: ForeignFolder, kind: ForeignKind, numbering: Numbering) -> Tokenizers:
     """Their tokenizer, with our numbers; the kind is what such models have as a rule."""
     content = _content(folder, kind)
-    model = json.loads(content)["model"]
+    model = library_content(content)["model"]
     if model.get("type") == _UNIGRAM and (kind != "xlnet" or model.get("byte_fallback")):
         kind = "unigram_json"
     config = TokenizerConfig(kind=kind, vocab_size=numbering.size)

@@ -20,6 +20,7 @@ from regard.text.foreign import (
     ForeignTokenizer,
     MarianTokenizer,
     made_of,
+    vocabulary_table,
 )
 from regard.text.numbering import Numbering
 from regard.text.tokenizer import Tokenizers
@@ -60,9 +61,7 @@ def obstacles_in_text(folder: ForeignFolder, marks: Marks) -> Iterator[str]:
         yield f"its tokenizer is incomplete: {', '.join(missing)} cannot be found"
         return
     for name, size in zip(names[2:], (marks.source_size, marks.target_size), strict=False):
-        table = folder.json(name)
-        if _UNKNOWN not in table:
-            yield f"{name} has no {_UNKNOWN}"
+        table = vocabulary_table(folder.files(name)[name], folder.path / name)
         if max(table.values(), default=0) >= size:
             yield f"{name} has ids up to {max(table.values())}, and the model {size} words"
     if all(_UNKNOWN in folder.json(name) for name in names[2:]):
@@ -120,7 +119,7 @@ def read_text(folder: ForeignFolder, marks: Marks) -> Tokenizers:
     )
     files = folder.files(*PIECES, *VOCABULARIES[: 1 if config.joint else 2])
     files[SPECIAL_TOKENS] = _added_tokens(folder, marks).to_json()
-    tables = [json.loads(files[name]) for name in files if name in VOCABULARIES]
+    tables = [vocabulary_table(files[name], name) for name in files if name in VOCABULARIES]
     forbidden = (folder.json(GENERATION) or folder.config).get("bad_words_ids") or []
     unknown = tables[-1][_UNKNOWN] if [tables[-1][_UNKNOWN]] in forbidden else None
     target = Numbering(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import ModelError
+from regard.exchange.huggingface.tokenizer_file import library_content, token_table
 from regard.text.config import ForeignKind
 from regard.text.foreign import LIBRARY
 
@@ -45,12 +45,14 @@ def _merged(files: Files) -> Vocabulary:
         return Vocabulary(ids=_numbered(model["vocab"]), merges=[(a, b) for a, b in pairs])
     rows = files["merges.txt"].decode().split("\n")
     pairs = [row.split(" ") for row in rows if row and not row.startswith("#version")]
-    return Vocabulary(ids=json.loads(files["vocab.json"]), merges=[(a, b) for a, b in pairs])
+    return Vocabulary(
+        ids=token_table(files["vocab.json"], "vocab.json"), merges=[(a, b) for a, b in pairs]
+    )
 
 
 def _pieces(files: Files) -> Vocabulary:
     if LIBRARY in files:
-        content = json.loads(files[LIBRARY])
+        content = library_content(files[LIBRARY])
         pieces = [(piece, score) for piece, score in content["model"]["vocab"]]
         return Vocabulary(pieces=pieces, rules=_rules(content.get("normalizer")))
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -72,7 +74,7 @@ def _pieces(files: Files) -> Vocabulary:
 
 
 def _model(files: Files) -> dict[str, Any]:
-    model: dict[str, Any] = json.loads(files[LIBRARY])["model"]
+    model: dict[str, Any] = library_content(files[LIBRARY])["model"]
     return model
 
 

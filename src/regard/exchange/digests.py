@@ -1,0 +1,62 @@
+"""Digests of the files of an export, which the programs that run them do not check themselves.
+
+`digests.json` beside them has the SHA-256 of each. A damaged graph or model would otherwise give
+other translations without a word, or end the process. Exports of earlier versions have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import Settings
+from regard.errors import ModelError
+from regard.files import write_json
+from regard.regular import inside, open_regular
+from regard.schema import JsonReader
+
+DIGESTS = "digests.json"
+FORMAT = 1
+_BLOCK = 2**22  # bytes
+_READER = JsonReader(ModelError, "Export the model again.")
+
+
+@dataclass(frozen=True)
+class _Digests(Settings):
+    """The fields of `digests.json`."""
+
+    format: int
+    files: dict[str, str]  # SHA-256 by path below the folder
+
+
+def write_digests(folder: Path, engine: Path) -> None:
+    """Note the digests of the files in `engine`, which is the folder or lies in it."""
+    files = sorted(path for path in engine.rglob("*") if path.is_file())
+    table = {path.relative_to(folder).as_posix(): _digest(path) for path in files}
+    write_json(folder / DIGESTS, {"format": FORMAT, "files": table})
+
+
+def verify_digests(folder: Path) -> None:
+    """Raise an error if a file of an export is not as it was written."""
+    path = folder / DIGESTS
+    if not path.is_file():
+        return
+    found, _ = _READER.versioned(_Digests, path, FORMAT)
+    for name, digest in found.files.items():
+        place = inside(folder, name, path)
+        if not place.exists():
+            raise ModelError(f"{folder} is incomplete: {name} is missing. Export the model again.")
+        if _digest(place) != digest:
+            raise ModelError(
+                f"{place} is damaged: its digest differs from that in {DIGESTS}. "
+                "Export the model again."
+            )
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
