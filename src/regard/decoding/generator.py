@@ -18,6 +18,7 @@ from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.ends import SeveralEnds
 from regard.decoding.engine import SENTENCES, by_length, checked_texts
 from regard.decoding.greedy import Choose, greedy_search, likeliest
 from regard.decoding.hypothesis import Hypothesis
@@ -29,6 +30,7 @@ from regard.decoding.size import fewer_with_beams, refuse_large_search
 from regard.decoding.steps import Plain, R, Search
 from regard.devices import device_named
 from regard.errors import ConfigError
+from regard.models.causal import CausalConfig
 from regard.models.folder import ModelFolder, load_model
 from regard.models.language import WritingModel
 from regard.models.protocol import Autoregressive
@@ -106,7 +108,7 @@ class Generator:
                 alike = groupby(chunk, len)
                 return [one for _, ids in alike for one in self._after(list(ids), config)]
             return search(
-                self.model,
+                self._ending(self.model, config),
                 self._source(chunk),
                 config,
                 prefixes=chunk,
@@ -127,7 +129,12 @@ class Generator:
         """What follows prompts of equal length; `max_extra` tokens, or as many as there is room."""
         source = self._source(prompts)
         model = Prompted(self.model, torch.tensor(prompts, device=self.model.device))
-        return search(model, source, config, max_length=self.context - len(prompts[0]) + 1)
+        return search(
+            self._ending(model, config),
+            source,
+            config,
+            max_length=self.context - len(prompts[0]) + 1,
+        )
 
     def stream(
         self,
@@ -159,7 +166,7 @@ class Generator:
                 top_p=config.top_p,
             )
         pace = Telling(self.tokenizer, len(forced), tell)
-        greedy_search(model, source, rules, choose=choose, pace=pace)
+        greedy_search(self._ending(model, config), source, rules, choose=choose, pace=pace)
         pace.tell_rest()
 
     def _config(self, max_tokens: int, keywords: dict[str, Any]) -> SearchConfig:
@@ -167,6 +174,13 @@ class Generator:
         if self._bare:  # a text that is cut has no end mark, and none is paid for
             limits = {"max_ratio": 0.0, "max_extra": max_tokens + 1, "at_limit": "cut"}
         return build(SearchConfig, keywords | limits)
+
+    def _ending(self, model: Autoregressive[Any], config: SearchConfig) -> Autoregressive[Any]:
+        """The model with all of its EOS tokens."""
+        own = self.model.config
+        others = own.extra_eos_ids if isinstance(own, CausalConfig) else ()
+        temperature = config.temperature if config.sample else None
+        return SeveralEnds(model, others, temperature) if others else model
 
     def _source(self, prompts: Sequence[Sequence[int]]) -> Ragged:
         return with_ends(prompts).to(self.model.device)

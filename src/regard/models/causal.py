@@ -15,13 +15,16 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
+from regard.bounds import IDS, Ge
 from regard.config import Doc
 from regard.data.ragged import Batch, Lengths, Ragged
 from regard.data.text_rows import TextTask
+from regard.errors import ConfigError
 from regard.layers.init import initialize
 from regard.models.language import LanguageConfig, WritingModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.models.stacks import StackState
+from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,10 @@ class CausalConfig(LanguageConfig):
     bare_prompts: Annotated[
         bool, Doc("whether prompts are read without a start mark, and not scored, as GPT-2's are")
     ] = False
+
+    extra_eos_ids: Annotated[
+        tuple[int, ...], Doc("ids that end a generated text as EOS does"), Ge(SPECIAL.end + 1), IDS
+    ] = ()
 
     @property
     def task(self) -> TextTask:
@@ -46,6 +53,11 @@ class Causal(WritingModel):
 
     def __init__(self, config: CausalConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary, causal=True)
+        if max(config.extra_eos_ids, default=0) >= vocabulary.target:
+            raise ConfigError(
+                f"model.extra_eos_ids has {max(config.extra_eos_ids)}, and the vocabulary has "
+                f"{vocabulary.target} tokens. Leave it out, or copy the whole model folder again."
+            )
         self.projection = self.new_projection(self.embedding.table)
         initialize(self, config.init)
 

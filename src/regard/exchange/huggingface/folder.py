@@ -131,6 +131,13 @@ def _today(name: str) -> str:
     return name
 
 
+def several_ids(value: Any) -> list[Any]:
+    """Ids of a setting that may be one, a list or nothing."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
 def one_id(value: Any) -> Any:
     """An id, also where it is the only one of a list."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value

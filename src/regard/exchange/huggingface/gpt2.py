@@ -13,7 +13,13 @@ import torch
 
 from regard.config import build
 from regard.exchange.huggingface.activations import OURS, THEIRS
-from regard.exchange.huggingface.folder import CONFIG, GENERATION, TOKENIZER, ForeignFolder
+from regard.exchange.huggingface.folder import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    ForeignFolder,
+    several_ids,
+)
 from regard.exchange.huggingface.library_text import (
     begins_with,
     marks_of,
@@ -100,8 +106,9 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     """The description of a model of ours, and its weights, from a folder without obstacles."""
     settings = folder.settings(_DEFAULTS)
     size = settings["vocab_size"]
-    end, start = _mark(settings["eos_token_id"], size), _mark(settings["bos_token_id"], size)
-    pad, unknown, silent = _unwritten(folder, {start, end})
+    start, ends = _mark(settings["bos_token_id"], size), _ends(folder, settings)
+    end = start if start in ends else next(iter(ends), None)
+    pad, unknown, silent = _unwritten(folder, {start, *ends})
     numbering = Numbering(size, pad, unknown, start=silent if start == end else start, end=end)
     prefix = "transformer." if "transformer.wte.weight" in tensors else ""
     table = tensors[f"{prefix}wte.weight"]
@@ -111,6 +118,7 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
         "tied_embeddings": "all" if tied else "none",
         "start_token": "end" if start in (None, end) else "start",
         "bare_prompts": start is None or not begins_with(folder, "byte_bpe", start),
+        "extra_eos_ids": numbering.ours(number for number in ends if number != end),
     }
     config = _our_config(settings, form)
     weights = under_our_names(tensors, _table(config.layers, prefix), turned=True)
@@ -132,6 +140,14 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
         Training(config.max_positions, several_sentences=1.0),
     )
     return description, weights
+
+
+def _ends(folder: ForeignFolder, settings: dict[str, Any]) -> list[int]:
+    """All EOS tokens that the model has; generation_config.json says them, or else config.json."""
+    stated = folder.json(GENERATION).get("eos_token_id")
+    ids = settings["eos_token_id"] if stated is None else stated
+    marks = (_mark(number, settings["vocab_size"]) for number in several_ids(ids))
+    return list(dict.fromkeys(mark for mark in marks if mark is not None))
 
 
 def _compare_masks(tensors: ForeignTensors, config: CausalConfig, prefix: str) -> None:
@@ -260,7 +276,8 @@ def _their_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
     pad, unknown, start, end = numbering.theirs[:4]
     last = None if end == ALONE else end
     first = last if start == ALONE or config.start_token == "end" else start
-    marks = {"bos_token_id": first, "eos_token_id": last}
+    others = [numbering.theirs[number] for number in config.extra_eos_ids]
+    marks = {"bos_token_id": first, "eos_token_id": [last, *others] if others else last}
     own_output = config.tied_embeddings == "none" or config.scale_embedding
     dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
     settings = {
