@@ -24,14 +24,10 @@ from regard.training.config import RunConfig, TrainingConfig
 
 BEYOND = [math.nan, math.inf, -math.inf, 1e300, -1e300, 10**30, -(10**30), 10**400]
 
-# What nobody sets: numbers in files that a run wrote. The reader of these files refuses NaN,
+# What nobody sets: numbers in files that a command wrote. The reader of these files refuses NaN,
 # infinity and integers of more than 64 bits, and compares `format` with the only one it knows.
-IN_FILES = {
-    *["StoreDescription.format", "_Description.format", "_Identity.format"],
-    *["PairsDescription.found", "LabelsDescription.counts"],
-    *["_ProgressFields.seconds", "_ProgressFields.unreported"],
-    *["_ProgressFields.best", "_ProgressFields.figure"],
-}
+# Private classes describe such files, too.
+IN_FILES = {"StoreDescription.format", "PairsDescription.found", "LabelsDescription.counts"}
 
 
 def is_numeric(hint: Any) -> bool:
@@ -51,7 +47,8 @@ def all_numbers() -> list[tuple[type[Settings], Setting]]:
     for module in pkgutil.walk_packages(regard.__path__, "regard."):
         if not module.name.endswith(("kernel", "kernels", "__main__")):
             importlib.import_module(module.name)
-    classes = [c for c in dict.fromkeys(subclasses(Settings)) if c.__module__.startswith("regard.")]
+    ours = [c for c in dict.fromkeys(subclasses(Settings)) if c.__module__.startswith("regard.")]
+    classes = [c for c in ours if not c.__name__.startswith("_")]
     found = [(c, s) for c in classes for s in settings_of(c) if is_numeric(s.type)]
     return [(c, s) for c, s in found if f"{c.__name__}.{s.name}" not in IN_FILES]
 

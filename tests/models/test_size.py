@@ -8,18 +8,21 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from regard import memory
+from regard.data.store import Store
 from regard.decoding.config import SearchConfig
 from regard.decoding.size import fewer_with_beams, refuse_large_search
 from regard.errors import ConfigError
 from regard.evaluation.metrics import Counting
 from regard.evaluation.significance import compare
-from regard.models import ARCHITECTURES, new_model
+from regard.models import ARCHITECTURES, new_model, size_of
+from regard.models.folder import ModelFolder
 from regard.models.protocol import Vocabulary
 from regard.models.size import parameter_count, refuse_untrainable
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.training import loop
+from toys import Silent, small_run
 
 CPU = torch.device("cpu")
 
@@ -83,12 +86,24 @@ def test_a_model_that_cannot_fit_is_refused_before_it_is_built(kind: str) -> Non
 
 
 def test_training_needs_more_than_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = nn.Linear(100, 10, bias=False)  # 1000 weights
     monkeypatch.setattr(memory, "machine_memory", lambda: 16_000)
-    refuse_untrainable(model, CPU, averaged=False)
+    refuse_untrainable(1000, 1000, CPU, averaged=False)
     with pytest.raises(ConfigError, match="Training 1,000 of 1,000 parameters needs"):
-        refuse_untrainable(model, CPU, averaged=True)
-    refuse_untrainable(model.requires_grad_(False), CPU, averaged=True)
+        refuse_untrainable(1000, 1000, CPU, averaged=True)
+    refuse_untrainable(1000, 0, CPU, averaged=True)
+
+
+def test_a_run_that_cannot_fit_is_refused_before_a_model_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reversal_store: Store
+) -> None:
+    config = small_run(tmp_path / "run", reversal_store)
+    vocabulary = ModelFolder.for_store(config.model, reversal_store).vocabulary
+    fits = 16 * size_of(config.model, vocabulary)
+    monkeypatch.setattr(memory, "machine_memory", lambda: fits - 1)
+    monkeypatch.setattr(loop, "begun", None)
+    with pytest.raises(ConfigError, match=r"Training .* but this machine has"):
+        loop.train(config, reversal_store, CPU, watcher=Silent())
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_search_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypedDict
 
-from regard.bounds import COUNT, IDS, LENGTH, SEED, Ge, Le
+from regard.bounds import COUNT, IDS, SEED, Ge, Le
 from regard.config import Doc, Settings
 from regard.decoding.other_names import OTHER_NAMES
 
@@ -43,7 +43,7 @@ class SearchConfig(Settings):
         bool, Doc("whether scores are told; without them, greedy search can be quicker")
     ] = True
     max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0), Le(1000)] = 2.0
-    max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1), LENGTH] = 20
+    max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1), Le(100_000)] = 20
     min_length: Annotated[
         int | None,
         Doc(

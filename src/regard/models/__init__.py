@@ -19,7 +19,7 @@ from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressive
 from regard.models.permuted import Permuted, PermutedConfig
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.models.size import refuse_too_large
+from regard.models.size import parameter_count, refuse_too_large
 from regard.models.tagger import TaggerConfig, TaggerModel
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.unilm import Unilm, UnilmConfig
@@ -71,6 +71,11 @@ def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
     return model_class(config, vocabulary)
 
 
+def size_of(config: ModelConfig, vocabulary: Vocabulary) -> int:
+    """How many parameters such a model has; it is not built."""
+    return parameter_count(ARCHITECTURES[config.kind][1], config, vocabulary)
+
+
 __all__ = [
     "ARCHITECTURES",
     "SHAPES",
@@ -100,5 +105,6 @@ __all__ = [
     "XLConfig",
     "new_model",
     "shape_only",
+    "size_of",
     "unset_model",
 ]

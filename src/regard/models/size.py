@@ -56,15 +56,12 @@ def refuse_too_large(build: Builder, config: ModelConfig, vocabulary: Vocabulary
     refuse_beyond(count, f"A {config.kind} model with {count:,} parameters", _ADVICE)
 
 
-def refuse_untrainable(model: nn.Module, device: torch.device, *, averaged: bool) -> None:
-    """Say that a model cannot be trained on a device.
+def refuse_untrainable(count: int, learning: int, device: torch.device, *, averaged: bool) -> None:
+    """Say that so many parameters, of which some learn, cannot be trained on a device.
 
-    A parameter that learns also has a gradient and Adam's two averages; `averaged`: all of them
-    have a moving average.
+    One that learns also has a gradient and Adam's two averages; `averaged`: all of them have a
+    moving average.
     """
-    weights = list(model.parameters())
-    count = sum(weight.numel() for weight in weights)
-    learning = sum(weight.numel() for weight in weights if weight.requires_grad)
     floats = count * (2 if averaged else 1) + 3 * learning
     refuse_beyond(floats, f"Training {learning:,} of {count:,} parameters", _ADVICE, device)
 

@@ -27,8 +27,9 @@ from regard.data.reading import training_batches
 from regard.data.sampling import Position, Share
 from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, StoppedError
+from regard.models import size_of
 from regard.models.base import Model
-from regard.models.folder import WEIGHTS, put_weights
+from regard.models.folder import WEIGHTS, ModelFolder, put_weights
 from regard.models.size import refuse_untrainable
 from regard.processes import ALONE, Team
 from regard.training import checkpoint
@@ -93,8 +94,8 @@ class Trainer:
         self._store = store
         self._out = Path(config.out)
         self._watcher = watcher
+        _refuse_too_large(config, store, device)
         self._folder, model = begun(config, store)
-        refuse_untrainable(model, device, averaged=self._config.ema_decay > 0)
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._engine = Engine.chosen(config, device, team)
@@ -290,6 +291,16 @@ class Trainer:
         unrivalled = not self._store.has("valid") or not (self._out / WEIGHTS).is_file()
         if self._team.is_first and unrivalled:
             self._publisher.publish(self._shown(), progress.step)
+
+
+def _refuse_too_large(config: RunConfig, store: Store, device: torch.device) -> None:
+    """Say, before a model is built, that it cannot be trained in the memory of the device."""
+    training = config.training
+    vocabulary = ModelFolder.for_store(config.model, store).vocabulary
+    count = size_of(config.model, vocabulary)
+    partly = training.lora.rank or training.freeze or training.freeze_blocks
+    learning = 0 if partly else count  # at least
+    refuse_untrainable(count, learning, device, averaged=training.ema_decay > 0)
 
 
 def _refuse_what_cannot_be_shared(config: RunConfig, team: Team) -> None:
