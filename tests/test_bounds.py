@@ -6,6 +6,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -18,9 +19,13 @@ import regard
 from regard.bounds import Ge, Gt, Le, Lt, beyond, limits, shown
 from regard.cli import app
 from regard.config import Setting, Settings, build, override, settings_of
+from regard.data.store import Store
+from regard.decoding import generator
 from regard.decoding.config import SearchConfig
+from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.training.config import RunConfig, TrainingConfig
+from toys import write_model_folder
 
 BEYOND = [math.nan, math.inf, -math.inf, 1e300, -1e300, 10**30, -(10**30), 10**400]
 
@@ -151,3 +156,22 @@ def test_settings_of_a_run_beyond_all_bounds(assignment: str) -> None:
 def test_keywords_of_a_search_beyond_all_bounds(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=name):
         build(SearchConfig, {name: value})
+
+
+@pytest.mark.parametrize("value", BEYOND)
+def test_numbers_beside_a_search(value: float, tmp_path: Path, reversal_store: Store) -> None:
+    translator = Translator.load(write_model_folder(tmp_path / "a", reversal_store), device="cpu")
+    with pytest.raises(ConfigError, match="length_penalty"):
+        translator.score(["a"], ["b"], length_penalty=value)
+    with pytest.raises(ConfigError, match=r"max_tokens is .*and must be"):
+        generator.Generator._config(SimpleNamespace(_bare=False), value, {})  # type: ignore[arg-type]
+
+
+def test_the_length_of_a_text_is_said_once() -> None:
+    for bare in (False, True):
+        with pytest.raises(ConfigError, match="max_extra, max_ratio: max_tokens says"):
+            generator.Generator._config(
+                SimpleNamespace(_bare=bare),  # type: ignore[arg-type]
+                10,
+                {"max_ratio": 2.0, "max_extra": 3},
+            )

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from regard.errors import ConfigError
+
 _LONGEST_SHOWN = 200  # bits of an integer in a message
 # An upper bound from here on guards against typing errors; no page or help lists it.
 _LISTED_BELOW = 10**6
@@ -104,6 +106,12 @@ def limits(bounds: Iterable[Bound]) -> list[str]:
     if low and high and len(listed) == len(low) + len(high) == 2:
         return [f"{shown(low[0].bound)} to {shown(high[0].bound)}"]
     return [str(bound) for bound in listed]
+
+
+def refuse_out_of_bounds(name: str, value: Any, *bounds: Bound) -> None:
+    """Say that a number is not within bounds."""
+    for problem in beyond(bounds, name, value):
+        raise ConfigError(f"{problem}.")
 
 
 def beyond(bounds: Iterable[Bound], name: str, value: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.options import BatchSize, Device, Model, numeric, setting
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import MAX_TOKENS, SearchConfig
 from regard.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ def generate(
             metavar="PROMPT", help="How texts begin; without one, the lines of standard input."
         ),
     ] = None,
-    max_tokens: Annotated[int, numeric("Tokens to write at most", 1, 50_000)] = 100,
+    max_tokens: Annotated[int, numeric("Tokens to write at most", 1, MAX_TOKENS.bound)] = 100,
     beam_size: Annotated[
         int | None,
         numeric("Search so many beginnings instead of drawing; 1: greedily", 1, 1_000),

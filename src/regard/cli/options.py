@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
-from regard.bounds import Bound, Ge, Le, beyond, limits
+from regard.bounds import Bound, Ge, Le, limits, refuse_out_of_bounds
 from regard.config import Settings, settings_of
-from regard.errors import ConfigError
 
 
 def setting(cls: type[Settings], name: str, *flags: str) -> Any:
@@ -35,8 +34,7 @@ def bounded(*bounds: Bound) -> Callable[[typer.CallbackParam, Any], Any]:
     def checked(param: typer.CallbackParam, value: Any) -> Any:
         option = param.opts[0] if param.param_type_name == "option" else str(param.name)
         for one in value if isinstance(value, list | tuple) else [value]:
-            for problem in beyond(bounds, option, one):
-                raise ConfigError(f"{problem}.")
+            refuse_out_of_bounds(option, one, *bounds)
         return value
 
     return checked

@@ -11,6 +11,7 @@ from regard.config import Doc, Settings
 from regard.decoding.other_names import OTHER_NAMES
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
+MAX_TOKENS = Le(50_000)  # that follow a prompt
 AtLimit = Literal["scored", "free", "cut"]
 Precision = Literal["float32", "bfloat16", "int8"]
 

@@ -14,10 +14,11 @@ from typing import Any, Unpack
 
 import torch
 
+from regard.bounds import Ge, refuse_out_of_bounds
 from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Ragged
-from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.config import MAX_TOKENS, SearchConfig, SearchKeywords
 from regard.decoding.ends import SeveralEnds
 from regard.decoding.engine import SENTENCES, by_length, checked_texts
 from regard.decoding.greedy import Choose, greedy_search, likeliest
@@ -173,6 +174,9 @@ class Generator:
         limits: dict[str, Any] = {"max_ratio": 1.0, "max_extra": max_tokens}
         if self._bare:  # a text that is cut has no end mark, and none is paid for
             limits = {"max_ratio": 0.0, "max_extra": max_tokens + 1, "at_limit": "cut"}
+        if given := sorted(keywords.keys() & limits.keys()):
+            raise ConfigError(f"{', '.join(given)}: max_tokens says how long a text gets. Use it.")
+        refuse_out_of_bounds("max_tokens", max_tokens, Ge(1), MAX_TOKENS)
         return build(SearchConfig, keywords | limits)
 
     def _ending(self, model: Autoregressive[Any], config: SearchConfig) -> Autoregressive[Any]:

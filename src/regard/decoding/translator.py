@@ -165,6 +165,7 @@ class Translator:
         That is what `translate` reports for the same pair, as far as it searches at all: the
         translation of a blank text is blank with certainty, and has score 0.
         """
+        build(SearchConfig, {"length_penalty": length_penalty})
         sources = [text.strip() for text in checked_texts(sources)]
         targets = [text.strip() for text in checked_texts(targets)]
         length_penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
