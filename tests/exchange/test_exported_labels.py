@@ -1,7 +1,8 @@
-"""Taggers and classifiers on the way to HuggingFace: equal logits, or every reason why not."""
+"""Taggers and classifiers to HuggingFace and back: equal logits, or every reason why not."""
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch.testing import assert_close
 
 from exchange.languages import TEXTS, write_bert
+from exchange.test_round_trips import assert_same_folders
 from parity.weights import shake
 from regard.config import build
 from regard.data.label_rows import label_batch
@@ -22,14 +24,16 @@ from regard.exchange.huggingface import (
 )
 from regard.exchange.huggingface.weights import their_numbering
 from regard.models import ARCHITECTURES
+from regard.models.base import Model
 from regard.models.classifier import ClassifierConfig
-from regard.models.folder import ModelFolder, Training
+from regard.models.folder import ModelFolder, Training, load_model
 from regard.models.labelling import LabelConfig, LabelModel
 from regard.models.protocol import Vocabulary
 from regard.text.tokenizer import Tokenizers
 from text.learned import LINES, learned
 
 transformers = pytest.importorskip("transformers")
+CPU = torch.device("cpu")
 LABELS = ("O", "B-name", "I-name", "Größe")
 BERTS: dict[str, Any] = {"positions": "learned", "embedding_norm": True, "norm_order": "post"}
 
@@ -86,20 +90,35 @@ def test_logits_are_theirs(kind: str, family: str, seed: int, tmp_path: Path) ->
     assert name == ("Roberta" if family == "RobertaModel" else "Bert") + tail
     theirs = getattr(transformers, name).from_pretrained(tmp_path / "out").eval()
     assert [theirs.config.id2label[n] for n in range(len(LABELS))] == [*LABELS]
-    encoded = their_numbering(tokenizers.source)
-    for text in (*TEXTS[:2], LINES[0]):
-        words = tokenizers.source.encode_words(text.split())
-        example = words if kind == "tagger" else [tokenizers.source.encode(text)]
-        batch = label_batch([example], folder.config.task)
-        row = torch.tensor([encoded.written(batch.source.tokens)])
-        expected = theirs(row).logits[0]
-        if kind == "tagger":
-            expected = expected[torch.tensor([0, *map(len, words[:-1])]).cumsum(0) + 1]
-        assert_close(model.scores(model(batch)).view_as(expected), expected, atol=2e-5, rtol=0)
+    assert_same_scores(folder, model, theirs)
+    again = import_folder(tmp_path / "out", tmp_path / "again")
+    assert again.vocabulary.labels == LABELS
+    assert_same_scores(*load_model(tmp_path / "again", CPU), theirs)
+    export_folder(*load_model(tmp_path / "again", CPU), tmp_path / "out again")
+    assert_same_folders(tmp_path / "out", tmp_path / "out again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     if family == "ours":
         batch = label_batch([[tokenizers.source.encode(LINES[0])]], TASK)
         assert tokenizer(LINES[0]).input_ids == batch.source.tokens.tolist()
+
+
+@torch.no_grad()
+def assert_same_scores(folder: ModelFolder, model: Model, theirs: Any) -> None:
+    """Of our labels, and of theirs at the first subword of each word, or of each text."""
+    assert isinstance(folder.config, LabelConfig)
+    assert isinstance(model, LabelModel)
+    tokenizer = folder.tokenizers.source
+    encoded = their_numbering(tokenizer)
+    for text in (*TEXTS[:2], LINES[0]):
+        words = tokenizer.encode_words(text.split())
+        tags = folder.config.kind == "tagger"
+        batch = label_batch([words if tags else [tokenizer.encode(text)]], folder.config.task)
+        row = torch.tensor([encoded.written(batch.source.tokens)])
+        expected = theirs(row).logits[0]
+        if tags:
+            expected = expected[torch.tensor([0, *map(len, words[:-1])]).cumsum(0) + 1]
+        scores = model.scores(model(batch)).view_as(expected)
+        assert_close(scores, expected, atol=1e-4, rtol=0)
 
 
 TASK = build(ClassifierConfig, {}).task
@@ -129,6 +148,7 @@ def test_two_texts_are_two_segments(family: str, tmp_path: Path) -> None:
             "token_type_ids": (torch.arange(ids.shape[1]) >= first).long()[None],
         }
     assert_close(model.scores(model(batch)), theirs(**rows).logits, atol=2e-5, rtol=0)
+    assert import_folder(tmp_path / "out", tmp_path / "again").seen.texts == 2
 
 
 def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:
@@ -145,3 +165,24 @@ def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:
         "model.tanh_layer",
         "model.segments",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"problem_type": "multi_label_classification"}, "problem_type"),
+        ({"id2label": {"0": "one"}}, "several different"),
+        ({"id2label": {"0": "one", "1": "one"}}, "several different"),
+        ({"id2label": {"1": "one", "2": "two"}}, "from 0 on"),
+        ({"id2label": ["one", "two"]}, "from 0 on"),
+        ({"id2label": {"0": "one", "1": 2}}, "no text"),
+        ({"num_texts": 3}, "num_texts"),
+        ({"id2label": {"0": "a", "1": "b", "2": "c"}}, "misshapen"),
+    ],
+)
+def test_other_heads_are_refused(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    write_bert(tmp_path / "theirs", "BertForSequenceClassification")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ModelError, match=reason):
+        import_folder(tmp_path / "theirs", tmp_path / "ours")

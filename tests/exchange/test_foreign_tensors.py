@@ -24,14 +24,17 @@ from exchange import test_huggingface_marian as marians
 from exchange import test_huggingface_xlnet as xlnets
 from exchange.languages import write_bert, write_gpt2, write_xlnet
 from exchange.marians import write_marian
+from exchange.test_exported_labels import assert_same_scores
 from regard.attention.positions import sinusoids
 from regard.errors import ModelError
 from regard.exchange.huggingface import import_folder
+from regard.models.folder import load_model
 
+CPU = torch.device("cpu")
 transformers = pytest.importorskip("transformers")
 FILE = "model.safetensors"
 MADE_UP = "made_up"
-SAMPLE = 8  # tensors of the blocks; all others are changed one by one
+SAMPLE = 4  # tensors of the blocks; all others are changed one by one
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,14 @@ def _bert(name: str, **form: Any) -> Case:
     )
 
 
+def _labelling(name: str) -> Case:
+    return Case(
+        lambda folder: write_bert(folder, name, num_hidden_layers=1, num_labels=3),
+        lambda ours, theirs, _: assert_same_scores(*load_model(ours, CPU), theirs),
+        {},
+    )
+
+
 def _xlnet(**form: Any) -> Case:
     return Case(lambda folder: write_xlnet(folder, n_layer=1, **form), _xlnets_agree, {})
 
@@ -116,6 +127,10 @@ CASES = {
     "BERT, no head": _bert("BertModel"),
     "RoBERTa": _bert("RobertaForMaskedLM"),
     "XLNet": _xlnet(),
+    "BERT, tagger": _labelling("BertForTokenClassification"),
+    "BERT, classifier": _labelling("BertForSequenceClassification"),
+    "RoBERTa, tagger": _labelling("RobertaForTokenClassification"),
+    "RoBERTa, classifier": _labelling("RobertaForSequenceClassification"),
 }
 
 
@@ -194,7 +209,7 @@ def test_tables_are_tied_as_theirs(name: str, tmp_path: Path) -> None:
     state = theirs.state_dict()
     rest = {n: t for n, t in load_file(tmp_path / "theirs" / FILE).items() if n not in TABLES[name]}
     imported = 0
-    for _ in range(12):
+    for _ in range(8):
         present = [one for one in TABLES[name] if draw.random() < 0.85]
         equal = draw.random() < 0.3
         tables = {
@@ -204,7 +219,7 @@ def test_tables_are_tied_as_theirs(name: str, tmp_path: Path) -> None:
         missing = _missing(theirs, tmp_path / "theirs")
         error = _imported_or_refused(case, theirs, tmp_path) if not missing else "missing"
         imported += error is None
-    assert imported >= 3
+    assert imported >= 2
 
 
 def _missing(theirs: Any, folder: Path) -> set[str]:

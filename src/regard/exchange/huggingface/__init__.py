@@ -37,6 +37,18 @@ class Kind:
     written: Writer
 
 
+def _obstacles_to_bert(family: bert.Family, folder: ForeignFolder) -> Iterator[str]:
+    labelled = labels.gives_labels(family, folder)
+    return (labels if labelled else bert).obstacles_to_import(family, folder)
+
+
+def _read_bert(
+    family: bert.Family, folder: ForeignFolder, tensors: ForeignTensors
+) -> tuple[ModelFolder, Weights]:
+    labelled = labels.gives_labels(family, folder)
+    return (labels if labelled else bert).read(family, folder, tensors)
+
+
 _TRANSLATOR = Kind(
     marian.obstacles_to_import,
     marian.read,
@@ -51,8 +63,8 @@ KINDS = {  # by their model_type
 }
 for _family in (bert.BERT, bert.ROBERTA):
     KINDS[_family.name] = Kind(
-        partial(bert.obstacles_to_import, _family),
-        partial(bert.read, _family),
+        partial(_obstacles_to_bert, _family),
+        partial(_read_bert, _family),
         partial(bert.obstacles_to_export, _family),
         partial(bert.written, _family),
     )

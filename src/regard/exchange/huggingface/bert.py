@@ -44,7 +44,7 @@ from regard.text.config import ForeignKind
 from regard.text.numbering import ALONE, Numbering
 from regard.text.special import SPECIAL
 
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -93,7 +93,19 @@ class Family:
     @property
     def known(self) -> list[str]:
         """The classes that can be read."""
-        return [*self.classes, *([self.with_next_sentence] if self.with_next_sentence else [])]
+        heads = [*([self.with_next_sentence] if self.with_next_sentence else []), *self.labelling]
+        return [*self.classes, *heads]
+
+    @property
+    def labelling(self) -> tuple[str, str]:
+        """The classes that give labels: to words, and to texts."""
+        stem = self.classes[1].removesuffix("Model")
+        return f"{stem}ForTokenClassification", f"{stem}ForSequenceClassification"
+
+    def numbering(self, folder: ForeignFolder, size: int) -> Numbering:
+        """Which of so many ids are our special tokens."""
+        marks = marks_of(folder, self.text)
+        return Numbering(size, marks["pad"], marks["unk"], marks["cls"], marks["sep"])
 
     def first_place(self, config: dict[str, Any]) -> int:
         """The row of the first position."""
@@ -139,7 +151,7 @@ _NEXT_SENTENCE = {
 
 def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    config = folder.settings(_DEFAULTS | family.defaults)
+    config = folder.settings(DEFAULTS | family.defaults)
     if config.get("architectures") not in (None, *([name] for name in family.known)):
         yield f"architectures is {config['architectures']}; known: {', '.join(family.known)}"
     for name in ("is_decoder", "add_cross_attention"):
@@ -166,11 +178,9 @@ def read(
     family: Family, folder: ForeignFolder, tensors: ForeignTensors
 ) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = folder.settings(_DEFAULTS | family.defaults)
-    marks = marks_of(folder, family.text)
-    numbering = Numbering(
-        settings["vocab_size"], marks["pad"], marks["unk"], marks["cls"], marks["sep"]
-    )
+    settings = folder.settings(DEFAULTS | family.defaults)
+    numbering = family.numbering(folder, settings["vocab_size"])
+    mask = marks_of(folder, family.text)["mask"]
     prefix = f"{family.name}." if f"{family.name}.{_WORDS}" in tensors else ""
     head, judges_pairs = _has_head(tensors), "cls.seq_relationship.weight" in tensors
     words = tensors[prefix + _WORDS]
@@ -183,26 +193,23 @@ def read(
         "output_bias": head,
         "next_sentence": judges_pairs,
         "pooler": not judges_pairs and f"{prefix}{_POOLER}.weight" in tensors,
-        **({} if marks["mask"] is None else {"mask_id": numbering.ours([marks["mask"]])[0]}),
+        "head_activation": OURS[settings["hidden_act"]] if family is BERT else "gelu",
+        **({} if mask is None else {"mask_id": numbering.ours([mask])[0]}),
     }
-    config = _our_config(family, settings, form)
-    table = family.table(config.layers, prefix, head=config.head)
-    weights = under_our_names(tensors, table)
+    config = build(MaskedConfig, stack_form(family, settings) | form)
+    weights = read_stack(family, settings, tensors, prefix, numbering)
+    if head:
+        weights |= under_our_names(tensors, family.head)
     if config.next_sentence:
         weights |= under_our_names(tensors, _NEXT_SENTENCE)
     elif config.pooler:
         weights |= under_our_names(tensors, {"pooler": [prefix + _POOLER]})
-    weights["embedding.table.weight"] = our_rows(words, numbering)
-    places = tensors[prefix + _PLACES][family.first_place(settings) :]
-    weights["embedding.positions.table.weight"] = places
-    weights["embedding.segments.weight"] = tensors[prefix + _SEGMENTS]
     if config.output_bias:
         bias = tensors.first(family.own_bias, family.bias)
         weights["projection.bias"] = our_bias(bias, numbering)
         tensors.unread(family.bias, family.own_bias)
     if not tied:
         weights["projection.weight"] = our_rows(output, numbering)
-    _compare_buffers(tensors, prefix, settings["max_position_embeddings"])
     ids = len(numbering.theirs)
     description = ModelFolder(
         config,
@@ -218,6 +225,25 @@ def _has_head(tensors: ForeignTensors) -> bool:
     return any(name.startswith(("cls.predictions.", "lm_head.")) for name in tensors)
 
 
+def read_stack(
+    family: Family,
+    settings: dict[str, Any],
+    tensors: ForeignTensors,
+    prefix: str,
+    numbering: Numbering,
+) -> Weights:
+    """The weights of embeddings and blocks under our names."""
+    table = family.table(settings["num_hidden_layers"], prefix, head=False)
+    _compare_buffers(tensors, prefix, settings["max_position_embeddings"])
+    return under_our_names(tensors, table) | {
+        "embedding.table.weight": our_rows(tensors[prefix + _WORDS], numbering),
+        "embedding.positions.table.weight": tensors[prefix + _PLACES][
+            family.first_place(settings) :
+        ],
+        "embedding.segments.weight": tensors[prefix + _SEGMENTS],
+    }
+
+
 def _compare_buffers(tensors: ForeignTensors, prefix: str, places: int) -> None:
     """Account for what older versions stored: the positions of a text, and its segments."""
     counted = torch.arange(places)[None]
@@ -226,28 +252,23 @@ def _compare_buffers(tensors: ForeignTensors, prefix: str, places: int) -> None:
     tensors.redundant(f"{prefix}embeddings.token_type_ids", zeros, "all zeros")
 
 
-def _our_config(family: Family, config: dict[str, Any], form: dict[str, Any]) -> MaskedConfig:
-    """Our settings; form: those that the names of the weights tell."""
-    activation = OURS[config["hidden_act"]]
-    return build(
-        MaskedConfig,
-        {
-            "layers": config["num_hidden_layers"],
-            "width": config["hidden_size"],
-            "heads": config["num_attention_heads"],
-            "feedforward_width": config["intermediate_size"],
-            "activation": activation,
-            "dropout": config["hidden_dropout_prob"],
-            "attention_dropout": config["attention_probs_dropout_prob"],
-            "norm_epsilon": config["layer_norm_eps"],
-            "positions": "learned",
-            "max_positions": config["max_position_embeddings"] - family.first_place(config),
-            "scale_embedding": False,
-            "segments": config["type_vocab_size"],
-            "head_activation": activation if family is BERT else "gelu",
-            **form,
-        },
-    )
+def stack_form(family: Family, config: dict[str, Any]) -> dict[str, Any]:
+    """Our settings of embeddings and blocks."""
+    return {
+        "layers": config["num_hidden_layers"],
+        "width": config["hidden_size"],
+        "heads": config["num_attention_heads"],
+        "feedforward_width": config["intermediate_size"],
+        "activation": OURS[config["hidden_act"]],
+        "dropout": config["hidden_dropout_prob"],
+        "attention_dropout": config["attention_probs_dropout_prob"],
+        "norm_epsilon": config["layer_norm_eps"],
+        "positions": "learned",
+        "max_positions": config["max_position_embeddings"] - family.first_place(config),
+        "embedding_norm": True,
+        "scale_embedding": False,
+        "segments": config["type_vocab_size"],
+    }
 
 
 def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None) -> Iterator[str]:

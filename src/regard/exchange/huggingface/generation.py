@@ -25,7 +25,8 @@ def command(folder: ForeignFolder, kind: str, out: Path) -> str:
         return f"regard generate {out} {' '.join(_beams(folder))} 'How it begins'"
     if kind == "permuted":
         return f"regard evaluate {out} --text your.txt"
-    return f"regard embed {out} < your.txt"
+    verb = {"tagger": "tag", "classifier": "classify"}.get(kind, "embed")
+    return f"regard {verb} {out} < your.txt"
 
 
 def options(folder: ForeignFolder) -> list[str]:

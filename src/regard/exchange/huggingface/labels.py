@@ -1,34 +1,104 @@
-"""Taggers and classifiers on the way to BERT's and RoBERTa's heads for labels."""
+"""BERT's and RoBERTa's heads for labels, both ways: our taggers and classifiers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
+from regard.config import build
+from regard.exchange.huggingface import bert
 from regard.exchange.huggingface.bert import (
+    DEFAULTS,
     ROBERTA,
     TEMPLATE,
     Family,
     obstacles_in_stack,
+    read_stack,
+    stack_form,
     stack_settings,
     stack_weights,
     text_settings,
 )
-from regard.exchange.huggingface.folder import CONFIG, TOKENIZER
-from regard.exchange.huggingface.library_text import text_files, unwritable_text
-from regard.exchange.huggingface.weights import Weights, their_numbering, under_their_names
+from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
+from regard.exchange.huggingface.library_text import read_text, text_files, unwritable_text
+from regard.exchange.huggingface.weights import (
+    ForeignTensors,
+    Weights,
+    their_numbering,
+    under_our_names,
+    under_their_names,
+)
 from regard.models.base import Model
 from regard.models.classifier import ClassifierConfig
-from regard.models.folder import ModelFolder, weights_of
+from regard.models.folder import ModelFolder, Training, weights_of
 from regard.models.labelling import LabelConfig
+from regard.models.protocol import Vocabulary
 from regard.models.tagger import TaggerConfig
 
-_CLASSES = {
-    ("tagger", "bert"): "BertForTokenClassification",
-    ("tagger", "roberta"): "RobertaForTokenClassification",
-    ("classifier", "bert"): "BertForSequenceClassification",
-    ("classifier", "roberta"): "RobertaForSequenceClassification",
-}
+_KINDS: tuple[type[TaggerConfig], type[ClassifierConfig]] = (TaggerConfig, ClassifierConfig)
+_TWO_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}  # their default
+_TEXTS = "num_texts"  # of our own: they do not say how many texts have one label
+
+
+def gives_labels(family: Family, folder: ForeignFolder) -> bool:
+    """Whether a folder of theirs has a head for labels."""
+    return folder.config.get("architectures") in [[name] for name in family.labelling]
+
+
+def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
+    """Every reason why a folder of theirs cannot be a tagger or a classifier of ours."""
+    yield from bert.obstacles_to_import(family, folder)
+    config = folder.config
+    if config.get("problem_type") not in (None, "single_label_classification"):
+        yield f"problem_type is {config['problem_type']}; ours give one label of several"
+    names = config.get("id2label", _TWO_LABELS)
+    numbers = [str(number) for number in range(len(names))] if isinstance(names, dict) else None
+    if numbers is None or sorted(names, key=str) != sorted(numbers):
+        yield "id2label does not number its labels from 0 on"
+    elif not all(isinstance(name, str) and name for name in names.values()):
+        yield "id2label has labels that are no text"
+    elif len(names) < 2 or len({*names.values()}) < len(names):
+        yield "id2label needs several different labels"
+    if config.get(_TEXTS, 1) not in (1, 2):
+        yield f"{_TEXTS} is {config[_TEXTS]}; a label belongs to 1 text, or to 2"
+
+
+def read(
+    family: Family, folder: ForeignFolder, tensors: ForeignTensors
+) -> tuple[ModelFolder, Weights]:
+    """The description of a model of ours, and its weights, from a folder without obstacles."""
+    settings = folder.settings(DEFAULTS | family.defaults)
+    kind = _KINDS[family.labelling.index(settings["architectures"][0])]
+    numbering, prefix = family.numbering(folder, settings["vocab_size"]), f"{family.name}."
+    weights = read_stack(family, settings, tensors, prefix, numbering)
+    names = settings.get("id2label", _TWO_LABELS)
+    dense, output = _layers(family, kind)
+    scores, bias = tensors[f"{output}.weight"], tensors[f"{output}.bias"]
+    weights["projection.weight"] = torch.cat([torch.zeros_like(scores[:1]), scores])
+    weights["projection.bias"] = torch.cat([torch.zeros_like(bias[:1]), bias])
+    form = {"pooling": "first", "head_dropout": settings.get("classifier_dropout")}
+    if kind is ClassifierConfig:
+        weights |= under_our_names(tensors, {"dense": [dense]})
+        form["tanh_layer"] = True
+    config = build(kind, stack_form(family, settings) | form)
+    ids = len(numbering.theirs)
+    description = ModelFolder(
+        config,
+        Vocabulary(ids, ids, True, tuple(names[str(n)] for n in range(len(names)))),
+        read_text(folder, family.text, numbering),
+        {"source": None, "target": None},
+        Training(config.max_positions, 1.0, texts=settings.get(_TEXTS, 1)),
+    )
+    return description, weights
+
+
+def _layers(family: Family, kind: type[LabelConfig]) -> tuple[str, str]:
+    """Their names of a classifier's layer with tanh, and of the scores of labels."""
+    if family is ROBERTA and kind is ClassifierConfig:
+        return "classifier.dense", "classifier.out_proj"
+    return f"{family.name}.pooler.dense", "classifier"
 
 
 def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None) -> Iterator[str]:
@@ -64,18 +134,19 @@ def written(
     weights = stack_weights(family, config, ours, numbering, prefix)
     scores = ours["projection.weight"][1:]  # 0 is no label
     bias = ours["projection.bias"][1:] if config.output_bias else scores.new_zeros(len(scores))
-    dense, output = f"{prefix}pooler.dense", "classifier"
-    if family is ROBERTA and config.kind == "classifier":
-        dense, output = "classifier.dense", "classifier.out_proj"
+    dense, output = _layers(family, type(config))
     weights |= {f"{output}.weight": scores.clone(), f"{output}.bias": bias.clone()}
     if config.kind == "classifier":
         weights |= under_their_names(ours, {"dense": [dense]})
-    settings = stack_settings(family, config, numbering, _CLASSES[config.kind, family.name])
+    settings = stack_settings(
+        family, config, numbering, family.labelling[_KINDS.index(type(config))]
+    )
     labels = dict(enumerate(folder.vocabulary.labels))
     settings |= {
         "id2label": {str(number): label for number, label in labels.items()},
         "label2id": {label: number for number, label in labels.items()},
         "classifier_dropout": config.head_dropout,
+        **({_TEXTS: folder.seen.texts} if folder.seen.texts > 1 else {}),
     }
     files = {CONFIG: settings, TOKENIZER: text_settings(tokenizer, numbering)}
     return files, weights, text_files(folder.tokenizers, TEMPLATE)
