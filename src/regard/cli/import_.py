@@ -28,13 +28,12 @@ def import_(
     Its weights give the same figures here, and its tokenizer cuts in the same way.
     """
     from regard.cli.screen import say
+    from regard.cli.suggestion import suggest
     from regard.exchange.huggingface import import_folder
     from regard.exchange.huggingface.folder import ForeignFolder
-    from regard.exchange.huggingface.generation import command, left_out
 
     claim(context, {"--out": out}, inputs=[folder], overwrite=overwrite, folder=True)
-    kind = import_folder(folder, out).config.kind
-    theirs = ForeignFolder(folder)
-    say(f"Imported: {out}. As theirs does it: {command(theirs, kind, out)}")
-    if missing := left_out(theirs):
-        say(f"What it says and regard has no option for: {', '.join(missing)}.")
+    suggestion = suggest(ForeignFolder(folder), import_folder(folder, out), out)
+    say(f"Imported: {out}. As theirs does it: {suggestion.command}")
+    if suggestion.left_out:
+        say(f"What it says and this command does not do: {', '.join(suggestion.left_out)}.")
