@@ -109,7 +109,7 @@ def test_settings_of_another_type_are_refused_with_their_file(name: str, tmp_pat
     write_gpt2(tmp_path / "theirs")
     path = tmp_path / "theirs" / "config.json"
     settings = json.loads(path.read_text())
-    allowed = [-1, 10**9, 10**30, None, [], [0, 1]] if name == "eos_token_id" else []
+    allowed = [-1, 10**9, None, [], [0, 1]] if name == "eos_token_id" else []
     for number, value in enumerate(WRONG):
         path.write_text(json.dumps(settings | {name: value}))
         if value in allowed and value is not True:
