@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from regard.cli.options import BatchSize, Device, Header, Model
+from regard.json_text import dumps
 
 
 def classify(
@@ -48,6 +48,6 @@ def classify(
         rows = [line.split("\t")[int(labelled) :] for line in lines]
         for found in classifier.classify(rows, batch_size=batch_size):
             if as_json:
-                print(json.dumps(asdict(found), ensure_ascii=False))
+                print(dumps(asdict(found)))
             else:
                 print(found.label, *found.texts, sep="\t")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from regard.cli.report import print_by_length, words_of
 from regard.cli.screen import show, table, written
 from regard.evaluation.contest import Compared
 from regard.evaluation.growth import Point
+from regard.json_text import dumps
 from regard.training.record import Effort
 
 _MEMORY = {
@@ -34,7 +34,7 @@ class LayersTold:
 
     def print_json(self) -> None:
         """Every point."""
-        print(json.dumps([asdict(point) for point in self.points], indent=2))
+        print(dumps([asdict(point) for point in self.points], indent=2))
 
     def print_text(self) -> None:
         """One table, and how to read it."""
@@ -86,7 +86,7 @@ class ModelsTold:
             {**asdict(model), "training": asdict(effort) if effort else None}
             for model, effort in zip(self.models, self.efforts, strict=True)
         ]
-        print(json.dumps({"batch_size": self.batch_size, "models": rows}, indent=2))
+        print(dumps({"batch_size": self.batch_size, "models": rows}, indent=2))
 
     def print_text(self) -> None:
         """The table of all figures, BLEU by length, and how far gradients reach."""

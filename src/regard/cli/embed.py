@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, get_args
@@ -12,6 +11,7 @@ import typer
 from regard.cli.options import BatchSize, Device, Model, Overwrite
 from regard.cli.outputs import claim
 from regard.errors import ConfigError
+from regard.json_text import dumps
 
 
 def embed(
@@ -50,7 +50,7 @@ def embed(
             found.append(vectors)
             continue
         for vector in vectors:
-            print(json.dumps([round(float(number), 7) for number in vector]))
+            print(dumps([round(float(number), 7) for number in vector]))
         sys.stdout.flush()
     if out is not None:
         import numpy as np

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from regard.cli.options import BatchSize, Device, Model, numeric
 from regard.cli.screen import show, table
 from regard.errors import ConfigError, DataError
+from regard.json_text import dumps
 
 if TYPE_CHECKING:
     from regard.decoding.filler import Filled
@@ -53,7 +53,7 @@ def fill(
 
 def _print(filled: Filled, format: str) -> None:
     if format == "json":
-        print(json.dumps({**asdict(filled), "best": filled.best}, ensure_ascii=False))
+        print(dumps({**asdict(filled), "best": filled.best}))
         return
     if not filled.blanks:
         print(filled.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from regard.cli.options import BatchSize, Device, Model, numeric, setting
 from regard.decoding.config import MAX_TOKENS, SearchConfig
 from regard.errors import ConfigError
+from regard.json_text import dumps
 
 
 def generate(
@@ -80,7 +80,7 @@ def generate(
         found = generator.generate(lines, max_tokens=max_tokens, batch_size=batch_size, **keywords)
         if format == "jsonl":
             for one in found:
-                print(json.dumps(asdict(one), ensure_ascii=False))
+                print(dumps(asdict(one)))
             continue
         texts = [one.prompt + other.text for one in found for other in one.continuations]
         # Texts of several lines are told apart by blank ones.

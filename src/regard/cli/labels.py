@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache, partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from regard.data.label_doctor import LabelFormat
 from regard.errors import ConfigError
+from regard.json_text import dumps
 
 if TYPE_CHECKING:
     from regard.data.examples import Example
@@ -51,7 +51,7 @@ def evaluate_labels(
         given = given_labels(model, format.content, examples, device=device, batch_size=batch_size)
         reports.append(label_report(str(model), given, examples, worst_count=worst))
     if as_json:
-        print(json.dumps([asdict(one) for one in reports], indent=2, ensure_ascii=False))
+        print(dumps([asdict(one) for one in reports], indent=2))
     else:
         _print_text(reports)
     if picture:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import ConfigError
+from regard.json_text import dumps
 
 
 def evaluate_text(
@@ -47,7 +47,7 @@ def evaluate_text(
             }
         )
     if format == "json":
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(dumps(rows, indent=2))
         return
     counts = ["tokens", "words", "window", "stride", "memory"]
     columns = ["model", "perplexity", "a word", "bits/byte", *counts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from regard.evaluation.analysis import LengthBucket, Sentence, by_length, senten
 from regard.evaluation.metrics import Counting, References, Result
 from regard.evaluation.report import Report, System
 from regard.evaluation.significance import Comparison, Estimate, verdict
+from regard.json_text import dumps
 
 
 def say_case_is_lost(name: str) -> None:
@@ -24,7 +24,7 @@ def say_case_is_lost(name: str) -> None:
 
 def print_json(report: Report) -> None:
     """The whole report; what was not asked for is an empty list."""
-    print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+    print(dumps(asdict(report), indent=2))
 
 
 def print_text(report: Report) -> None:

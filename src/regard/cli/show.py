@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from regard.cli.options import Device, Model, Overwrite, bounded, numeric
 from regard.cli.outputs import claim
 from regard.cli.verbs import Verbs
 from regard.errors import ConfigError
+from regard.json_text import dumps
 
 if TYPE_CHECKING:
     from regard.config import Setting, Settings
@@ -373,6 +373,6 @@ def _print_setting(path: str, setting: Setting) -> None:
     if default is MISSING:
         print(path)
     else:
-        print(f"{path} = {'none' if default is None else json.dumps(default)}")
+        print(f"{path} = {'none' if default is None else dumps(default)}")
     limits = "; ".join([setting.kind, *setting.limits])
     print(fill(f"{setting.doc} ({limits})", 80, initial_indent=_MARGIN, subsequent_indent=_MARGIN))

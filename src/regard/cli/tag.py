@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain, islice
@@ -12,6 +11,7 @@ import typer
 
 from regard.cli.options import BatchSize, Column, Device, Model
 from regard.errors import ConfigError, DataError
+from regard.json_text import dumps
 
 if TYPE_CHECKING:
     from regard.data.examples import Layout
@@ -72,7 +72,7 @@ def tag(
 
 def _print(tagged: Tagged, lines: Iterable[str], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(asdict(tagged), ensure_ascii=False))
+        print(dumps(asdict(tagged)))
     else:
         print(*lines, "", sep="\n")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from regard.cli.options import (
 )
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
+from regard.json_text import dumps
 
 if TYPE_CHECKING:
     from regard.decoding.translator import Translation
@@ -127,7 +127,7 @@ def _print(translation: Translation, top_beams: int, *, scores: bool, format: st
     if format == "jsonl":
         row = asdict(translation)
         del row["attention"]
-        print(json.dumps(row, ensure_ascii=False))
+        print(dumps(row))
         return
     ranked = [(translation.text, translation.score)]
     ranked += [(other.text, other.score) for other in translation.alternatives]

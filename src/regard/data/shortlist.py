@@ -82,10 +82,10 @@ class Shortlist:
         names = tokenizers.source.pieces(range(tokenizers.source.vocab_size))
         listed = [("always", found.always), *found.allowed.items()]
         for name, pieces in listed:
-            if unknown := next((piece for piece in pieces if piece not in ids), None):
+            for unknown in {*pieces} - ids.keys():
                 raise reader.wrong(path, f"{name} has {unknown!r}, which the tokenizer has not")
-        if strange := next(iter(found.allowed.keys() - {*names}), None):
-            raise reader.wrong(path, f"{strange!r} is no subword of the tokenizer")
+        for unknown in found.allowed.keys() - {*names}:
+            raise reader.wrong(path, f"{unknown!r} is no subword of the tokenizer")
         end = tokenizers.target.pieces([SPECIAL.end])[0]
         if end not in found.always:
             raise reader.wrong(path, f"always lacks {end}, without which no translation ends")

@@ -31,6 +31,8 @@ class AdapterDescription(Settings):
         for name in ("origin", "origin_once"):
             if "\0" in getattr(self, name):
                 yield f"{name} is no path"
+        if self.lora.rank < 1:
+            yield f"lora.rank is {self.lora.rank}, and must be at least 1"
 
 
 @dataclass(frozen=True)

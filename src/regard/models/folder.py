@@ -201,6 +201,11 @@ def _adapted(description: ModelFolder, adapter: Adapter, folder: Path) -> Model:
     """A model with the weights of an adapter's origin, and what the adapter adds to them."""
     refuse_circle(_home(folder))
     learned = shown_weights(folder)
+    ranks = {tensor.shape[0] for name, tensor in learned.items() if name.endswith(".down")}
+    if ranks != {adapter.lora.rank}:
+        raise _READER.wrong(
+            _home(folder) / CONFIG, f"adapter.lora.rank is not that of {folder / WEIGHTS}"
+        )
     origin = adapter.checked(_home(folder), weights_fingerprint)
     whole = {**whole_weights(origin), **learned}
     wanted = weights_of(shape_only(description.config, description.vocabulary))
@@ -234,6 +239,13 @@ def _refuse_other_shape(
     description: ModelFolder, found: Mapping[str, TensorSpec], origin: Path
 ) -> None:
     """Compare weights with the model that they are for, before memory is taken for it."""
+    settings = as_tree(description.config)
+    layers = max((settings[name] for name in settings if name.endswith("layers")), default=0)
+    if layers > len(found):  # even without numbers, many blocks take long to make
+        raise ModelError(
+            f"{origin} has {len(found)} weights, too few for a model of {layers} layers, so it "
+            f"does not belong to its {CONFIG}. Copy the whole folder again."
+        )
     model = shape_only(description.config, description.vocabulary)
     refuse_misfits(found, specs(weights_of(model)), origin)
 

@@ -8,7 +8,7 @@ empty translations with the best possible score.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +104,12 @@ def is_finite(tensor: Tensor) -> bool:
     if not tensor.is_floating_point() or bool(tensor.sum(dtype=torch.float32).isfinite()):
         return True
     return bool(tensor.isfinite().all())
+
+
+def are_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers of many tensors are finite; a GPU is asked once."""
+    sums = [tensor.sum(dtype=torch.float32) for tensor in tensors if tensor.is_floating_point()]
+    return not sums or bool(torch.stack(sums).isfinite().all())
 
 
 def refuse_misfits(

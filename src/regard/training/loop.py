@@ -29,8 +29,9 @@ from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, StoppedError
 from regard.models import size_of
 from regard.models.base import Model
-from regard.models.folder import WEIGHTS, ModelFolder, put_weights
+from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of
 from regard.models.size import refuse_untrainable
+from regard.models.tensor_files import are_finite
 from regard.processes import ALONE, Team
 from regard.training import checkpoint
 from regard.training.begin import begun, begun_teacher
@@ -212,12 +213,13 @@ class Trainer:
         self._watcher.row(row)
 
     def _refuse_divergence(self, progress: Progress, meter: Meter) -> None:
-        if meter.is_finite:
+        """Nothing is saved or shown of a model whose loss or weights are not finite."""
+        if meter.is_finite and are_finite(weights_of(self._model).values()):
             return
         saved = checkpoint.folders(self._out)
         good = f"The last good checkpoint is {saved[-1]}" if saved else "There is no checkpoint yet"
         raise DivergedError(
-            f"The loss is no longer a finite number at step {progress.step}. {good}. "
+            f"The loss or a weight is no longer a finite number at step {progress.step}. {good}. "
             "Start a new run with a lower training.learning_rate or more training.warmup_steps."
         )
 
