@@ -14,12 +14,15 @@ import typer
 from exchange.languages import write_gpt2
 from exchange.marians import write_marian
 from regard.cli import app
+from regard.cli.given import given_settings
 from regard.cli.suggestion import Suggestion, suggest
-from regard.config import build, settings_of
+from regard.config import build
 from regard.decoding.config import SearchConfig
+from regard.decoding.effect import mode_of, refuse_unused
 from regard.exchange.huggingface import import_folder
 from regard.exchange.huggingface.folder import ForeignFolder
 from regard.models.folder import ModelFolder
+from regard.models.transformer import TransformerConfig
 
 VALUES: dict[str, list[Any]] = {
     "num_beams": [1, 2, 5, 0, 10**9, "4"],
@@ -69,12 +72,11 @@ def parsed(command: str) -> dict[str, Any]:
     context = group.commands[verb].make_context(verb, words)
     found: dict[str, Any] = context.params
     assert "our model" in str(found.get("model") or found.get("models"))
-    names = {setting.name for setting in settings_of(SearchConfig)}
-    given = {name: found[name] for name in names & found.keys() if found[name] is not None}
-    if verb == "generate" and "beam_size" in given:
-        for name in ("temperature", "top_k", "top_p"):
-            del given[name]
-    build(SearchConfig, {"sample": "beam_size" not in given, **given})
+    given = given_settings(context, SearchConfig)
+    if verb == "generate" and "beam_size" not in given:
+        given["sample"] = True
+    config = build(SearchConfig, given)
+    refuse_unused(config, given, mode_of(config, TransformerConfig()))
     return found
 
 

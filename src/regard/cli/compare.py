@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from regard.cli.given import refuse_options
 from regard.cli.options import Device, Overwrite, Precision, numeric, setting
 from regard.cli.outputs import claim
 from regard.decoding.config import SearchConfig
@@ -87,6 +88,7 @@ def compare(
         raise ConfigError(f"There is no format {format!r}. Use text or json.")
     if not models and (source or reference or gradients):
         raise ConfigError("--source, --reference and --gradients are for models. Name some.")
+    _refuse_ignored(context)
     inputs = [*(models or []), source, reference]
     claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite)
     keep_freed_memory()
@@ -144,6 +146,16 @@ def _layers(
         say(f"{points[0].length:,} words: done")
         found += points
     return LayersTold(found, where.type)
+
+
+def _refuse_ignored(context: typer.Context) -> None:
+    """Refuse options for models where layers are compared, and the other way round."""
+    layers = {"width", "heads", "kernel", "batch", "lengths", "seconds"}
+    models = {"lowercase", "beam_size", "batch_size", "one_by_one", "engine"}
+    if context.params["models"]:
+        refuse_options(context, layers, "for layers, and models are compared. Leave it out.")
+    else:
+        refuse_options(context, models, "for models. Name some, or leave it out.")
 
 
 def _test(

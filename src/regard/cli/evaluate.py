@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.given import given_settings, refuse_options, refuse_other_options
 from regard.cli.labels import evaluate_labels
 from regard.cli.options import (
     BatchSize,
@@ -147,6 +148,7 @@ def evaluate(
     inputs = [*read, source, text, tagged, labelled, against, teacher]
     written = {"--output": output, "--picture": picture}
     claim(context, written, inputs=inputs, overwrite=overwrite)
+    _refuse_ignored(context)
     if tagged is not None or labelled is not None:
         test = tagged or labelled
         assert test is not None
@@ -193,15 +195,7 @@ def evaluate(
     made = _translations(
         [team for team in everyone if isinstance(team, list)],
         sources or [],
-        {
-            "beam_size": beam_size,
-            "length_penalty": length_penalty,
-            "patience": patience,
-            "scores": False,
-            "seed": seed,
-            "fertility": fertility,
-            "candidates": candidates,
-        },
+        SearchKeywords(**given_settings(context, SearchConfig), scores=False),  # type: ignore[typeddict-item]
         teacher=teacher,
         batch_size=batch_size,
         engine=engine,
@@ -339,20 +333,21 @@ def _translations(
 ) -> Iterator[list[str]]:
     """What each model, or ensemble, makes of the sources; one is in memory at a time."""
     from regard.cli.screen import say, sparingly
+    from regard.decoding.effect import effective, refuse_unused_by_all
     from regard.decoding.translator import Translator, shared_folder
     from regard.devices import keep_freed_memory
     from regard.models.folder import ModelFolder
 
-    for team in teams:
-        shared_folder(
-            team, [*map(ModelFolder.read, team)]
-        )  # a bad third folder is told before two have been translated
+    # A bad third folder is told before two have been translated.
+    folders = [shared_folder(team, [*map(ModelFolder.read, team)]) for team in teams]
+    refuse_unused_by_all(keywords, [folder.config for folder in folders])
+    if teacher is not None and all(one.config.kind != "nonautoregressive" for one in folders):
+        raise ConfigError("--teacher: all models write word by word. Leave it out.")
     keep_freed_memory()
-    word_by_word: SearchKeywords = {**keywords, "candidates": 1, "fertility": "argmax"}
-    for team in teams:
+    for team, folder in zip(teams, folders, strict=True):
         if len(teams) > 1:
             say(f"Translating with {_name(team)} ...")
-        at_once = ModelFolder.read(team[0]).config.kind == "nonautoregressive"
+        at_once = folder.config.kind == "nonautoregressive"
         translator = Translator.load(
             *team,
             device=device,
@@ -361,10 +356,33 @@ def _translations(
             teacher=teacher if at_once else None,  # which may be compared with it, too
         )
         say(translator.engine_told)
-        own = keywords if at_once else word_by_word
+        own = effective(keywords, folder.config)
         with sparingly() as notice:
             found = translator.translate(sources, batch_size=batch_size, notice=notice, **own)
         yield [translation.text for translation in found]
+
+
+def _refuse_ignored(context: typer.Context) -> None:
+    """Refuse options of another kind of evaluation."""
+    given = context.params
+    always, labels = {"models", "format", "device"}, {"tagged", "labelled", "column", "header"}
+    running = {"text", "stride", "memory"}
+    if given["tagged"] or given["labelled"]:
+        used = always | labels | {"worst", "picture", "overwrite", "batch_size"}
+        refuse_other_options(context, used, "no effect on labels. Leave it out.")
+    elif given["text"]:
+        refuse_other_options(context, always | running, "no effect with --text. Leave it out.")
+    else:
+        refuse_options(context, labels | running, "no effect on translations. Leave it out.")
+    if given["teacher"] and given["candidates"] == 1:
+        raise ConfigError("A --teacher chooses among --candidates. Give a number of them, too.")
+    if not given["against"]:
+        refuse_options(context, ["resamples"], "no effect without --against.")
+    against = given["against"] is not None and given["against"].is_dir()
+    if not given["models"] and not against:
+        translating = {"engine", "precision", "device", "batch_size", "teacher", "ensemble"}
+        names = translating.union(field.name for field in fields(SearchConfig))
+        refuse_options(context, names, "no model translates here. Leave it out.")
 
 
 def _name(team: Sequence[Path]) -> str:

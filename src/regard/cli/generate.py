@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.given import given_settings
 from regard.cli.options import BatchSize, Device, Model, numeric, setting
 from regard.decoding.config import MAX_TOKENS, SearchConfig
 from regard.errors import ConfigError
@@ -15,6 +16,7 @@ from regard.json_text import dumps
 
 
 def generate(
+    context: typer.Context,
     model: Model,
     prompts: Annotated[
         list[str] | None,
@@ -53,11 +55,9 @@ def generate(
 
     if format not in ("text", "jsonl"):
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
-    keywords: Any = {"top_beams": count, "seed": seed, "length_penalty": length_penalty}
+    keywords: Any = given_settings(context, SearchConfig) | {"top_beams": count}
     if beam_size is None:
-        keywords |= {"sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    else:
-        keywords |= {"beam_size": beam_size, "patience": patience}
+        keywords |= {"sample": True, "temperature": temperature, "top_p": top_p}
     generator = Generator.load(model, device=device)
     told = count == 1 and (beam_size or 1) == 1 and format == "text"
     if stream and not told:

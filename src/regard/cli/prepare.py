@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.given import refuse_options
 from regard.cli.options import Column, Header, Overwrite, setting
 from regard.cli.outputs import claim
 from regard.data.doctor import DoctorConfig, Report
@@ -130,14 +131,14 @@ def prepare(
     inputs = [*read, tokenizer_from]
     claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
     if tokenizer_from:
-        _refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
+        refuse_options(context, _TOKENIZER, _OF_TOKENIZER)
     cut = {"kind": tokenizer, "vocab_size": vocab_size, "joint": joint}
     cut["character_coverage"] = character_coverage
     config = build(TokenizerConfig, {**cut, "nfkc": nfkc, "lowercase": lowercase})
     limits = {"max_tokens": max_tokens, "max_characters": max_characters}
     if text:
         others: tuple[str, ...] = (*_PAIRS, *_LIMITS, *_LABELS)
-        _refuse_options(context, others, _OF_TEXT)
+        refuse_options(context, others, _OF_TEXT)
         _prepare_text(_parts(text, valid_text), out, config, tokenizer_from, source_lang)
         return
     if tagged or labelled:
@@ -147,13 +148,13 @@ def prepare(
             else ("tagged", "valid_tagged", "column")
         )
         others = (*_PAIRS, *others, "text", "valid_text")
-        _refuse_options(context, others, "this has no use here, where text has labels.")
+        refuse_options(context, others, "this has no use here, where text has labels.")
         parts = _parts(tagged or labelled or [], valid_tagged or valid_labelled)
         format = LabelFormat("tagged" if tagged else "labelled", column, header)
         rules = build(DoctorConfig, limits)
         _prepare_labels(parts, out, format, rules, config, tokenizer_from, source_lang)
         return
-    _refuse_options(context, _LABELS, "this is for --tagged or --labelled text.")
+    refuse_options(context, _LABELS, "this is for --tagged or --labelled text.")
     if bool(source) != bool(target):
         here, missing = ("--source", "--target") if source else ("--target", "--source")
         raise ConfigError(f"{here} is given and {missing} is not: each text needs its translation.")
@@ -312,22 +313,6 @@ def _corpora(sources: Sequence[Path], targets: Sequence[Path], tags: Sequence[st
         raise ConfigError(one_message(problems, "The corpora do not match"))
     tags = tags or [""] * len(sources)
     return [Files(*files) for files in zip(sources, targets, tags, strict=True)]
-
-
-def _refuse_options(context: typer.Context, names: Sequence[str], why: str) -> None:
-    """Those that were typed and mean nothing here."""
-    given = [
-        option.opts[0]
-        for option in context.command.params
-        if option.name in names and _is_typed(context, option.name)
-    ]
-    if given:
-        raise ConfigError(f"{', '.join(given)}: {why}")
-
-
-def _is_typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _clipped(sizes: dict[str, int], config: TokenizerConfig) -> Iterator[str]:

@@ -129,7 +129,7 @@ def _fits(setting: str, value: Any) -> bool:
 def _beams(search: _Search) -> None:
     if "num_beams" in search.said and not _fits("beam_size", search.said["num_beams"]):
         search.leave_out("num_beams")
-    if not (search.draws and search.made.config.kind == "causal"):
+    if not search.draws:
         search.options.append(f"--beam-size {search.beams}")
 
 

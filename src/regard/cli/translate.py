@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.given import given_settings
 from regard.cli.options import (
     BatchSize,
     Device,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def translate(
+    context: typer.Context,
     models: Models,
     beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
     top_beams: Annotated[int, setting(SearchConfig, "top_beams")] = SearchConfig.top_beams,
@@ -71,24 +73,8 @@ def translate(
         raise ConfigError(f"There is no format {format!r}. Use text or jsonl.")
     if (sample or at_limit != "scored") and engine == "auto":
         engine = "torch"  # which draws, and counts otherwise
-    keywords: Any = {
-        "beam_size": beam_size,
-        "top_beams": top_beams,
-        "length_penalty": length_penalty,
-        "patience": patience,
-        "scores": scores or format == "jsonl",
-        "max_ratio": max_ratio,
-        "max_extra": max_extra,
-        "min_length": min_length,
-        "at_limit": at_limit,
-        "sample": sample,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-        "fertility": fertility,
-        "candidates": candidates,
-    }
+    keywords: Any = given_settings(context, SearchConfig)
+    keywords["scores"] = scores or format == "jsonl"
     build(SearchConfig, keywords)
     if teacher is not None and candidates == 1:
         raise ConfigError("A --teacher chooses among --candidates. Give a number of them, too.")

@@ -82,14 +82,12 @@ class SearchConfig(Settings):
     ] = 1
 
     def problems(self) -> Iterator[str]:
-        """No more can come back than was kept; only sampling has a temperature."""
+        """No more can come back than was kept."""
         kept = max(self.beam_size, self.candidates)
         if self.top_beams > kept and not self.sample:
             yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {kept}"
         if 0 < self.patience < 1:
             yield f"patience is {self.patience:g}, and must be 0, or 1 and more"
-        if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
-            yield "temperature, top_k and top_p say how to sample, and need sample=true (--sample)"
 
     @property
     def enough(self) -> int | None:
@@ -99,12 +97,9 @@ class SearchConfig(Settings):
     @property
     def minimum(self) -> int:
         """Tokens before EOS; an empty translation would count as one of the finished ones."""
-        return int(self.patience > 0) if self.min_length is None else self.min_length
-
-    @property
-    def at_once(self) -> bool:
-        """Whether something is asked for that only models have that write all words at once."""
-        return self.candidates > 1 or self.fertility != "argmax"
+        if self.min_length is not None:
+            return self.min_length
+        return int(self.patience > 0 and self.beam_size > 1 and not self.sample)
 
     def limit(self, source_length: int, max_length: int | None = None) -> int:
         """How long a translation may get, the end marks of both sides counted."""

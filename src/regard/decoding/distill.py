@@ -27,7 +27,7 @@ from regard.data.prepare import refuse_foreign_folder
 from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Turn
 from regard.data.store import Store, fingerprint
-from regard.decoding.config import DistillConfig, SearchKeywords
+from regard.decoding.config import DistillConfig, SearchConfig, SearchKeywords
 from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
@@ -122,9 +122,10 @@ class Distillation:
     ) -> None:
         """Do one portion, and keep it in the folder of its share."""
         own = self.sentences(portion)
-        search = as_tree(self._config.search)
+        usual, search = as_tree(SearchConfig()), as_tree(self._config.search)
+        search = {name: value for name, value in search.items() if value != usual[name]}
         if self._config.nearest:
-            search["top_beams"] = search["beam_size"]
+            search["top_beams"] = self._config.search.beam_size
         keywords = SearchKeywords(**search)  # type: ignore[typeddict-item]
         found = translator.translate(
             [self._store.tokenizers.source.decode(self._part.source[i].tolist()) for i in own],

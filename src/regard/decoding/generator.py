@@ -19,6 +19,7 @@ from regard.config import build
 from regard.data.loader import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.config import MAX_TOKENS, SearchConfig, SearchKeywords
+from regard.decoding.effect import mode_of, refuse_unused
 from regard.decoding.ends import SeveralEnds
 from regard.decoding.engine import SENTENCES, by_length, checked_texts
 from regard.decoding.greedy import Choose, greedy_search, likeliest
@@ -146,7 +147,12 @@ class Generator:
         **keywords: Unpack[SearchKeywords],
     ) -> None:
         """The same for one prompt, told bit by bit: what `generate` gives, greedily or drawn."""
-        config = self._config(max_tokens, dict(keywords))
+        greedy = {} if keywords.get("sample") else {"beam_size": 1}
+        config = self._config(max_tokens, greedy | dict(keywords))
+        if (config.beam_size > 1 and not config.sample) or config.top_beams > 1:
+            raise ConfigError(
+                "A stream is one text, greedy or sampled. Leave out beam_size and top_beams."
+            )
         (prompt,) = checked_texts([prompt], "Prompt")
         ids = self._ids(prompt, max_tokens)
         source = self._source([ids])
@@ -177,7 +183,9 @@ class Generator:
         if given := sorted(keywords.keys() & limits.keys()):
             raise ConfigError(f"{', '.join(given)}: max_tokens says how long a text gets. Use it.")
         refuse_out_of_bounds("max_tokens", max_tokens, Ge(1), MAX_TOKENS)
-        return build(SearchConfig, keywords | limits)
+        config = build(SearchConfig, keywords | limits)
+        refuse_unused(config, keywords, mode_of(config, self.model.config))
+        return config
 
     def _ending(self, model: Autoregressive[Any], config: SearchConfig) -> Autoregressive[Any]:
         """The model with all of its EOS tokens."""

@@ -16,6 +16,7 @@ from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.decoding.choice import Choice, Models, choose, refuse_exported
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.effect import mode_of, refuse_unused
 from regard.decoding.engine import Engine, by_length, checked_texts
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.portion import Portion
@@ -132,11 +133,7 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
         viewed = self._viewed() if attention else None
-        if self.folder.config.kind != "nonautoregressive" and config.at_once:
-            raise ConfigError(
-                "This model writes word by word; --candidates and --fertility are for models that "
-                "write all words at once. Leave them out."
-            )
+        refuse_unused(config, keywords, mode_of(config, self.folder.config))
         by_ours = config.sample or config.at_limit != "scored"
         engine = self._models.torch_engine if by_ours else self.engine
         at_once = min(batch_size or 1, len(texts))

@@ -10,6 +10,8 @@ import torch
 
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
+from regard.decoding.config import SearchKeywords
+from regard.decoding.effect import effective
 from regard.decoding.speed import sentences_per_second
 from regard.decoding.translator import Translator
 from regard.evaluation.analysis import LengthBucket, by_length
@@ -83,7 +85,7 @@ class Entrant:
     def quality(self, test: Test) -> Quality:
         """Translate the test set and count."""
         found = self._translator.translate(
-            test.sources, beam_size=test.beam_size, batch_size=test.batch_size, scores=False
+            test.sources, batch_size=test.batch_size, **self._search(test)
         )
         texts = [translation.text for translation in found]
         bleu = test.counting.bleu(quiet=True)
@@ -96,15 +98,18 @@ class Entrant:
         """One after the other, and all in batches."""
         return Speed(
             *(
-                sentences_per_second(
-                    self._translator, texts, beam_size=test.beam_size, batch_size=size
-                )
+                sentences_per_second(self._translator, texts, batch_size=size, **self._search(test))
                 for texts, size in (
                     (test.sources[: test.one_by_one], 1),
                     (test.sources, test.batch_size),
                 )
             )
         )
+
+    def _search(self, test: Test) -> SearchKeywords:
+        """Beams, for models that have any."""
+        keywords = SearchKeywords(beam_size=test.beam_size, scores=False)
+        return effective(keywords, self._translator.folder.config)
 
     def reach(self, test: Test, sentences: int) -> Reach | None:
         """Of the first sentences; None if there are none, or no words that follow from a source."""
