@@ -111,6 +111,41 @@ def test_what_cannot_be_expressed_is_refused(
     assert said in found
 
 
+WRONG: list[Any] = [None, True, -1, 10**20, "x", 1.5, [], [[]], [1], {}, {"0": {}}, {"a": 1}]
+
+
+def changed(table: Any, draw: random.Random) -> Any:
+    """A JSON value in which something is of another type, or missing."""
+    if not isinstance(table, dict) or not table or draw.random() < 0.1:
+        return draw.choice(WRONG)
+    name = draw.choice(list(table)[:30])
+    if draw.random() < 0.2:
+        return {key: value for key, value in table.items() if key != name}
+    return table | {name: changed(table[name], draw)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", [*KINDS, "marian"])
+def test_damaged_files_are_refused_in_a_sentence(family: str, tmp_path: Path) -> None:
+    for seed in range(SETUPS):
+        place, draw = tmp_path / str(seed), random.Random(f"{family} {seed}")
+        place.mkdir()
+        setup = MarianSetup(seed) if family == "marian" else Setup(family, seed)
+        setup.write(place)
+        path = draw.choice([p for p in place.glob("*.json") if p.name != "config.json"])
+        path.write_text(json.dumps(changed(json.loads(path.read_text()), draw)))
+        try:
+            kind: Any = KINDS.get(family)
+            own = imported_marian(place) if family == "marian" else imported(place, kind)
+        except RegardError:
+            continue
+        tokenizer = own.target if isinstance(own, Tokenizers) else own
+        if isinstance(tokenizer, str):
+            continue
+        for text in setup.texts(3):
+            tokenizer.decode(tokenizer.encode(text))
+
+
 def test_tokenizer_config_wins_over_tokenizer_json(tmp_path: Path) -> None:
     content = json.loads(trained("bert"))
     content["normalizer"]["lowercase"] = False

@@ -63,6 +63,18 @@ def special_tokens(
     folder: ForeignFolder, usual: Mapping[str, str], usual_more: Iterable[str]
 ) -> SpecialTokens:
     """What the files say, and a class's defaults where they say nothing."""
+    try:
+        return _special_tokens(folder, usual, usual_more)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The special tokens of {folder.path} cannot be read ({error}): {TOKENIZER}, {_MAP}, "
+            f"{_ADDED} or {LIBRARY} is damaged. Copy the whole folder again."
+        ) from None
+
+
+def _special_tokens(
+    folder: ForeignFolder, usual: Mapping[str, str], usual_more: Iterable[str]
+) -> SpecialTokens:
     settings = {name: _token(value, name) for name, value in folder.json(TOKENIZER).items()}
     if not settings.get(_MORE) and _OLD_MORE in settings:
         settings[_MORE] = settings.pop(_OLD_MORE)
@@ -71,6 +83,8 @@ def special_tokens(
     else:
         settings |= _of_map(folder, settings)
         pairs = _of_files(folder, settings)
+    if wrong := [number for number in pairs if type(number) is not int or number < 0]:
+        raise ValueError(f"{wrong[0]!r} is no id")
     further = {name: value for name, value in settings.items() if _is_further(name, value)}
     if isinstance(settings.get(_MORE), dict):
         further |= settings.pop(_MORE)

@@ -99,7 +99,12 @@ def _added_tokens(folder: ForeignFolder, marks: Marks) -> AddedTokens:
     ids = {text: known[text] if text in known else next(new) for text in dict.fromkeys(special)}
     for text, number in ids.items():
         if not (text in tokens.defaults and text != _END and number >= marks.source_size):
-            added.setdefault(number, AddedToken(text, normalized=False, special=True))
+            token = added.setdefault(number, AddedToken(text, normalized=False, special=True))
+            if token.content != text:
+                raise ModelError(
+                    f"The tokenizer of {folder.path} has one id ({number}) for two tokens, "
+                    f"{text!r} and {token.content!r}. Copy the whole folder again."
+                )
     return AddedTokens(
         added,
         frozenset(ids.values()),

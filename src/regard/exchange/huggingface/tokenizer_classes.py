@@ -8,6 +8,7 @@ tokenizer_config.json, special_tokens_map.json and added_tokens.json name.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +141,7 @@ def _built(folder: ForeignFolder, kind: ForeignKind, without: frozenset[str]) ->
     tokens = tokens_of(folder)
     if own is None:
         made = library_tokenizer(files[LIBRARY])
+        _require_unknown(json.loads(files[LIBRARY])["model"])
     else:
         vocabulary = READERS[kind](files)
         made = own.form(vocabulary, settings | tokens.named)
@@ -151,6 +153,16 @@ def _built(folder: ForeignFolder, kind: ForeignKind, without: frozenset[str]) ->
     if settings.get(_CLEAN_UP) and (kind != "byte_bpe" or settings.get(_FORCED_CLEAN_UP)):
         _clean_up(made)
     return made
+
+
+def _require_unknown(model: dict[str, Any]) -> None:
+    """Refuse a model that fails at what its vocabulary does not cover; BPE of bytes covers all."""
+    if isinstance(model["vocab"], list):
+        has = model.get("unk_id") is not None or model.get("byte_fallback")
+    else:
+        has = "merges" in model or model.get("unk_token") in model["vocab"]
+    if not has:
+        raise ModelError(f"{LIBRARY} has no unknown token.")
 
 
 def _post_processor(
