@@ -173,15 +173,15 @@ PARALLEL: dict[str, dict[str, Any]] = {
     "fertilities": {},
     "fertilities, post-norm, no places": {"norm_order": "post", "positional_attention": False},
     "fertilities, learned positions": {"positions": "learned", "tied_embeddings": "none"},
-    "fertilities, diagonal mask": {"self_attention_mask": "diagonal"},
+    "fertilities, no mask": {"self_attention_mask": "none"},
     "CTC": {"lengths": "ctc"},
-    "CTC, diagonal mask, relative": {
-        "lengths": "ctc",
-        "self_attention_mask": "diagonal",
-        "positions": "relative",
-    },
     "CTC of 3, rotary": {"lengths": "ctc", "copies": 3, "positions": "rotary"},
     "CTC, relative, gated": {"lengths": "ctc", "positions": "relative", "feedforward": "gated"},
+    "CTC, no mask, relative": {
+        "lengths": "ctc",
+        "self_attention_mask": "none",
+        "positions": "relative",
+    },
     "CTC, convolutions": {"lengths": "ctc", "feedforward": "convolution"},
 }
 

@@ -22,7 +22,7 @@ from regard.data.shapes import Shape
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
 from regard.layers.parallel import ParallelBlock
-from regard.models.folder import WEIGHTS, read_tensors
+from regard.models.folder import WEIGHTS, as_today, read_tensors
 from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.training.config import RunConfig
 from regard.training.losses import loss_of
@@ -116,7 +116,9 @@ def test_self_attention_is_the_masked_softmax() -> None:
 
 def test_folders_without_the_setting_have_no_mask() -> None:
     """Models of before the setting attend to all positions."""
-    assert build(NonAutoregressiveConfig, {}).self_attention_mask == "none"
+    old = {"kind": "nonautoregressive", "width": 64}
+    assert build(NonAutoregressiveConfig, as_today(old)).self_attention_mask == "none"
+    assert build(NonAutoregressiveConfig, {}).self_attention_mask == "diagonal"
 
 
 @pytest.mark.parametrize("form", PARALLEL)

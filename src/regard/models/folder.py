@@ -289,9 +289,15 @@ def _model_config(model: Tree, path: Path) -> ModelConfig:
 
 
 def as_today(model: Tree) -> Tree:
-    """A model's settings as they are called now; the kind was once called architecture."""
+    """A model's settings as they are called now, with what older folders leave unsaid.
+
+    The kind was once called architecture. A non-autoregressive decoder once had no mask.
+    """
     kind = model.get("architecture", model.get("kind"))
-    return {"kind": kind, **{n: v for n, v in model.items() if n not in ("architecture", "kind")}}
+    rest = {n: v for n, v in model.items() if n not in ("architecture", "kind")}
+    if kind == "nonautoregressive":
+        rest.setdefault("self_attention_mask", "none")
+    return {"kind": kind, **rest}
 
 
 def _home(folder: Path) -> Path:

@@ -57,7 +57,7 @@ class NonAutoregressiveConfig(StackConfig):
             "decoder self-attention: to all positions (none), or to all but the position itself "
             "(diagonal), as Gu et al. (2018)"
         ),
-    ] = "none"
+    ] = "diagonal"
 
     def problems(self) -> Iterator[str]:
         """What the blocks ask, and that nothing but fertilities is drawn."""
