@@ -1,0 +1,58 @@
+"""Commands that the server forks end as those of a shell do, and never have privileges."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostile.client import Call, Ended, Server, environment, give_away
+from hostile.server import drop_privileges
+
+STREAMS = {
+    "stdout=closed": ({"stdout": "closed"}, ">&-"),
+    "stdout=full": ({"stdout": "file:/dev/full"}, ">/dev/full"),
+    "stderr=full": ({"stderr": "file:/dev/full"}, "2>/dev/full"),
+    "all closed": ({"stdin": "closed", "stdout": "closed", "stderr": "closed"}, "<&- >&- 2>&-"),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as made:
+        yield made
+
+
+def forked(server: Server, folder: Path, words: list[str], streams: dict[str, str]) -> Ended:
+    place = folder / "case"
+    place.mkdir()
+    folder.chmod(0o755)
+    give_away(folder)
+    return server.run(Call(tuple(words), place, **streams))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("words", ["show settings", "translate nowhere"])
+def test_status_and_words_are_those_of_a_shell(
+    name: str, words: str, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    streams, redirected = STREAMS[name]
+    ended = forked(server, tmp_path_factory.mktemp("forked"), words.split(), streams)
+    line = f"{sys.executable} -m regard {words} {redirected}"
+    real = subprocess.run(line, shell=True, capture_output=True, env=environment(), check=False)
+    assert ended.status == real.returncode
+    assert ended.out == real.stdout
+    assert ended.err == real.stderr.decode()
+
+
+def test_hostile_commands_have_no_privileges() -> None:
+    child = os.fork()
+    if child == 0:
+        drop_privileges()
+        harmless = os.getuid() != 0 and not os.access("/dev", os.W_OK)
+        os._exit(0 if harmless else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
