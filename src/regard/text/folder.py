@@ -10,7 +10,6 @@ from typing import Any
 
 from regard.errors import DataError, ModelError
 from regard.recognize import foreign_model
-from regard.regular import read_regular
 from regard.schema import JsonReader
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -35,7 +34,7 @@ def checked_tokenizers(
     known = description.get("tokenizer_fingerprint")
     if known is None:
         return tokenizers
-    files = {name: read_regular(folder / name) for name in tokenizers.files()}
+    files = tokenizers.files()  # as they were read: exported ones without normalization rules
     if fingerprint_of(files, description["tokenizer"]) != known:
         raise ModelError(
             f"The tokenizer in {folder} ({', '.join(files)}) belongs to another model or corpus: "
