@@ -8,7 +8,6 @@ tokenizer_config.json, special_tokens_map.json and added_tokens.json name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -141,7 +140,7 @@ def _built(folder: ForeignFolder, kind: ForeignKind, without: frozenset[str]) ->
     tokens = tokens_of(folder)
     if own is None:
         made = library_tokenizer(files[LIBRARY])
-        _require_unknown(json.loads(files[LIBRARY])["model"])
+        _require_unknown(folder.json(LIBRARY)["model"])
     else:
         vocabulary = READERS[kind](files)
         made = own.form(vocabulary, settings | tokens.named)
