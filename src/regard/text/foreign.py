@@ -12,7 +12,8 @@ numbering.json, with all of them: which of their ids are our marks
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -242,6 +243,17 @@ class LibraryTokenizer(ForeignTokenizer):
         return piece.startswith(_WORD[self.config.kind])
 
 
+@contextmanager
+def refusing_panics(where: Path | str) -> Iterator[None]:
+    """Turn a panic of the package `tokenizers`, which is no `Exception`, into a sentence."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"The tokenizer of {where} is damaged ({error}). Copy it again.") from None
+
+
 def library_tokenizer(content: bytes) -> tokenizers.Tokenizer:
     """A tokenizer.json, ready to cut texts of any length."""
     try:
@@ -252,10 +264,11 @@ def library_tokenizer(content: bytes) -> tokenizers.Tokenizer:
             "Install what belongs to it: pip install 'regard[huggingface]'"
         ) from None
     try:
-        found = tokenizers.Tokenizer.from_str(content.decode())
-    except BaseException as error:  # it raises nothing more particular, and panics
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
+        with refusing_panics(LIBRARY):
+            found = tokenizers.Tokenizer.from_str(content.decode())
+    except ModelError:
+        raise
+    except Exception as error:  # it raises nothing more particular
         raise ModelError(
             f"{LIBRARY} is damaged, or newer than the package tokenizers that is installed "
             f"({error}). Copy it again, or update the package."

@@ -19,6 +19,7 @@ from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
 from regard.models.transformer import TransformerConfig
+from regard.text.foreign import refusing_panics
 
 Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
 
@@ -102,18 +103,20 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
     name = folder.config.get("model_type")
     if name is None and "format" in folder.config:
         raise ModelError(f"{path} is a model folder of regard's own already. Use it as it is.")
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         raise ModelError(
-            f"{path} is a model of type {name}, which regard cannot read. "
+            f"{path} is a model of type {str(name)[:40]}, which regard cannot read. "
             f"It reads {', '.join(KINDS)}."
         )
     kind = KINDS[name]
-    found = list(kind.obstacles_to_import(folder))
+    with refusing_panics(path):
+        found = list(kind.obstacles_to_import(folder))
     if found:
         raise ModelError(one_message(found, f"{path} cannot be imported"))
     tensors = ForeignTensors(folder.tensors())
     try:
-        description, weights = kind.read(folder, tensors)
+        with refusing_panics(path):
+            description, weights = kind.read(folder, tensors)
     except (KeyError, UnfitTensorError) as error:
         what = f"lack {error}" if isinstance(error, KeyError) else str(error)
         raise ModelError(

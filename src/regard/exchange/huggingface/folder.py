@@ -78,6 +78,16 @@ class ForeignFolder:
             return {}
         return READER.table(self.path / name)
 
+    def forbidden_words(self) -> list[list[int]]:
+        """The sequences of ids that their searches never write."""
+        name, table = "bad_words_ids", self.json(GENERATION)
+        words = (table or self.config).get(name) or []
+        lists = isinstance(words, list) and all(isinstance(word, list) for word in words)
+        if not lists or any(type(number) is not int for word in words for number in word):
+            where = self.path / (GENERATION if table else CONFIG)
+            raise READER.wrong(where, f"{name} must be a list of lists of ids")
+        return words
+
     def files(self, *names: str) -> dict[str, bytes]:
         """The contents of those of the files that there are."""
         paths = [self.path / name for name in names]

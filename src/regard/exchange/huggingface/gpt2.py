@@ -165,7 +165,7 @@ def _unwritten(folder: ForeignFolder, others: set[int | None]) -> list[int | Non
 
     Any other is a word like the rest.
     """
-    marks, forbidden = marks_of(folder, "byte_bpe"), folder.json(GENERATION).get("bad_words_ids")
+    marks, forbidden = marks_of(folder, "byte_bpe"), folder.forbidden_words()
     found: list[int | None] = []
     for token in (marks[mark] for mark in ("pad", "unk", "bos")):
         known = [token] in (forbidden or []) and token not in {*others, *found}

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.positions import sinusoids
+from regard.bounds import LENGTH
 from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import (
     CONFIG,
@@ -124,6 +125,10 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     name = _CLASSES[config["model_type"]]
     if folder.config.get("architectures") not in (None, [name]):
         yield f"architectures is {config['architectures']}; {name} can be read"
+    places = config["max_position_embeddings"]
+    if not LENGTH.holds(places):
+        yield f"max_position_embeddings is {places}, and must be {LENGTH}"
+        return
     for name in ("attention_heads", "ffn_dim"):
         if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
             yield f"encoder_{name} and decoder_{name} differ; here they are one setting"

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.errors import ModelError
 from regard.exchange.huggingface.added_tokens import special_tokens
-from regard.exchange.huggingface.folder import GENERATION, TOKENIZER, ForeignFolder
+from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
 from regard.exchange.normalizer import self_normalizing
 from regard.text.added import AddedToken, AddedTokens
 from regard.text.config import TokenizerConfig
@@ -125,7 +125,7 @@ def read_text(folder: ForeignFolder, marks: Marks) -> Tokenizers:
     files = folder.files(*PIECES, *VOCABULARIES[: 1 if config.joint else 2])
     files[SPECIAL_TOKENS] = _added_tokens(folder, marks).to_json()
     tables = [vocabulary_table(files[name], name) for name in files if name in VOCABULARIES]
-    forbidden = (folder.json(GENERATION) or folder.config).get("bad_words_ids") or []
+    forbidden = folder.forbidden_words()
     unknown = tables[-1][_UNKNOWN] if [tables[-1][_UNKNOWN]] in forbidden else None
     target = Numbering(
         marks.target_size, pad=marks.pad, unknown=unknown, start=marks.start, end=marks.end
