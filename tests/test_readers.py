@@ -16,6 +16,7 @@ from torch import Tensor
 import regard
 from labelled import write_tagged_store
 from mutations import byte_mutations, json_mutations, outcomes, some
+from regard.config import build
 from regard.data.label_store import labelled_part
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
@@ -24,15 +25,25 @@ from regard.exchange.ctranslate2 import ENGINE, export, is_installed
 from regard.exchange.ctranslate2_files import checked_config
 from regard.exchange.digests import DIGESTS, verify_digests
 from regard.exchange.vmap import VMAP
+from regard.models import ARCHITECTURES, new_model, shape_only, unset_model
 from regard.models.folder import CONFIG, WEIGHTS, ModelFolder, load_model, weights_of, whole_weights
-from regard.models.tensor_files import read_tensors, write_tensors
+from regard.models.protocol import Vocabulary
+from regard.models.tensor_files import read_tensors, specs, write_tensors
 from regard.text.folder import tokenizers_in
 from regard.text.special import SPECIAL
 from regard.training import checkpoint
 from regard.training.ema import MovingAverage
 from regard.training.record import METRICS, Record, effort
 from regard.training.run import RUN, held
-from toys import altered, run, small_run, write_model_folder, write_reversal_store, write_text_store
+from toys import (
+    TINY,
+    altered,
+    run,
+    small_run,
+    write_model_folder,
+    write_reversal_store,
+    write_text_store,
+)
 
 CPU = torch.device("cpu")
 
@@ -232,6 +243,20 @@ def test_huge_models_are_refused_before_memory_is_taken(model: Path) -> None:
         (model / CONFIG).write_text(json.dumps({**tree, "model": {**tree["model"], name: value}}))
         with pytest.raises(RegardError):
             load_model(model, CPU)
+
+
+@pytest.mark.parametrize("kind", [*ARCHITECTURES])
+def test_a_shape_is_that_of_the_model_and_draws_no_numbers(kind: str) -> None:
+    labels = ("a", "b") if kind in ("tagger", "classifier") else ()
+    config, _ = ARCHITECTURES[kind]
+    settings = build(config, {**TINY[kind]})
+    vocabulary = Vocabulary(40, 40, labels=labels)
+    before = torch.get_rng_state()
+    shape, unset = shape_only(settings, vocabulary), unset_model(settings, vocabulary)
+    assert torch.equal(torch.get_rng_state(), before)
+    wanted = specs(weights_of(new_model(settings, vocabulary)))
+    assert specs(weights_of(shape)) == specs(weights_of(unset)) == wanted
+    assert all(weight.is_meta for weight in weights_of(shape).values())
 
 
 def test_pipes_and_links_out_of_files_are_not_waited_for(model: Path, store: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.config import OneOf
@@ -41,15 +41,22 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
 SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
 
 
+_RANDOM = (
+    *(Tensor.normal_, Tensor.uniform_),
+    *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
+)
+
+
 class _WithoutNumbers(TorchFunctionMode):
     """Leaves out random initialization, which weights from a file would overwrite."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        if func in (Tensor.normal_, Tensor.uniform_):
-            return args[0]
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if func in _RANDOM:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def unset_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
