@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_said_with_its_remedy(
         (["--from", run, "--data", others, "--set", "model.width=64"], "model.width: 32 -> 64"),
         (["--from", run, "--data", others, "--preset", "tiny"], "or the preset"),
         (["--from", texts / "nowhere", "--data", others], "There is no model folder"),
-        (["--from", others, "--data", others], "is not a model folder"),
+        (["--from", others, "--data", others], "is prepared data, not a model"),
     ):
         refused = regard("train", *words, "--out", out, *FEW)
         assert refused.status == 2

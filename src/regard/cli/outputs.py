@@ -27,7 +27,7 @@ _MODEL = (
 _TEXT = ("tokenizer.model", "source.model", "target.model", "spiece.model", "*.spm")
 _TABLES = ("vocab.json", "target_vocab.json", "vocab.txt", "merges.txt", "numbering.json")
 _SETTINGS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-_OTHER = ("generation_config.json", "added_tokens.json")
+_OTHER = ("generation_config.json", "added_tokens.json", "special_tokens.json", "digests.json")
 _CTRANSLATE2 = ("ctranslate2", "model.bin", "*vocabulary.json", "*vocabulary.txt", "vmap.txt")
 _MADE = (*_STORE, *_MODEL, *_TEXT, *_TABLES, *_SETTINGS, *_OTHER, *_CTRANSLATE2)
 # And those by which one is recognised.
