@@ -55,9 +55,14 @@ def of_files(before: Tree, after: Tree, outputs: tuple[str, ...]) -> Problems:
     ]
     for name in after.keys() - before.keys():
         parents = any(place.startswith(name + "/") for place in outputs)
-        if (not below(name, outputs) and not parents) or re.search(r"\.(partial|tmp|old)\b", name):
+        if is_temporary(name) or (not below(name, outputs) and not parents):
             found.append(f"left behind: {name}")
     return found
+
+
+def is_temporary(name: str) -> bool:
+    """Whether only a command that was killed may leave such a file."""
+    return re.search(r"\.(partial|tmp|old)\b|(^|/)\.regard-", name) is not None
 
 
 def of_result(stage: Stage, scene: Scene, ended: Ended) -> Problems:

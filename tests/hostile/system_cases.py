@@ -162,7 +162,7 @@ def _second(scene: Scene, stage: Stage, ended: Ended) -> judge.Problems:
         found.append(f"no way out: {ended.err.strip()[:300]}")
     if not found and scene.is_steady:
         found += judge.of_result(stage, scene, ended)
-    left = [name for name in tree(stage.folder) if ".partial" in name]
+    left = filter(judge.is_temporary, tree(stage.folder))
     return found + [f"left behind: {name}" for name in left]
 
 
@@ -228,6 +228,6 @@ def _killed(
         statuses = (0, -kind, 128 + kind)
         quiet = Ended(**{**vars(ended), "err": ended.err.replace("Exception ignored", "")})
         found += judge.of_command(quiet, scene, statuses=statuses)
-    after = {n: w for n, w in tree(stage.folder).items() if ".partial" not in n}
+    after = {n: w for n, w in tree(stage.folder).items() if not judge.is_temporary(n)}
     found += judge.of_files(before, after, scene.outputs)
     return found or _again(scene, stage, ended)
