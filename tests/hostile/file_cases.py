@@ -17,18 +17,37 @@ from hostile.stage import Stage
 _SEALED = (".model", ".ids", ".offsets")
 
 
+_WITHOUT_RUN = {
+    *("translate", "score", "align", "evaluate", "generate", "fill", "tag", "classify", "embed"),
+    *("merge", "distill", "shortlist", "export", "prepare", "show attention", "show fertilities"),
+}
+
+
 def _files(kit: Path, scene: Scene) -> Iterator[str]:
     """The files that a scene may read, but for plain text."""
     for need in scene.needs:
         if need.startswith("text/") and not need.endswith(".gz"):
             continue
         place = kit / need
-        found = sorted(place.rglob("*")) if place.is_dir() else [place]
-        yield from (str(path.relative_to(kit)) for path in found if path.is_file())
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            name = str(path.relative_to(kit))
+            if path.is_file() and not (scene.verb in _WITHOUT_RUN and _is_of_run(name, scene)):
+                yield name
+
+
+def _is_of_run(name: str, scene: Scene) -> bool:
+    """Whether a file is there only for training that goes on, and for averages."""
+    is_named = any("checkpoints" in word for word in scene.words)
+    return name.endswith(("run.json", "metrics.jsonl")) or ("checkpoints" in name and not is_named)
 
 
 def _case(
-    group: str, scene: Scene, name: str, what: str, change: Callable[[Path, random.Random], None]
+    group: str,
+    scene: Scene,
+    name: str,
+    what: str,
+    change: Callable[[Path, random.Random], None],
+    stratum: str = "",
 ) -> Case:
     def prepare(stage: Stage, draw: random.Random) -> None:
         change(stage.folder / name, draw)
@@ -36,7 +55,7 @@ def _case(
     sealed = group == "bytes" and name.endswith(_SEALED) and name.startswith(("models", "data"))
     strict = (sealed or group == "weights") and scene.is_steady
     play = one_command(scene, prepare=prepare, is_strict=strict)
-    return Case(f"{group}/{scene.name}/{name}/{what}", f"{scene.name}/{name}", play)
+    return Case(f"{group}/{scene.name}/{name}/{what}", stratum or f"{scene.name}/{name}", play)
 
 
 def json_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
@@ -84,10 +103,17 @@ def byte_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
             if name.endswith("/lock"):
                 continue
             for what, change in damage.CHANGES.items():
-                yield _case("bytes", scene, name, what, change)
+                yield _case("bytes", scene, name, what, change, f"{_sort(name)}/{what}")
             for other in _namesakes(kit, name):
                 replace = partial(_replace, other=kit / other)
-                yield _case("bytes", scene, name, f"that of {other.replace('/', '|')}", replace)
+                what = f"that of {other.replace('/', '|')}"
+                yield _case("bytes", scene, name, what, replace, f"{_sort(name)}/other")
+
+
+def _sort(name: str) -> str:
+    """What sort of file it is: by its ending, where many have the same."""
+    path = Path(name)
+    return path.suffix if path.suffix in (".ids", ".offsets", ".txt") else path.name
 
 
 def _namesakes(kit: Path, name: str) -> list[str]:
@@ -109,11 +135,12 @@ def weight_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
                 continue
             for what in tensors.CHANGES:
                 change = partial(_change_tensors, what=what)
-                yield _case("weights", scene, name, what, change)
+                yield _case("weights", scene, name, what, change, what)
             for place in tensors.header_places(kit / name):
                 for what in trees.CHANGES:
                     header = partial(tensors.change_header, place=place, what=what)
-                    yield _case("weights", scene, name, f"{trees.shown(place)}/{what}", header)
+                    shown = f"{trees.shown(place)}/{what}"
+                    yield _case("weights", scene, name, shown, header, f"header/{what}")
 
 
 def _change_tensors(path: Path, draw: random.Random, *, what: str) -> None:
@@ -129,7 +156,7 @@ def lock_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
             for name in names:
                 for what in ("folder", "fifo", "dangling link", "link to itself", "random"):
                     change = partial(_add, what=what)
-                    yield _case("bytes", scene, f"{folder}/{name}", f"added {what}", change)
+                    yield _case("bytes", scene, f"{folder}/{name}", f"added {what}", change, name)
 
 
 def _add(path: Path, draw: random.Random, *, what: str) -> None:

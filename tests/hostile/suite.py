@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,12 @@ GROUPS: dict[str, Group] = {
     "bytes": Group(_bytes, 400, 24),
     "weights": Group(lambda kit, s: file_cases.weight_cases(kit, [*s.values()]), 150, 12),
     "options": Group(lambda kit, s: word_cases.option_cases([*s.values()]), 400, 24),
-    "settings": Group(lambda kit, s: word_cases.setting_cases(s), 250, 12),
+    "settings": Group(lambda kit, s: word_cases.setting_cases(s), 400, 12),
     "arguments": Group(lambda kit, s: word_cases.argument_cases(kit, [*s.values()]), 120, 12),
     "text": Group(lambda kit, s: text_cases.text_cases([*s.values()]), 120, 12),
-    "streams": Group(_streams, 120, 12),
+    "streams": Group(_streams, 140, 12),
     "disks": Group(lambda kit, s: system_cases.disk_cases([*s.values()]), 80, 8),
-    "concurrent": Group(lambda kit, s: system_cases.concurrent_cases([*s.values()]), 40, 5),
+    "concurrent": Group(lambda kit, s: system_cases.concurrent_cases([*s.values()]), 47, 5),
     "kills": Group(lambda kit, s: system_cases.signal_cases([*s.values()]), 60, 5),
 }
 
@@ -60,13 +60,16 @@ class Suite:
 
     def cases(self, group: str, count: int) -> list[Case]:
         """A sample of a group."""
-        every = GROUPS[group].generate(self._kit, all_scenes())
-        return sampled(every, count, self.seed)
+        return sampled(self._every(group), count, self.seed)
 
     def named(self, name: str) -> Case:
         """One case."""
-        every = GROUPS[name.split("/", 1)[0]].generate(self._kit, all_scenes())
-        return next(case for case in every if case.name == name)
+        return next(case for case in self._every(name.split("/", 1)[0]) if case.name == name)
+
+    def _every(self, group: str) -> Iterable[Case]:
+        """All cases of a group; of equal names, the last."""
+        every = GROUPS[group].generate(self._kit, all_scenes())
+        return {case.name: case for case in every}.values()
 
     def problems(self, case: Case) -> list[str]:
         """What is wrong after a case; nothing, if all is well."""

@@ -205,7 +205,6 @@ def signal_cases(scenes: list[Scene]) -> Iterator[Case]:
         for number in range(12):
             for kind in (
                 signal.SIGKILL,
-                signal.SIGKILL,
                 signal.SIGTERM,
                 signal.SIGINT,
                 signal.SIGHUP,

@@ -95,4 +95,4 @@ def changed(tree: Any, path: Path, change: str, draw: random.Random) -> str:
 
 def shown(path: Path) -> str:
     """A place, dotted."""
-    return ".".join(str(name)[:30].replace("/", "|") for name in path) or "root"
+    return ".".join(str(name)[:90].replace("/", "|") for name in path) or "root"

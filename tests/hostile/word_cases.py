@@ -82,7 +82,7 @@ def _of_option(scene: Scene, verb: str, option: Any) -> Iterator[Case]:
     if not option.multiple and flag in scene.words:
         value = scene.words[scene.words.index(flag) + 1]
         twice = _changed_words(scene, (*scene.words, flag, value), must_fail=True)
-        yield Case(f"{name}/repeated", f"{stratum}/repeated", twice)
+        yield Case(f"{name}/repeated", f"{verb}/repeated", twice)
 
 
 def _of_verb(scene: Scene, verb: str) -> Iterator[Case]:
@@ -110,7 +110,7 @@ def _changed_words(
         prepare=_furnish,
         words=words,
         must_fail=must_fail,
-        outputs=(*scene.outputs, *map(_latin, filter(None, new - _TAKEN)), "runs", "data/demo"),
+        outputs=(*scene.outputs, *_places(new - _TAKEN)),
         **more,
     )
 
@@ -118,9 +118,11 @@ def _changed_words(
 _TAKEN = {"folder", "file", "loop", "dangling", "private", ".", "..", "/"}
 
 
-def _latin(word: str) -> str:
-    """A path as `stage.tree` writes it."""
-    return os.fsencode(word.strip().split("=")[-1]).decode("latin-1").rstrip("/")
+def _places(words: Iterable[str]) -> Iterator[str]:
+    """Where commands may write that are given these words, as `stage.tree` writes paths."""
+    for word in filter(None, words):
+        path = os.fsencode(word).decode("latin-1").rstrip("/")
+        yield from (path, path.strip(), f"{path}.portions")
 
 
 def _furnish(stage: Stage, draw: random.Random) -> None:
@@ -196,7 +198,7 @@ def _of_setting(path: str, setting: Setting, scene: Scene) -> Iterator[Case]:
         more: dict[str, Any] = {}
         if is_work:
             more = {"statuses": (0, 2, *_POLITE), "signals": ((signal.SIGTERM, _SECONDS),)}
-        outputs = (*scene.outputs, *([_latin(value)] if path == "out" and value else []))
+        outputs = (*scene.outputs, *_places([value] if path == "out" else []))
         play = one_command(scene, words=words, prepare=_furnish, outputs=outputs, **more)
         yield Case(name, f"{scene.name}/{path}", play)
 
