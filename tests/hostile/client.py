@@ -46,7 +46,7 @@ class Ended:
     err: str
     seconds: float
     cpu: float
-    memory: int
+    memory: int  # bytes in use at most
     late: bool
 
 

@@ -12,7 +12,6 @@ from hostile.scenes import Scene
 from hostile.stage import Stage, Tree, below
 
 Problems = list[str]
-MEMORY = 5 << 29  # bytes that a command on such small files may have in use
 _REFUSED = 2
 _DIVERGED = 1  # which training may, and says
 _SIGNALLED: dict[int, str] = {
@@ -41,8 +40,6 @@ def of_command(
         found.append(f"no sentence: {_last_line(ended.err)}")
     if ended.status == 0 and scene.format and not _is_json(ended.out, scene.format):
         found.append("standard output is not valid JSON")
-    if ended.memory > MEMORY:
-        found.append(f"{ended.memory >> 20} MB in use")
     return found
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from hostile.kit import KINDS, PREPARE, STEPS, settings, sizes
 
-_TRANSLATE = "translate models/{} --format jsonl --scores --beam-size 2 < text/test.xx"
+_TRANSLATE = "translate models/{} --format jsonl --scores < text/test.xx"
 _TRAIN = "train --data data/{1} --out new/run --device cpu @{0}"
 _IMPORT = "import huggingface/{} --out new/model"
 _LINES = """

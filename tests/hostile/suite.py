@@ -71,6 +71,14 @@ class Suite:
         every = GROUPS[group].generate(self._kit, all_scenes())
         return {case.name: case for case in every}.values()
 
+    def reference(self, scene: Scene) -> None:
+        """Run a scene as it is; it has to succeed."""
+        stage = Stage(self._kit, self._server, self._references)
+        try:
+            stage.reference(scene)
+        finally:
+            stage.close()
+
     def problems(self, case: Case) -> list[str]:
         """What is wrong after a case; nothing, if all is well."""
         stage = Stage(self._kit, self._server, self._references)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hostile.scenes import all_scenes
 from hostile.suite import GROUPS, Suite, command, opened
 
 SEED = int(os.environ.get("REGARD_HOSTILE_SEED", "1"))
@@ -49,6 +50,12 @@ def test_a_sample_ends_well(suite: Suite, group: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_case_ends_well(suite: Suite, group: str, part: int) -> None:
     check(suite, group, GROUPS[group].long, part, PARTS)
+
+
+@pytest.mark.long
+def test_every_scene_succeeds_if_nothing_is_changed(suite: Suite) -> None:
+    for scene in all_scenes().values():
+        suite.reference(scene)
 
 
 def test_there_are_enough_cases() -> None:
