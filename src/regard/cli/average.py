@@ -53,6 +53,7 @@ def average(
     mean = checkpoint.average([*map(whole_weights, chosen)])
     with whole_folder(out) as temporary:
         notes = {"averaged": ", ".join(path.name for path in chosen)}
-        write_tensors(temporary / WEIGHTS, mean, notes)
-        dataclasses.replace(folder, adapter=None).write(temporary)
+        whole = dataclasses.replace(folder, adapter=None)
+        write_tensors(temporary / WEIGHTS, mean, {**whole.weights_note(), **notes})
+        whole.write(temporary)
     say(f"The mean of steps {', '.join(str(int(p.name)) for p in chosen)} is in {out}.")

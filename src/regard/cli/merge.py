@@ -34,6 +34,7 @@ def merge(
     claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
     folder, model = load_model(adapter, torch.device("cpu"), described)
     with whole_folder(out) as temporary:
-        write_tensors(temporary / WEIGHTS, weights_of(model), {"merged": str(adapter)})
+        notes = {**folder.weights_note(), "merged": str(adapter)}
+        write_tensors(temporary / WEIGHTS, weights_of(model), notes)
         folder.write(temporary)
     say(f"{adapter} and {described.adapter.origin} are one model in {out}.")

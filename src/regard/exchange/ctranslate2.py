@@ -91,9 +91,9 @@ def export(
     """
     with whole_folder(out) as temporary:
         write_model(folder, model, temporary / ENGINE, precision=precision, shortlist=shortlist)
-        write_digests(temporary, temporary / ENGINE)
         folder.write(temporary)
         write_self_normalizing(folder.tokenizers, temporary)
+        write_digests(temporary)
 
 
 def inside(folder: Path) -> Path | None:

@@ -1,7 +1,8 @@
 """Digests of the files of an export, which the programs that run them do not check themselves.
 
-`digests.json` beside them has the SHA-256 of each. A damaged graph or model would otherwise give
-other translations without a word, or end the process. Exports of earlier versions have none.
+`digests.json` beside them has the SHA-256 of each. A damaged graph or model, or other settings in
+`config.json`, would otherwise give other translations without a word, or end the process. Exports
+of earlier versions have none.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class _Digests(Settings):
     files: dict[str, str]  # SHA-256 by path below the folder
 
 
-def write_digests(folder: Path, engine: Path) -> None:
-    """Note the digests of the files in `engine`, which is the folder or lies in it."""
-    files = sorted(path for path in engine.rglob("*") if path.is_file())
+def write_digests(folder: Path) -> None:
+    """Note the digests of all files in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     table = {path.relative_to(folder).as_posix(): _digest(path) for path in files}
     write_json(folder / DIGESTS, {"format": FORMAT, "files": table})
 

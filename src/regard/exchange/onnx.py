@@ -50,10 +50,10 @@ def write_onnx(folder: ModelFolder, model: Model, out: Path) -> None:
     assert isinstance(model, Transformer), "it has no problems"
     with whole_folder(out) as temporary:
         _write_graphs(model.eval(), temporary)
-        write_digests(temporary, temporary)
         write_json(temporary / DESCRIPTION, {"format": FORMAT})
         folder.write(temporary)
         write_self_normalizing(folder.tokenizers, temporary)
+        write_digests(temporary)
 
 
 def problems(config: ModelConfig) -> list[str]:

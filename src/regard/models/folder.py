@@ -2,7 +2,8 @@
 
 config.json            format, kind of model and its settings, special tokens, languages, limits
 tokenizer.model        or source.model and target.model
-model.safetensors      the weights; nothing is ever unpickled
+model.safetensors      the weights; nothing is ever unpickled. A note in it says which settings,
+                       labels and tokenizer they belong to, for shapes do not tell.
 
 A checkpoint, `checkpoints/00001000` below such a folder, is the same model at another time. The
 folder of an adapter has only the weights that learned, and says which model they belong to.
@@ -15,20 +16,30 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.config import Doc, Ge, Le, Settings, Tree, as_tree
+from regard.config import Tree, as_tree
 from regard.data.store import Store
-from regard.data.store_description import Languages, fingerprint
+from regard.data.store_description import fingerprint
 from regard.errors import ConfigError, DataError, ModelError
 from regard.files import whole_file, write_json
 from regard.layers.adapters import adapt, is_adapted, merge
-from regard.models import ARCHITECTURES, new_model, shape_only, unset_model
-from regard.models.adapter import Adapter, AdapterDescription
+from regard.models import new_model, shape_only, unset_model
+from regard.models.adapter import Adapter
 from regard.models.base import Model, ModelConfig
+from regard.models.description import CONFIG as CONFIG
+from regard.models.description import (
+    FORMAT,
+    READER,
+    Identity,
+    model_config,
+    read_description,
+    refuse_other_identity,
+)
+from regard.models.description import Training as Training
+from regard.models.description import as_today as as_today
 from regard.models.protocol import Vocabulary
 from regard.models.tensor_files import (
     TensorSpec,
@@ -40,55 +51,12 @@ from regard.models.tensor_files import (
 )
 from regard.models.tensor_files import read_tensors as read_tensors
 from regard.models.tensor_files import write_tensors as write_tensors
-from regard.recognize import foreign_model
 from regard.regular import read_regular
-from regard.schema import JsonReader
-from regard.text.config import TokenizerConfig
 from regard.text.folder import checked_tokenizers, fingerprint_of
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
-FORMAT = 1
-CONFIG, WEIGHTS, AVERAGE = "config.json", "model.safetensors", "average.safetensors"
-_READER = JsonReader(ModelError, "Copy the whole folder again, or update regard.")
-
-
-@dataclass(frozen=True)
-class Training(Settings):
-    """Statistics of the data that a model was trained on."""
-
-    longest_source: Annotated[
-        int, Doc("subwords of the longest training sentence"), Ge(0), Le(2**31 - 1)
-    ]
-    several_sentences: Annotated[
-        float, Doc("share of training lines with more than one sentence"), Ge(0), Le(1)
-    ]
-    column: Annotated[str | None, Doc("CoNLL-U column of the labels of words")] = None
-    texts: Annotated[int, Doc("texts that have one label together"), Ge(0), Le(2)] = 1
-
-    @staticmethod
-    def of(config: ModelConfig, store: Store) -> Training:
-        """What a model will have seen that is trained on a store."""
-        train = store.description["parts"]["train"]
-        if config.task is not None:  # running text is read piece by piece
-            texts = train["most_texts"] if config.content == "labelled" else 1
-            return Training(config.task.context, 1.0, train.get("column"), texts)
-        return Training(train["longest_source"], train["several_sentences"])
-
-
-@dataclass(frozen=True)
-class _Description(Settings):
-    """The fields of `config.json`."""
-
-    format: int
-    model: dict[str, Any]  # depends on its `kind`
-    vocabulary: Vocabulary
-    tokenizer: TokenizerConfig
-    special_tokens: SpecialTokens
-    languages: Languages
-    seen: Training
-    tokenizer_fingerprint: str | None = None  # folders of earlier versions have none
-    adapter: AdapterDescription | None = None
+WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"
 
 
 @dataclass(frozen=True)
@@ -148,18 +116,31 @@ class ModelFolder:
             **adapter,
         }
 
+    def weights_note(self) -> dict[str, str]:
+        """A note for weights: what they belong to, but for languages, which a user may name."""
+        return self._identity().note()
+
+    def _identity(self) -> Identity:
+        tokenizer = fingerprint_of(self.tokenizers.files(), {})
+        lora = self.adapter.lora if self.adapter else None
+        return Identity(as_tree(self.config), self.vocabulary, self.seen, tokenizer, lora)
+
+    def refuse_other_weights(self, path: Path) -> None:
+        """Raise an error if weights say that they belong to another description."""
+        refuse_other_identity(self._identity(), path)
+
     @staticmethod
     def read(folder: Path) -> ModelFolder:
         """Read what `write` wrote."""
         folder = _home(folder)
-        description, tree = _read_description(folder)
+        description, tree = read_description(folder)
         path = folder / CONFIG
         if description.special_tokens != SPECIAL:
             raise ModelError(
                 f"{path} has other special_tokens than this version of regard. Update regard."
             )
         found = ModelFolder(
-            _model_config(description.model, path),
+            model_config(description.model, path),
             description.vocabulary,
             checked_tokenizers(folder, description.tokenizer, tree),
             as_tree(description.languages),
@@ -187,8 +168,9 @@ def load_model(
     An adapter is merged with its origin: what is loaded is a model like any other.
     """
     description = description or ModelFolder.read(folder)
+    path = _shown_file(folder)
+    description.refuse_other_weights(path)
     if description.adapter is None:
-        path = _shown_file(folder)
         _refuse_other_shape(description, tensor_specs(path), path)
         model = unset_model(description.config, description.vocabulary)
         put_weights(model, shown_weights(folder), path)
@@ -203,7 +185,7 @@ def _adapted(description: ModelFolder, adapter: Adapter, folder: Path) -> Model:
     learned = shown_weights(folder)
     ranks = {tensor.shape[0] for name, tensor in learned.items() if name.endswith(".down")}
     if ranks != {adapter.lora.rank}:
-        raise _READER.wrong(
+        raise READER.wrong(
             _home(folder) / CONFIG, f"adapter.lora.rank is not that of {folder / WEIGHTS}"
         )
     origin = adapter.checked(_home(folder), weights_fingerprint)
@@ -255,6 +237,7 @@ def whole_weights(folder: Path) -> dict[str, Tensor]:
     description = ModelFolder.read(folder)
     if description.adapter is None:
         path = _shown_file(folder)
+        description.refuse_other_weights(path)
         _refuse_other_shape(description, tensor_specs(path), path)
         return shown_weights(folder)
     return weights_of(load_model(folder, torch.device("cpu"), description)[1])
@@ -277,53 +260,11 @@ def _shown_file(folder: Path) -> Path:
     return average if average.is_file() else folder / WEIGHTS
 
 
-def _model_config(model: Tree, path: Path) -> ModelConfig:
-    """The settings of a model of any kind."""
-    model = as_today(model)
-    kind = model["kind"]
-    if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        shown, known = str(kind)[:40], ", ".join(ARCHITECTURES)
-        raise _READER.wrong(path, f"model.kind is {shown}; known: {known}")
-    config_class, _ = ARCHITECTURES[kind]
-    return _READER.build(config_class, model, path, "model.")
-
-
-def as_today(model: Tree) -> Tree:
-    """A model's settings as they are called now, with what older folders leave unsaid.
-
-    The kind was once called architecture. A non-autoregressive decoder once had no mask.
-    """
-    kind = model.get("architecture", model.get("kind"))
-    rest = {n: v for n, v in model.items() if n not in ("architecture", "kind")}
-    if kind == "nonautoregressive":
-        rest.setdefault("self_attention_mask", "none")
-    return {"kind": kind, **rest}
-
-
 def _home(folder: Path) -> Path:
     """The folder that describes a model; of a checkpoint, its run's."""
     run = folder.parent.parent
     below = folder.parent.name == "checkpoints" and (run / CONFIG).is_file()
     return run if below else folder
-
-
-def _read_description(folder: Path) -> tuple[_Description, Tree]:
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        other = foreign_model(folder)
-        raise ModelError(other or f"There is no model folder {folder}: it {what}. Check the path.")
-    path = folder / CONFIG
-    if not path.is_file():
-        raise ModelError(
-            foreign_model(folder)
-            or f"{folder} is not a model folder: it has no {CONFIG}. "
-            "Give the folder that `regard train --out` wrote."
-        )
-    tree = _READER.table(path)
-    if "format" not in tree and (other := foreign_model(folder, tree)):
-        raise ModelError(other)
-    _READER.refuse_other_format(tree, path, FORMAT)
-    return _READER.build(_Description, tree, path), tree
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

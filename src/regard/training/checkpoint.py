@@ -112,13 +112,14 @@ def save(
     average: MovingAverage | None,
     progress: Progress,
     memory: Memory | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a checkpoint, whole or not at all."""
+    """Write a checkpoint, whole or not at all; `notes` say what the weights belong to."""
     path = run / "checkpoints" / f"{progress.step:08d}"
     with whole_folder(path) as folder:
-        write_tensors(folder / WEIGHTS, weights_of(model), {})
+        write_tensors(folder / WEIGHTS, weights_of(model), notes or {})
         if average:
-            write_tensors(folder / AVERAGE, average.weights, {})
+            write_tensors(folder / AVERAGE, average.weights, notes or {})
         write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
         if memory is not None:
             write_tensors(folder / MEMORY, memory.tensors(), {})

@@ -105,7 +105,7 @@ class Trainer:
         self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
-        self._publisher = Publisher(config, store, bleu)
+        self._publisher = Publisher(config, store, bleu, self._folder)
         share = Share(team.rank, team.size)
         self._loader = training_batches(
             store,
@@ -272,7 +272,10 @@ class Trainer:
             regular=progress.step % self._config.checkpoint_every == 0,
         )
         memory = self._updater.memory
-        checkpoint.save(self._out, self._model, self._optimizer, self._average, progress, memory)
+        notes = self._folder.weights_note()
+        checkpoint.save(
+            self._out, self._model, self._optimizer, self._average, progress, memory, notes
+        )
         best = self._config.average_best if self._config.average_best > 1 else 0
         checkpoint.prune(self._out, last=self._config.keep_checkpoints, best=best)
 

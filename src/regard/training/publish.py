@@ -20,6 +20,7 @@ from regard.layers.adapters import is_adapted, merge
 from regard.models.base import Model
 from regard.models.folder import (
     WEIGHTS,
+    ModelFolder,
     published_notes,
     put_weights,
     shown_weights,
@@ -43,8 +44,11 @@ class Verdict:
 class Publisher:
     """Looks after the weights in a run's model folder."""
 
-    def __init__(self, config: RunConfig, store: Store, bleu: Bleu | None) -> None:
+    def __init__(
+        self, config: RunConfig, store: Store, bleu: Bleu | None, folder: ModelFolder
+    ) -> None:
         self._out = Path(config.out)
+        self._notes = folder.weights_note()
         self._config = config.training
         self._valid: Callable[[], Iterable[Batch]] | None = None
         if store.has("valid"):
@@ -75,7 +79,7 @@ class Publisher:
 
     def publish(self, model: Model, step: int, result: Validation | None = None) -> None:
         """Make these weights the ones that the folder is loaded with."""
-        notes = {"step": str(step)}
+        notes = {**self._notes, "step": str(step)}
         if result:
             notes |= {"figure": repr(self._figure(result))}
             notes |= {name: str(value) for name, value in result.row().items()}

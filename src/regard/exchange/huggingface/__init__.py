@@ -129,7 +129,7 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
     model = description.model()
     put_weights(model, weights, path)
     with whole_folder(out) as temporary:
-        write_tensors(temporary / WEIGHTS, weights_of(model), {})
+        write_tensors(temporary / WEIGHTS, weights_of(model), description.weights_note())
         description.write(temporary)
     return description
 
