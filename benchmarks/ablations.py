@@ -23,7 +23,7 @@ from pages import fill
 from side_by_side import (
     Tree,
     add_options,
-    all_of,
+    all_seeds,
     bleu,
     parameters_of,
     regard,
@@ -106,17 +106,7 @@ def main() -> None:
     if options.write:
         fill(PAGE, "table", _table(results))
         return
-    done = {(result["row"], result["seed"]) for result in results}
-    missing = [
-        (row, seed) for seed in options.seeds for row in ROWS if (row.name, seed) not in done
-    ]
-    all_of(
-        missing,
-        lambda job: _measured(*job, options),
-        options.results,
-        parallel=options.parallel,
-        minutes=options.minutes,
-    )
+    all_seeds(ROWS, _measured, options)
 
 
 def _options() -> Any:

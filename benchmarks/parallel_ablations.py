@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from pages import fill
-from side_by_side import Tree, add_options, all_of, bleu, regard, results_in, seconds_of, settings
+from side_by_side import (
+    Tree,
+    add_options,
+    all_seeds,
+    bleu,
+    regard,
+    results_in,
+    seconds_of,
+    settings,
+)
 
 PAGES = [Path("docs/parallel.md"), Path("docs/zh/parallel.md")]
 
@@ -52,15 +61,7 @@ def main() -> None:
         for page in PAGES:
             fill(page, "ablations", _table(results))
         return
-    finished = {(result["row"], result["seed"]) for result in results}
-    jobs = [(row, seed) for seed in options.seeds for row in ROWS]
-    all_of(
-        [job for job in jobs if (job[0].name, job[1]) not in finished],
-        lambda job: _measured(*job, options),
-        options.results,
-        parallel=options.parallel,
-        minutes=options.minutes,
-    )
+    all_seeds(ROWS, _measured, options)
 
 
 def _options() -> Any:

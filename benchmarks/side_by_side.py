@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from safetensors import safe_open
@@ -22,6 +22,18 @@ import machine
 
 Job = TypeVar("Job")
 Tree = dict[str, Any]
+
+
+class Named(Protocol):
+    """A row of a table."""
+
+    @property
+    def name(self) -> str:
+        """For folders and results."""
+        ...
+
+
+NamedRow = TypeVar("NamedRow", bound=Named)
 
 
 def regard(*words: str, threads: int = 1) -> str:
@@ -102,6 +114,21 @@ def all_of(
 
     with ThreadPoolExecutor(parallel) as pool:
         list(pool.map(work, jobs))
+
+
+def all_seeds(
+    rows: Sequence[NamedRow], measure: Callable[[NamedRow, int, Any], Tree], options: Any
+) -> None:
+    """Measure each row of a table with each seed, but for what the results have already."""
+    finished = {(result["row"], result["seed"]) for result in results_in(options.results)}
+    jobs = [(row, seed) for seed in options.seeds for row in rows]
+    all_of(
+        [(row, seed) for row, seed in jobs if (row.name, seed) not in finished],
+        lambda job: measure(*job, options),
+        options.results,
+        parallel=options.parallel,
+        minutes=options.minutes,
+    )
 
 
 def _keep(path: Path, results: Sequence[Tree]) -> None:

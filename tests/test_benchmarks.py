@@ -19,6 +19,7 @@ import growth
 import lengths
 import memory_length
 import parallel
+import parallel_ablations
 import recipes
 import side_by_side
 import systems
@@ -187,6 +188,22 @@ def test_the_table_compares_with_the_recipe() -> None:
     assert lines[2] == "| recipe | as it is | 2.00M | 41.00 | 1.41 | +0.00 | 1.500 | 2 |"
     assert lines[3] == "| heads | 1 | 2.00M | 38.00 |  | -3.00 | 1.500 | 1 |"
     assert lines[4] == "| beam size | 1 |  | 39.50 | 0.71 | -1.50 |  | 2 |"
+
+
+@pytest.mark.parametrize("row", parallel_ablations.ROWS, ids=lambda row: row.name)
+def test_every_mask_is_a_run(row: parallel_ablations.Row) -> None:
+    recipe = ROOT / "recipes" / f"{row.recipe}.toml"
+    assignments = [f"model.self_attention_mask={row.mask}"]
+    run_config(recipe, preset=None, changes={}, assignments=assignments)
+
+
+def test_masks_are_compared_by_mean_and_spread() -> None:
+    results = [
+        {"row": "multi30k-ctc-diagonal", "seed": seed, "alone": 40.0 + seed, "ranked": 42.0}
+        for seed in (1, 3)
+    ]
+    (line,) = parallel_ablations._table(results).splitlines()[2:]
+    assert line == "| `multi30k-ctc` | `diagonal` | 42.00 | 1.41 | 42.00 | 0.00 | 2 |"
 
 
 def test_what_failed_is_told_and_what_did_not_is_kept(
