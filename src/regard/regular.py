@@ -7,6 +7,7 @@ are followed: the cache of HuggingFace's hub is made of them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ from typing import BinaryIO
 
 from regard.errors import ModelError, StorageError
 
+_BLOCK = 2**22  # bytes
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -50,6 +52,15 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
             return file.read()
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a regular file, read block by block."""
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def inside(folder: Path, name: str, origin: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -122,8 +123,11 @@ def test_kills_at_random_moments_change_nothing(distilled: Path, run: Path, text
     assert process.returncode == 0, said
     assert not out.with_name("killed.portions").exists()
     found, expected = contents(out), contents(distilled)
-    about = found.pop("store.json"), expected.pop("store.json")
-    assert about[0].replace(b'"portion": 7', b'"portion": 2000') == about[1]
+    about = [json.loads(each.pop("store.json")) for each in (found, expected)]
+    for tree in about:
+        del tree["files"], tree["checksum"]  # last digits of probabilities, see below
+    about[0]["distilled"]["portion"] = 2000
+    assert about[0] == about[1]
     found.pop(DISTRIBUTIONS), expected.pop(DISTRIBUTIONS)
     assert found == expected
     ours, theirs = (

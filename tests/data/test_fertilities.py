@@ -57,7 +57,12 @@ def store(tmp_path: Path) -> Store:
 
 def test_they_are_read_as_they_were_written(store: Store) -> None:
     source = store.part("valid").source
-    values = [np.arange(len(source[index])) for index in range(len(source))]
+    lengths = store.part("valid").target.lengths()
+    draw = np.random.default_rng(0)
+    values = [
+        np.bincount(draw.integers(0, len(source[index]), length), minlength=len(source[index]))
+        for index, length in enumerate(lengths)
+    ]
     write_fertilities(store.folder, "valid", values)
     found = read_fertilities(store.folder, "valid")
     assert [found[i].tolist() for i in range(len(found))] == [value.tolist() for value in values]
@@ -73,3 +78,21 @@ def test_missing_and_foreign_ones_are_an_error_with_a_remedy(store: Store) -> No
     os.truncate(store.folder / "train.fertilities", len(source.flat()) - 1)
     with pytest.raises(DataError, match=r"of other text than the store.*regard align"):
         read_fertilities(store.folder, "train")
+
+
+def test_no_changed_byte_goes_unseen(store: Store) -> None:
+    part = store.part("train")
+    lengths = part.target.lengths()
+    values = [np.zeros(len(part.source[i]), np.int64) for i in range(len(part.source))]
+    for value, length in zip(values, lengths, strict=True):
+        value[-1] = length
+    write_fertilities(store.folder, "train", values)
+    read_fertilities(store.folder, "train")
+    path = store.folder / "train.fertilities"
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        changed = bytearray(content)
+        changed[place] ^= 1 + place % 255
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match=r"do not add up.*regard align"):
+            read_fertilities(store.folder, "train")

@@ -107,8 +107,8 @@ def test_what_cannot_be_is_refused(
     spelled = write_reversal_store(tmp_path, valid=True, tokenizer="char")
     with pytest.raises(ConfigError, match="writes other subwords than"):
         refuse_unsuitable(translator, spelled, config(distributions=3))
-    with pytest.raises(ConfigError, match=r"--distributions 9999: there are only \d+ subwords"):
-        refuse_unsuitable(translator, reversal_store, config(distributions=9999))
+    with pytest.raises(ConfigError, match=r"--distributions 999: there are only \d+ subwords"):
+        refuse_unsuitable(translator, reversal_store, config(distributions=999))
     out = tmp_path / "distilled"
     work_on(Distillation(reversal_store, [teacher], out, config()), translator, stop_after=1)
     other = Distillation(reversal_store, [teacher], out, config(distributions=3))
@@ -121,6 +121,11 @@ def test_a_store_without_them_says_so(mixed: Store, reversal_store: Store, tmp_p
         read_distributions(reversal_store)
     damaged = tmp_path / "damaged"
     shutil.copytree(mixed.folder, damaged)
+    content = bytearray((damaged / DISTRIBUTIONS).read_bytes())
+    content[len(content) // 2] ^= 1
+    (damaged / DISTRIBUTIONS).write_bytes(content)
+    with pytest.raises(DataError, match="its digest differs"):
+        read_distributions(Store(damaged))
     os.truncate(damaged / DISTRIBUTIONS, 100)
     with pytest.raises(DataError, match="of other text than the store"):
         read_distributions(Store(damaged))

@@ -114,6 +114,16 @@ def test_int8_is_near_and_small_and_leaves_the_model_as_it_was(tmp_path: Path) -
     assert sizes[0] < 0.8 * sizes[1]  # the positions of so small a model stay in float32
 
 
+def test_weights_that_float16_cannot_hold_are_refused(tmp_path: Path) -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.get_parameter("encoder.blocks.0.feedforward.expand.weight")[0, 0] = -70_000.0
+    folder = described(model)
+    with pytest.raises(ModelError, match=r"expand\.weight has numbers up to 7e\+04, and float16"):
+        ctranslate2.write_model(folder, model, tmp_path / "out", precision="float16")
+    ctranslate2.write_model(folder, model, tmp_path / "out", precision="bfloat16")
+
+
 def test_an_exported_folder_has_both_descriptions(tmp_path: Path) -> None:
     model = small_model()
     folder = described(model)

@@ -15,6 +15,7 @@ from regard.data.loader import DataConfig, Extras, Loader, joined, with_ends
 from regard.data.ragged import Batch, Distributions
 from regard.data.sampling import Position
 from regard.data.store import Store
+from regard.data.store_description import with_checksums
 from regard.errors import ConfigError, DataError
 from regard.files import write_json
 from regard.models.folder import WEIGHTS, read_tensors
@@ -133,7 +134,7 @@ def taught_store(tmp_path: Path) -> Store:
         pairs.append((words, np.ones(words.shape)))
     write_distributions(store.folder / DISTRIBUTIONS, store.description["dtype"], pairs)
     description = {**store.description, "distilled": {"distributions": 1}}
-    write_json(store.folder / "store.json", description)
+    write_json(store.folder / "store.json", with_checksums(description, store.folder))
     return Store(store.folder)
 
 

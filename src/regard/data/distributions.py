@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from regard.data.rows import Rows, mapped, offsets
 from regard.data.store import Store
+from regard.data.store_description import verify_file
 from regard.errors import DataError
 from regard.files import whole_file
 
@@ -51,4 +52,5 @@ def read_distributions(store: Store) -> Rows:
     kind = records(store.description["dtype"], count)
     if len(values) != begins[-1] * kind.itemsize:
         raise DataError(f"{path} is of other text than the store. {_REMEDY}")
+    verify_file(store.description, path, _REMEDY)
     return Rows(values.view(kind), begins)

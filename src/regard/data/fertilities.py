@@ -36,7 +36,21 @@ def read_fertilities(folder: Path, name: str) -> Rows:
     values, begins = mapped(path, "uint8", remedy), offsets(folder, f"{name}.source")
     if len(values) != begins[-1]:
         raise DataError(f"{path} is of other text than the store. {remedy}")
+    if (_sums(values, begins) != np.diff(offsets(folder, f"{name}.target"))).any():
+        raise DataError(
+            f"{path} is damaged, or of other text than the store: the numbers of a pair do not add "
+            f"up to its target subwords. {remedy} Add --overwrite."
+        )
     return Rows(values, begins)
+
+
+def _sums(values: NDArray[np.uint8], begins: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sum of each row; `reduceat` cannot do rows that are empty."""
+    sums = np.zeros(len(begins) - 1, np.int64)
+    full = np.flatnonzero(np.diff(begins))
+    if len(full):
+        sums[full] = np.add.reduceat(values, begins[full], dtype=np.int64)
+    return sums
 
 
 def fertilities_file(folder: Path, name: str) -> Path:

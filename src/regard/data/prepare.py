@@ -9,7 +9,7 @@ from pathlib import Path
 from regard.config import Tree
 from regard.data.doctor import DoctorConfig, Report, examined
 from regard.data.store import Content
-from regard.data.store_description import dtype_for
+from regard.data.store_description import dtype_for, with_checksums
 from regard.data.store_writer import PartWriter, describe
 from regard.errors import ConfigError, DataError, StorageError, one_message
 from regard.files import is_leftover, whole_folder, write_json
@@ -109,7 +109,7 @@ def write_store(
             (folder / file).write_bytes(model)
         named = dict(zip(("source", "target"), languages, strict=True))
         description = describe(write(folder), tokenizers, named, content, labels)
-        write_json(folder / "store.json", description)
+        write_json(folder / "store.json", with_checksums(description, folder))
     return description
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from regard.config import Tree
 from regard.data.doctor import DoctorConfig, reason_to_skip
 from regard.data.store import Store
-from regard.data.store_description import dtype_for
+from regard.data.store_description import dtype_for, with_checksums
 from regard.data.store_writer import PartWriter, describe
 from regard.files import whole_folder, write_json
 from regard.text.tokenizer import Tokenizers
@@ -76,9 +76,8 @@ def retarget(
         parts["train"] = {**parts["train"], **train, "found": _found(kept)}
         for name, portions in joined.items():
             _join(folder / name, portions)
-        write_json(
-            folder / "store.json", {**describe(parts, store.tokenizers, store.languages), **about}
-        )
+        tree = {**describe(parts, store.tokenizers, store.languages), **about}
+        write_json(folder / "store.json", with_checksums(tree, folder))
     return Retargeted(
         len(store.part("train")) - len(reasons), dict(kept), unchanged=frozenset(reasons)
     )

@@ -22,6 +22,7 @@ from regard.data.store_description import (
     dtype_for,
     read_description,
     refuse_other_tokenizers,
+    verify_file,
 )
 from regard.data.store_description import Content as Content
 from regard.data.store_description import fingerprint as fingerprint
@@ -166,6 +167,8 @@ class Store:
         refuse_unequal(
             self.folder, f"{name}.documents", f"{name}.text", int(documents[-1]), len(ids)
         )
+        path = self.folder / f"{name}.documents.offsets"
+        verify_file(self.description, path, STORE_READER.remedy)
         sides = {"text": (lines, self.vocabulary.source)}
         self.verify(name, sides, {"longest_line": _longest(lines)})
         return Text(lines, Rows(ids, documents))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from regard.config import Ge, Le, Settings, Tree
 from regard.errors import DataError
+from regard.regular import file_digest
 from regard.schema import JsonReader
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -19,6 +20,7 @@ FORMAT = 1
 Content = Literal["pairs", "text", "tagged", "labelled"]
 STORE_READER = JsonReader(DataError, "Run `regard prepare` again, with --overwrite.")
 Count = Annotated[int, Ge(0), Le(2**62)]
+_FURTHER = ("*.documents.offsets", "*.distributions")  # files that no digest of a part covers
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class StoreDescription(Settings):
     content: Content = "pairs"
     tokenizer_fingerprint: str | None = None  # stores of earlier versions have none
     distilled: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)  # SHA-256 of those beside the parts' sides
+    checksum: str | None = None  # of the other fields; stores of earlier versions have none
 
     def problems(self) -> Iterator[str]:
         """There is nothing to train on without its part."""
@@ -137,7 +141,29 @@ def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
     description, tree = STORE_READER.versioned(StoreDescription, path, FORMAT)
     for name, part in description.parts.items():
         STORE_READER.build(_PARTS[description.content], part, path, f"parts.{name}.")
+    if description.checksum not in (None, _checksum(tree)):
+        raise STORE_READER.wrong(path, "it was changed since it was written (checksum)")
     return description, tree
+
+
+def with_checksums(tree: Tree, folder: Path) -> Tree:
+    """A description with the digests of further files in its folder, and a checksum of itself."""
+    paths = sorted(path for pattern in _FURTHER for path in folder.glob(pattern))
+    tree = {**tree, "files": {path.name: file_digest(path) for path in paths}}
+    return {**tree, "checksum": _checksum(tree)}
+
+
+def _checksum(tree: Tree) -> str:
+    """Of all fields but the languages, which a user may name later."""
+    fields = {name: tree[name] for name in tree.keys() - {"languages", "checksum"}}
+    return fingerprint([json.dumps(fields, sort_keys=True).encode()])
+
+
+def verify_file(tree: Tree, path: Path, remedy: str) -> None:
+    """Raise an error if a file is not the one whose digest a description has."""
+    known = tree.get("files", {}).get(path.name)
+    if known is not None and file_digest(path) != known:
+        raise DataError(f"{path} is damaged: its digest differs from that in store.json. {remedy}")
 
 
 def dtype_for(tokenizers: Tokenizers) -> str:

@@ -122,6 +122,8 @@ def write_model(
     require_installed()
     require_expressible(model.config)
     assert isinstance(model, Transformer), "it is expressible"
+    if precision == "float16":
+        _refuse_overflow(model)
     places = _places(model.config, folder.seen.longest_source)
     spec = _specification(model, places)
     source, target = (
@@ -143,6 +145,17 @@ def write_model(
     spec.save(str(out))
     if shortlist is not None:
         write_vmap(shortlist, folder.tokenizers, out)
+
+
+def _refuse_overflow(model: Transformer) -> None:
+    """Raise an error if a weight would become infinite as float16."""
+    largest = torch.finfo(torch.float16).max
+    for name, weight in model.named_parameters():
+        if weight.abs().max() > largest:
+            raise ModelError(
+                f"The weight {name} has numbers up to {weight.abs().max():.4g}, and float16 ends "
+                f"at {largest:.0f}. Use --precision bfloat16 or float32."
+            )
 
 
 def _places(config: TransformerConfig, longest_seen: int) -> int | None:

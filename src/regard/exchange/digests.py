@@ -7,19 +7,17 @@ of earlier versions have none.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import Settings
 from regard.errors import ModelError
 from regard.files import write_json
-from regard.regular import inside, open_regular
+from regard.regular import file_digest, inside
 from regard.schema import JsonReader
 
 DIGESTS = "digests.json"
 FORMAT = 1
-_BLOCK = 2**22  # bytes
 _READER = JsonReader(ModelError, "Export the model again.")
 
 
@@ -34,7 +32,7 @@ class _Digests(Settings):
 def write_digests(folder: Path) -> None:
     """Note the digests of all files in a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    table = {path.relative_to(folder).as_posix(): _digest(path) for path in files}
+    table = {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
     write_json(folder / DIGESTS, {"format": FORMAT, "files": table})
 
 
@@ -48,16 +46,8 @@ def verify_digests(folder: Path) -> None:
         place = inside(folder, name, path)
         if not place.exists():
             raise ModelError(f"{folder} is incomplete: {name} is missing. Export the model again.")
-        if _digest(place) != digest:
+        if file_digest(place) != digest:
             raise ModelError(
                 f"{place} is damaged: its digest differs from that in {DIGESTS}. "
                 "Export the model again."
             )
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_regular(path) as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
