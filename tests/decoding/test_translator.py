@@ -133,8 +133,9 @@ def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
         translator.translate(["a", b"b"])  # type: ignore[list-item]
     with pytest.raises(DataError, match="surrogate"):
         translator.translate(["\ud800"])
-    with pytest.raises(ConfigError, match="batch_size is 0"):
-        translator.translate(["a"], batch_size=0)
+    for size in (0, -1, 1.5, "4", True):
+        with pytest.raises(ConfigError, match=r"batch_size is .*, and must be an integer"):
+            translator.translate(["a"], batch_size=size)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"temperature.*no effect in beam search"):
         translator.translate(["a"], temperature=0.5)
     with pytest.raises(DataError, match="2 sources and 1 targets"):

@@ -121,6 +121,13 @@ def test_a_list_of_words_is_a_wordpiece_tokenizer(tmp_path: Path) -> None:
     assert again.encode_all(TEXTS) == made.encode_all(TEXTS)
 
 
+@pytest.mark.parametrize("pad", [0, 2, 40])
+def test_positions_counted_by_another_token_are_refused(pad: int, tmp_path: Path) -> None:
+    write_bert(tmp_path / "theirs", "RobertaForMaskedLM", pad_token_id=pad)
+    with pytest.raises(ModelError, match=f"pad_token_id is {pad}, not that of the tokenizer"):
+        import_folder(tmp_path / "theirs", tmp_path / "ours")
+
+
 def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:
     write_bert(tmp_path / "theirs", hidden_act="tanh")
     path = tmp_path / "theirs" / "config.json"

@@ -82,13 +82,20 @@ def by_length(
     return [results[i] for i in range(len(items))]
 
 
+def refuse_bad_batch_size(batch_size: int | None) -> None:
+    """Raise an error unless it is a whole number of sentences, or None."""
+    if batch_size is None:
+        return
+    if type(batch_size) is not int or batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size!r}, and must be an integer, at least 1.")
+
+
 def batches(
     items: Sequence[T], length: Callable[[T], int], batch_size: int | None
 ) -> Iterator[list[T]]:
     """Items of like length together, the longest first."""
+    refuse_bad_batch_size(batch_size)
     size = SENTENCES if batch_size is None else batch_size
-    if size < 1:
-        raise ConfigError(f"batch_size is {size}, and must be at least 1.")
     ordered = sorted(items, key=length, reverse=True)
     for begin in range(0, len(ordered), size):
         yield ordered[begin : begin + size]

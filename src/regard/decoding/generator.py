@@ -21,7 +21,7 @@ from regard.data.ragged import Ragged
 from regard.decoding.config import MAX_TOKENS, SearchConfig, SearchKeywords
 from regard.decoding.effect import mode_of, refuse_unused
 from regard.decoding.ends import SeveralEnds
-from regard.decoding.engine import SENTENCES, by_length, checked_texts
+from regard.decoding.engine import SENTENCES, by_length, checked_texts, refuse_bad_batch_size
 from regard.decoding.greedy import Choose, greedy_search, likeliest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.prompted import Prompted
@@ -99,6 +99,7 @@ class Generator:
         """How each prompt goes on; `keywords` are those of `SearchConfig`."""
         prompts = checked_texts(prompts, "Prompt")
         config = self._config(max_tokens, dict(keywords))
+        refuse_bad_batch_size(batch_size)
         if batch_size is None:
             batch_size = fewer_with_beams(SENTENCES, config)
         target = self.folder.vocabulary.target

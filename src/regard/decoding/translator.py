@@ -17,7 +17,7 @@ from regard.data.ragged import Batch
 from regard.decoding.choice import Choice, Models, choose, refuse_exported
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.effect import mode_of, refuse_unused
-from regard.decoding.engine import Engine, by_length, checked_texts
+from regard.decoding.engine import Engine, by_length, checked_texts, refuse_bad_batch_size
 from regard.decoding.look import Attention, look, side_by_side
 from regard.decoding.portion import Portion
 from regard.decoding.score import likeliest, scores
@@ -132,6 +132,7 @@ class Translator:
             prefixes = checked_texts(prefixes, "Prefix")
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
+        refuse_bad_batch_size(batch_size)
         viewed = self._viewed() if attention else None
         refuse_unused(config, keywords, mode_of(config, self.folder.config))
         by_ours = config.sample or config.at_limit != "scored"
@@ -160,7 +161,8 @@ class Translator:
         """How likely the model finds each target as the translation of its source.
 
         That is what `translate` reports for the same pair, as far as it searches at all: the
-        translation of a blank text is blank with certainty, and has score 0.
+        translation of a blank text is blank with certainty, and has score 0. With `min_length`,
+        `translate` reports the log-probability given that so many tokens are written.
         """
         build(SearchConfig, {"length_penalty": length_penalty})
         sources = [text.strip() for text in checked_texts(sources)]

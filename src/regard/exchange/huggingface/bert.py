@@ -162,8 +162,11 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
         yield f"position_embedding_type is {places}; absolute can be read"
     if config.get("architectures") == ["BertForPreTraining"] and config["type_vocab_size"] < 2:
         yield "type_vocab_size is below 2; to judge pairs of texts, ours must be told apart"
-    if family is ROBERTA and type(config["pad_token_id"]) is not int:
-        yield f"pad_token_id is {config['pad_token_id']}; positions are counted from one id"
+    in_text = [*obstacles_in_text(folder, family.text, config["vocab_size"])]
+    given = config["pad_token_id"]  # tokens with this id have no position in RoBERTa
+    pad = given if in_text else marks_of(folder, family.text)["pad"]
+    if family is ROBERTA and (type(given) is not int or given != pad):
+        yield f"pad_token_id is {given}, not that of the tokenizer; positions are counted by it"
     if config["hidden_act"] not in OURS:
         yield f"hidden_act is {config['hidden_act']}; known: {', '.join(OURS)}"
     if config["hidden_size"] % config["num_attention_heads"]:
@@ -171,7 +174,7 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
             f"num_attention_heads is {config['num_attention_heads']}, which does not divide "
             f"hidden_size {config['hidden_size']}"
         )
-    yield from obstacles_in_text(folder, family.text, config["vocab_size"])
+    yield from in_text
 
 
 def read(
