@@ -116,3 +116,27 @@ def test_options_for_models_where_none_translates(tmp_path: Path, regard: Comman
 def test_comparisons_of_models_and_of_layers(models: dict[str, Path], regard: Command) -> None:
     assert "--width: for layers" in regard("compare", models["in turn"], "--width", "8").err
     assert "--beam-size: for models" in regard("compare", "--beam-size", "3").err
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [
+        ("causal", "--real"),
+        ("padding", "--memory"),
+        ("prefix", "--width"),
+        ("segments", "--seed"),
+        ("window", "--no-itself"),
+        ("permutation", "--segment"),
+    ],
+)
+def test_options_of_another_mask(kind: str, option: str, regard: Command) -> None:
+    value = [] if option.startswith("--no-") else ["3"]
+    done = regard("show", "mask", kind, option, *value)
+    assert done.status == 2
+    assert f"no effect on the {kind} mask" in done.err
+
+
+def test_one_test_at_a_time(tmp_path: Path, regard: Command) -> None:
+    done = regard("evaluate", "model", "--tagged", tmp_path / "a", "--labelled", tmp_path / "b")
+    assert done.status == 2
+    assert "--tagged and --labelled are different tests. Give one of them." in done.err

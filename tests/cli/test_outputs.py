@@ -254,6 +254,28 @@ def test_files_that_are_added_to_a_folder(
 # evaluate.
 
 
+@pytest.mark.parametrize("place", ["/proc/nowhere/x", "/dev/fd/987", "LINK", "NODE"])
+def test_a_stream_that_cannot_be_written_to_is_told_before_any_work(
+    place: str, world: World, regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.folder / "LINK").symlink_to("/proc/nowhere/x")
+    os.mkfifo(world.folder / "NODE")
+    if place == "NODE":  # root may write to anything
+        monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
+    for option in ("--output", "--picture"):
+        done = regard("evaluate", world.model, *TEST(world), option, world.folder / place)
+        assert done.status == 2
+        assert not done.out, "it has translated"
+        assert done.err.count("\n") == 1, done.err
+
+
+@pytest.mark.parametrize("words", [["show", "mask"], ["show", "positions"], ["show", "scores"]])
+def test_overwrite_needs_an_output(words: list[str], regard: Command) -> None:
+    done = regard(*words, "--overwrite")
+    assert done.status == 2
+    assert done.err == "regard: --overwrite: nothing is written without --out. Leave it out.\n"
+
+
 def test_two_outputs_of_one_path_are_refused(world: World, regard: Command) -> None:
     words, out = command("evaluate output", world)
     assert_refused(regard(*words, out, "--picture", out), "--output", "--picture", "both")

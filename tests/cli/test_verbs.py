@@ -54,6 +54,15 @@ def test_the_command_says_so(regard: Command) -> None:
     assert done.err == "regard: --buffer is given more than once. Give it once.\n"
 
 
+def test_options_before_the_verb_are_given_once(regard: Command) -> None:
+    twice = ["--max-line-length", "5", "--max-line-length=50"]
+    for words in (twice, [*twice, "show"], [*twice, "show", "mask"]):
+        done = regard(*words)
+        assert done.status == 2
+        assert done.err == "regard: --max-line-length is given more than once. Give it once.\n"
+    assert regard("--max-line-length", "5", "show", "mask").status == 0
+
+
 def test_lists_may_be_repeated(regard: Command) -> None:
     lists = {
         (words, option.opts[0])

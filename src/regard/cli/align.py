@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from regard.cli.given import refuse_options
 from regard.cli.options import Device, Overwrite, numeric
 from regard.cli.outputs import claim
 from regard.errors import ConfigError, DataError
@@ -89,19 +90,19 @@ def align(
 
     if (source is None) != (target is None) or (source is None and data is None):
         raise ConfigError("Give a text by --source and --target, or a folder by --data, or both.")
-    if source is None and (gold or out):
-        raise ConfigError("--gold and --out need a text: give --source and --target.")
-    if layer is None and (head is not None or written):
-        raise ConfigError("--head and --written say where in a layer to look: give --layer too.")
-    inputs = (model, source, target, data, gold)
-    claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite)
+    _refuse_ignored(context)
     chosen, store = _rule(rule), None if data is None else Store(data)
     if store is not None and source is None:
         claim(context, _fertility_files(store), inputs=(model,), overwrite=overwrite)
+    else:
+        inputs = (model, source, target, data, gold)
+        claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite)
     translator = None if model is None else _loaded(model, store, device)
     owner = translator.folder if translator is not None else store
     tokenizers = None if owner is None else owner.tokenizers
     pairs = _pairs(source, target, tokenizers, over_words=not subwords)
+    if pairs is not None and line > len(pairs):
+        raise ConfigError(f"There is no line {line}: the text has {len(pairs)}.")
     marked = None if gold is None or pairs is None else _gold(gold, pairs)
     aligner: Aligner
     if translator is None:
@@ -115,6 +116,21 @@ def align(
         _print_links(aligner, pairs, chosen, marked, out, line)
     elif store is not None:
         _write_fertilities(store, aligner, chosen)
+
+
+def _refuse_ignored(context: typer.Context) -> None:
+    """Refuse options that have no effect without others."""
+    given = context.params
+    if given["source"] is None:
+        names = {"gold", "out", "subwords"}
+        refuse_options(context, names, "a text is needed. Give --source and --target.")
+    if given["out"] is None:
+        refuse_options(context, {"line"}, "no effect without --out. Leave it out.")
+    if given["model"] is None:
+        names = {"layer", "head", "written", "device"}
+        refuse_options(context, names, "no effect without a model. Name one, or leave it out.")
+    if given["layer"] is None:
+        refuse_options(context, {"head", "written"}, "a layer is needed. Give --layer.")
 
 
 def _rule(name: str) -> Rule:
@@ -254,8 +270,6 @@ def _print_links(
             f"{100 * one.precision:.2f} %, recall {100 * one.recall:.2f} %."
         )
     if out is not None:
-        if line > len(found):
-            raise ConfigError(f"There is no line {line}: the text has {len(found)}.")
         labels = pairs.labels(line - 1)
         written(out, plots.alignment(out, *labels, found[line - 1], title=""))
 

@@ -367,6 +367,9 @@ def _refuse_ignored(context: typer.Context) -> None:
     given = context.params
     always, labels = {"models", "format", "device"}, {"tagged", "labelled", "column", "header"}
     running = {"text", "stride", "memory"}
+    tests = [name for name in ("text", "tagged", "labelled") if given[name] is not None]
+    if len(tests) > 1:
+        raise ConfigError(f"--{' and --'.join(tests)} are different tests. Give one of them.")
     if given["tagged"] or given["labelled"]:
         used = always | labels | {"worst", "picture", "overwrite", "batch_size"}
         refuse_other_options(context, used, "no effect on labels. Leave it out.")
@@ -376,6 +379,9 @@ def _refuse_ignored(context: typer.Context) -> None:
         refuse_options(context, labels | running, "no effect on translations. Leave it out.")
     if given["teacher"] and given["candidates"] == 1:
         raise ConfigError("A --teacher chooses among --candidates. Give a number of them, too.")
+    shows_bleu = given["by_length"] or given["picture"]
+    if given["metrics"] and "bleu" not in given["metrics"].lower() and not shows_bleu:
+        refuse_options(context, ["tokenize"], "no effect without BLEU. Leave it out.")
     if not given["against"]:
         refuse_options(context, ["resamples"], "no effect without --against.")
     against = given["against"] is not None and given["against"].is_dir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from regard.errors import StorageError
+from regard.errors import ConfigError, StorageError
 from regard.files import explained, held_output, is_leftover, is_stream
 
 # What the files of prepared folders, model folders and exported models are called, so that
@@ -47,13 +48,31 @@ def claim(
     `outputs` are those that the options of these names give, all files or all folders. A second
     process with the same output is refused before it does any work.
     """
+    if overwrite and not any(outputs.values()):
+        raise ConfigError(
+            f"--overwrite: nothing is written without {' or '.join(outputs)}. Leave it out."
+        )
     refuse_overlaps(outputs, inputs)
     for option, path in outputs.items():
-        if path is None or (is_stream(path) and not folder):
+        if path is None:
+            continue
+        if is_stream(path) and not folder:
+            _refuse_unwritable(path)
             continue
         context.with_resource(held_output(path))
         with explained(path):
             _refuse_existing(option, path, overwrite=overwrite, folder=folder)
+
+
+def _refuse_unwritable(stream: Path) -> None:
+    """Refuse a device, a pipe or an open file that is not there or may not be written to.
+
+    It is not opened: whoever reads from a pipe would take closing it for the end of the data.
+    """
+    with explained(stream):
+        stream.stat()
+        if not os.access(stream, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(stream))
 
 
 def refuse_overlaps(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:

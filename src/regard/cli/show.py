@@ -12,6 +12,7 @@ import typer
 
 from regard.bounds import Ge, Le
 from regard.cli.drawing import draw_curves, draw_map
+from regard.cli.given import refuse_options
 from regard.cli.options import Device, Model, Overwrite, bounded, numeric
 from regard.cli.outputs import claim
 from regard.cli.verbs import Verbs
@@ -27,6 +28,14 @@ app = Verbs(
 )
 
 _MARGIN = " " * 4
+_OPTIONS = {  # of masks, by their kind
+    "causal": ["memory"],
+    "padding": ["real"],
+    "prefix": ["prefix"],
+    "permutation": ["seed", "itself"],
+    "segments": ["segment"],
+    "window": ["width"],
+}
 Out = Annotated[Path | None, typer.Option(help="A PNG to write; without it, text is printed.")]
 
 
@@ -100,6 +109,8 @@ def mask(
     }
     if kind not in drawn:
         raise ConfigError(f"There is no mask {kind!r}. Masks are {', '.join(drawn)}.")
+    others = {name for mask, names in _OPTIONS.items() if mask != kind for name in names}
+    refuse_options(context, others, f"no effect on the {kind} mask. Leave it out.")
     allowed = drawn[kind]().float().numpy()
     draw_map(out, allowed, title=f"{kind} mask", rows="query", columns="key")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from regard.cli.hints import meaning
 from regard.errors import ConfigError
@@ -79,8 +80,22 @@ def _refuse_repetition(given: Iterable[Any]) -> None:
         seen.add(option.name)
 
 
+class Group(TyperGroup):
+    """A group of verbs, whose own options are given once, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and refuse an option that is repeated before the verb."""
+        with suppress(typer.TyperException):  # which the next line raises again
+            _refuse_repetition(self.make_parser(ctx).parse_args(args=[*args])[2])
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+
 class Verbs(typer.Typer):
     """A group of verbs."""
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**{"cls": Group, **keywords})
 
     def command(self, name: str | None = None, **keywords: Any) -> Callable[[_Function], _Function]:
         """As typer's, with our class of commands."""
