@@ -230,6 +230,17 @@ def test_weights_that_are_not_finite_are_refused(model: Path, number: float) -> 
                 read()
 
 
+@pytest.mark.parametrize("number", [3e38, -1e30, 1e16])
+def test_weights_whose_products_overflow_are_refused(model: Path, number: float) -> None:
+    tensors, notes = read_tensors(model / WEIGHTS)
+    for name in [*tensors][::7]:
+        bad = {**tensors, name: tensors[name].clone()}
+        bad[name].view(-1)[-1] = number
+        write_tensors(model / WEIGHTS, bad, notes)
+        with pytest.raises(ModelError, match=rf"beyond 1e\+15 \({name}; 1 in all\)"):
+            load_model(model, CPU)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
 def test_weights_of_integers_are_refused(model: Path, dtype: torch.dtype) -> None:
     tensors, notes = read_tensors(model / WEIGHTS)

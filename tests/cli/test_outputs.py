@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import pytest
 
 from cli.commands import Command, Outcome, regard
 from regard.data.store import Store
-from regard.files import held_output
+from regard.files import held_output, whole_file
 from toys import altered, run, small_run, write_model_folder
 
 __all__ = ["regard"]  # a fixture
@@ -267,6 +268,25 @@ def test_a_stream_that_cannot_be_written_to_is_told_before_any_work(
         assert done.status == 2
         assert not done.out, "it has translated"
         assert done.err.count("\n") == 1, done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_leave_nothing_behind(
+    number: signal.Signals, tmp_path: Path, regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(number)
+
+    def interrupted(path: Path, *_: object, **__: object) -> None:
+        with whole_file(path) as temporary:
+            temporary.write_text("half")
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("regard.cli.show.draw_map", interrupted)
+    done = regard("show", "mask", "--out", tmp_path / "mask.png")
+    assert done.status == 128 + number
+    assert done.err == f"regard: Stopped by {number.name} before it was done.\n"
+    assert not [*tmp_path.iterdir()]
+    assert signal.getsignal(number) == before
 
 
 @pytest.mark.parametrize("words", [["show", "mask"], ["show", "positions"], ["show", "scores"]])

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from signal import SIGHUP, SIGTERM
 
 from regard.errors import OutputError, RegardError
 from regard.remedies import remedy
 from regard.version import __version__
 
 _USER, _BUG, _INTERRUPTED = 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
-_STOPPED = "Stopped by Ctrl-C before it was done."
+# What typer makes of Ctrl-C, and `regard.cli.outputs` of signals.
+_STOPPED = {_INTERRUPTED: "Ctrl-C", 128 + SIGTERM: "SIGTERM", 128 + SIGHUP: "SIGHUP"}
 _SHOWN = 300  # characters of another library's message
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "Unable to allocate")
 
@@ -38,8 +40,8 @@ def exit_status(command: Callable[[], object]) -> int:
     except Exception as error:
         _flush_output()
         return _unexpected(error)
-    if status == _INTERRUPTED:  # what typer makes of Ctrl-C
-        _say(_STOPPED)
+    if status in _STOPPED:
+        _say(f"Stopped by {_STOPPED[status]} before it was done.")
     return status
 
 

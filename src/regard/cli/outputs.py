@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
+from types import FrameType
 
 import typer
 
@@ -53,6 +55,7 @@ def claim(
             f"--overwrite: nothing is written without {' or '.join(outputs)}. Leave it out."
         )
     refuse_overlaps(outputs, inputs)
+    context.with_resource(_ended_by_signals())
     for option, path in outputs.items():
         if path is None:
             continue
@@ -62,6 +65,30 @@ def claim(
         context.with_resource(held_output(path))
         with explained(path):
             _refuse_existing(option, path, overwrite=overwrite, folder=folder)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, so that temporary files are removed.
+
+    A second one acts at once. Processes that are started meanwhile keep the usual behaviour.
+    """
+    owner, usual = os.getpid(), {}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != owner:
+            os.kill(os.getpid(), number)
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # under nohup, SIGHUP is ignored
+            usual[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 def _refuse_unwritable(stream: Path) -> None:

@@ -46,6 +46,7 @@ from regard.models.tensor_files import (
     read_notes,
     refuse_misfits,
     refuse_nonfinite,
+    refuse_unusable,
     specs,
     tensor_specs,
 )
@@ -287,8 +288,7 @@ def put_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -
     refuse_misfits(specs(tensors), specs(own), origin)
     for name, parameter in own.items():
         parameter.copy_(tensors[name])
-    wide = {name: own[name] for name, tensor in tensors.items() if tensor.dtype == torch.float64}
-    refuse_nonfinite(wide, origin)  # float32 has no room for some numbers of float64
+    refuse_unusable(own, origin)  # once copied: float32 has no room for some numbers of float64
 
 
 def published_notes(folder: Path) -> dict[str, str]:

@@ -25,6 +25,7 @@ from regard.recognize import exported_model
 from regard.regular import open_regular
 from regard.schema import JsonReader
 
+_LARGEST = 1e15  # of weights
 _FLOATS = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -94,6 +95,27 @@ def refuse_nonfinite(tensors: Mapping[str, Tensor], origin: Path) -> None:
             f"{origin} has weights that are NaN or infinite ({', '.join(bad[:3])}; {len(bad)} in "
             "all). Copy it again; if it was trained so, use an earlier checkpoint."
         )
+
+
+def refuse_unusable(weights: Mapping[str, Tensor], origin: Path) -> None:
+    """Raise an error that names weights that are not finite, or larger than any that are trained.
+
+    A flipped bit of an exponent gives a number whose products overflow to NaN.
+    """
+    bad = sorted(name for name, tensor in weights.items() if not _is_usable(tensor))
+    if bad:
+        raise ModelError(
+            f"{origin} has weights that are NaN or infinite or beyond {_LARGEST:g} "
+            f"({', '.join(bad[:3])}; {len(bad)} in all). Copy it again; if it was trained so, use "
+            "an earlier checkpoint."
+        )
+
+
+def _is_usable(tensor: Tensor) -> bool:
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    low, high = tensor.aminmax()  # NaN if there is one
+    return bool((low >= -_LARGEST) & (high <= _LARGEST))
 
 
 def is_finite(tensor: Tensor) -> bool:
