@@ -30,7 +30,7 @@ from regard.config import (
     settings_of,
 )
 from regard.errors import ConfigError
-from regard.training.config import RunConfig
+from regard.training.config import RunConfig, run_config
 from regard.training.other_names import OTHER_NAMES
 
 
@@ -484,3 +484,11 @@ def test_the_choice_is_a_setting_and_each_kind_has_its_own() -> None:
     [(path, setting)] = all_settings(Order)
     assert (path, setting.default, setting.kind) == ("item.kind", "bread", "bread | tart")
     assert [*all_kinds(Order)] == [("item", "bread", Bread), ("item", "tart", Tart)]
+
+
+@pytest.mark.parametrize("preset", ["[]", "{}", "5", "true", '["tiny"]', '"huge"'])
+def test_a_preset_of_another_type_is_refused(preset: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'out = "x"\npreset = {preset}\n')
+    with pytest.raises(ConfigError, match="There is no preset"):
+        run_config(recipe, preset=None, changes={}, assignments=[])

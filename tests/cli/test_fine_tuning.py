@@ -16,14 +16,14 @@ from regard.training.checkpoint import folders
 
 __all__ = ["regard", "run", "texts"]  # fixtures
 
-FEW = settings(
+ALWAYS = settings(
     "training.max_steps=6",
     "training.warmup_steps=1",
-    "training.learning_rate=0.001",
     "training.checkpoint_every=2",
     "training.ema_decay=0.9",
     "training.tensorboard=false",
 )
+FEW = settings("training.learning_rate=0.001") + ALWAYS
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_an_adapter_is_used_merged_and_exported(
 ) -> None:
     adapter, merged = texts / "adapter", texts / "merged"
     lora = settings("training.lora.rank=2", "training.lora.layers=all", "training.learning_rate=1")
-    words = ["train", "--from", run, "--data", others, "--out", adapter, *FEW, *lora]
+    words = ["train", "--from", run, "--data", others, "--out", adapter, *ALWAYS, *lora]
     assert "of which" in done_well(regard(*words)).err
     assert (adapter / WEIGHTS).stat().st_size < (run / WEIGHTS).stat().st_size / 2
     done_well(regard("merge", adapter, "--out", merged))

@@ -254,7 +254,7 @@ def run_config(
     tree = read_toml(recipe) if recipe else {}
     name = preset or tree.pop("preset", None)
     tree.pop("preset", None)
-    if name is not None and name not in PRESETS:
+    if name is not None and (not isinstance(name, str) or name not in PRESETS):
         raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
     tree = override(merged(tree, changes), assignments)
     if "out" not in tree:
