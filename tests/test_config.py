@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +30,7 @@ from regard.config import (
     read_toml,
     settings_of,
 )
+from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
 from regard.training.config import RunConfig, run_config
 from regard.training.other_names import OTHER_NAMES
@@ -492,3 +494,17 @@ def test_a_preset_of_another_type_is_refused(preset: str, tmp_path: Path) -> Non
     recipe.write_text(f'out = "x"\npreset = {preset}\n')
     with pytest.raises(ConfigError, match="There is no preset"):
         run_config(recipe, preset=None, changes={}, assignments=[])
+
+
+@pytest.mark.parametrize("number", [np.int64(3), np.int32(3), np.uint8(3), np.float32(0.5), 3])
+def test_numbers_of_numpy_are_numbers(number: Any) -> None:
+    name = "beam_size" if isinstance(number, int | np.integer) else "length_penalty"
+    value = getattr(build(SearchConfig, {name: number}), name)
+    assert value == number
+    assert type(value) in (int, float)
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.float64(2.0), "2", None])
+def test_what_is_no_integer_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match="beam_size"):
+        build(SearchConfig, {"beam_size": value})

@@ -16,6 +16,7 @@ import tomllib
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import (
     Annotated,
@@ -282,8 +283,11 @@ def _convert(kind: Any, value: Any, path: str, problems: _Problems) -> Any:
     elif kind is Any:
         return value
     elif kind is float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return as_float(value)
+        if not isinstance(value, bool) and isinstance(value, Real):  # NumPy's numbers are, too
+            return as_float(value)  # type: ignore[arg-type]
+    elif kind is int:
+        if not isinstance(value, bool) and isinstance(value, Integral):
+            return int(value)
     elif type(value) is kind:
         return value
     problems.append(f"{path} is {_as_written(value)}, and must be {_kind(kind)}")

@@ -32,7 +32,6 @@ REFUSED = [
     ("translate", "in turn", "--seed", "1"),
     ("translate", "in turn", "--candidates", "2"),
     ("translate", "in turn", "--fertility", "average"),
-    ("translate", "in turn", "--patience", "1", "--beam-size", "1"),
     ("translate", "in turn", "--patience", "1", "--sample"),
     ("translate", "in turn", "--beam-size", "5", "--sample"),
     ("translate", "fertility", "--beam-size", "5"),
@@ -46,6 +45,8 @@ REFUSED = [
     ("generate", "causal", "--seed", "2", "--beam-size", "1"),
 ]
 TAKEN = [
+    ("translate", "in turn", "--patience", "1", "--beam-size", "1"),
+    ("translate", "in turn", "--sample", "--beam-size", "1"),
     ("translate", "in turn", "--temperature", "1.0"),
     ("translate", "in turn", "--patience", "1", "--min-length", "0"),
     ("translate", "in turn", "--sample", "--temperature", "0.5", "--seed", "4"),

@@ -24,7 +24,7 @@ _IN_TURN = _SEARCH | _SAMPLING
 # Settings that have an effect in some modes only; all others have one in each.
 _MODES: dict[str, frozenset[Mode]] = {
     "beam_size": _SEARCH,
-    "patience": frozenset(["beam search"]),
+    "patience": _SEARCH,  # greedy search is beam search with one beam: it stops at the first end
     "max_ratio": _IN_TURN | _FERTILITIES,
     "max_extra": _IN_TURN | _FERTILITIES,
     "min_length": _IN_TURN,
@@ -39,6 +39,7 @@ _MODES: dict[str, frozenset[Mode]] = {
 }
 # The default of these is a choice, so giving it asks for something; that of others is "off".
 _CHOICES = {"beam_size", "seed", "max_ratio", "max_extra"}
+_ONE_BEAM = {"beam_size": 1}  # is none
 
 
 def mode_of(config: SearchConfig, model: ModelConfig) -> Mode:
@@ -52,7 +53,8 @@ def mode_of(config: SearchConfig, model: ModelConfig) -> Mode:
 
 def unused(config: SearchConfig, given: Collection[str], mode: Mode) -> list[str]:
     """The given settings that have no effect, unless they have the value that means "off"."""
-    off = {one.name: one.default for one in fields(SearchConfig) if one.name not in _CHOICES}
+    defaults = {one.name: one.default for one in fields(SearchConfig)}
+    off = {name: value for name, value in defaults.items() if name not in _CHOICES} | _ONE_BEAM
     return [
         name
         for name in given
