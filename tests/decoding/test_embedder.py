@@ -14,7 +14,7 @@ from regard.cli import app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.embedder import Embedder
+from regard.decoding.embedder import MAX_TOKENS, Embedder
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_words as pooled
 from regard.models import ARCHITECTURES
@@ -58,7 +58,22 @@ def test_what_is_too_long_is_read_as_far_as_it_can_be() -> None:
     long = " ".join(["the dog"] * 20)
     ids = reader.folder.tokenizers.source.encode(long)[:6]
     same = reader.folder.tokenizers.source.decode(ids)
-    assert np.allclose(reader.embed([long]), reader.embed([same]), atol=1e-6)
+    notices: list[str] = []
+    vectors = reader.embed(["the", long], notice=notices.append, first_line=5)
+    assert np.allclose(vectors[1:], reader.embed([same]), atol=1e-6)
+    count = len(reader.folder.tokenizers.source.encode(long))
+    assert notices == [f"Line 6 has {count} tokens, of which the first 6 are read."]
+
+
+@pytest.mark.parametrize("kind", ["causal", "transformer"])
+def test_a_model_without_a_limit_reads_a_bounded_text(kind: str) -> None:
+    reader = embedder(kind)
+    assert reader.model.max_length is None
+    assert reader.longest == MAX_TOKENS - 1
+    notices: list[str] = []
+    found = reader.embed(["the dog " * 12_000], notice=notices.append)  # in no time
+    assert np.isfinite(found).all()
+    assert len(notices) == 1
 
 
 def test_the_command_writes_an_array(reversal_store: Store, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def embed(
 ) -> None:
     """A vector for each line of standard input: like lines have like vectors."""
     from regard.cli.piped import portions
-    from regard.cli.screen import say
+    from regard.cli.screen import say, sparingly
     from regard.decoding.embedder import Embedder, Pool
     from regard.files import whole_file
 
@@ -44,14 +44,24 @@ def embed(
     claim(context, {"--out": out}, inputs=[model], overwrite=overwrite)
     embedder = Embedder.load(model, device=device)
     found = []
-    for lines in portions(2000):
-        vectors = embedder.embed(lines, pool=pool, normalize=normalize, batch_size=batch_size)  # type: ignore[arg-type]
-        if out is not None:
-            found.append(vectors)
-            continue
-        for vector in vectors:
-            print(dumps([round(float(number), 7) for number in vector]))
-        sys.stdout.flush()
+    done = 0
+    with sparingly() as notice:
+        for lines in portions(2000):
+            vectors = embedder.embed(
+                lines,
+                pool=pool,  # type: ignore[arg-type]
+                normalize=normalize,
+                batch_size=batch_size,
+                notice=notice,
+                first_line=done + 1,
+            )
+            done += len(lines)
+            if out is not None:
+                found.append(vectors)
+                continue
+            for vector in vectors:
+                print(dumps([round(float(number), 7) for number in vector]))
+            sys.stdout.flush()
     if out is not None:
         import numpy as np
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.data.ragged import Ragged
 from regard.decoding.engine import by_length, checked_texts
+from regard.decoding.filler import Notice
 from regard.devices import device_named
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_words
@@ -27,6 +28,7 @@ from regard.models.masked import Masked
 from regard.models.transformer import Transformer
 from regard.text.special import SPECIAL
 
+MAX_TOKENS = 4096  # of a text, for a model that has no limit: time grows with their square
 Pool = Literal["mean", "first", "last"]
 Vectors = NDArray[np.float32]
 
@@ -48,10 +50,9 @@ class Embedder:
         return Embedder(*load_model(Path(folder), device_named(device)))
 
     @property
-    def longest(self) -> int | None:
-        """The tokens of a text that are read at most, marks left out; None: all."""
-        limit = self.model.max_length
-        return None if limit is None else limit - len(self._marked([]))
+    def longest(self) -> int:
+        """The tokens of a text that are read at most, BOS and EOS left out."""
+        return (self.model.max_length or MAX_TOKENS) - len(self._marked([]))
 
     @torch.inference_mode()
     def embed(
@@ -61,13 +62,22 @@ class Embedder:
         pool: Pool = "mean",
         normalize: bool = True,
         batch_size: int | None = None,
+        notice: Notice = lambda text: None,
+        first_line: int = 1,
     ) -> Vectors:
         """A vector for each text, in their order: of all its tokens the mean, or one of them.
 
-        A text that is too long for the model is read as far as it can be. (texts, D)
+        Of a text that is too long, the first `longest` tokens are read, and `notice` is called; it
+        counts texts as lines, from `first_line` on. (texts, D)
         """
-        texts = checked_texts(texts)
-        ids = [one[: self.longest] for one in self.folder.tokenizers.source.encode_all(texts)]
+        ids = self.folder.tokenizers.source.encode_all(checked_texts(texts))
+        for number, tokens in enumerate(ids):
+            if len(tokens) > self.longest:
+                notice(
+                    f"Line {first_line + number} has {len(tokens):,} tokens, of which the first "
+                    f"{self.longest:,} are read."
+                )
+        ids = [tokens[: self.longest] for tokens in ids]
 
         def of(chunk: list[list[int]]) -> list[Vectors]:
             text = Ragged.of([self._marked(one) for one in chunk]).to(self.model.device)
