@@ -45,8 +45,9 @@ def regard(*words: str, threads: int = 1) -> str:
 
 
 def settings(*assignments: str) -> list[str]:
-    """As options of `regard train`."""
-    return [word for assignment in assignments for word in ("--set", assignment)]
+    """As options of `regard train`; of several for one setting, the last."""
+    last = {assignment.partition("=")[0]: assignment for assignment in assignments}
+    return [word for assignment in last.values() for word in ("--set", assignment)]
 
 
 def bleu(run: Path, source: str, reference: str, *options: str) -> float:

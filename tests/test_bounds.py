@@ -32,7 +32,10 @@ BEYOND = [math.nan, math.inf, -math.inf, 1e300, -1e300, 10**30, -(10**30), 10**4
 # What nobody sets: numbers in files that a command wrote. The reader of these files refuses NaN,
 # infinity and integers of more than 64 bits, and compares `format` with the only one it knows.
 # Private classes describe such files, too.
-IN_FILES = {"StoreDescription.format", "PairsDescription.found", "LabelsDescription.counts"}
+IN_FILES = {
+    *("Description.format", "StoreDescription.format"),
+    *("PairsDescription.found", "LabelsDescription.counts"),
+}
 
 
 def is_numeric(hint: Any) -> bool:

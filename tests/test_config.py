@@ -307,10 +307,8 @@ def test_an_assignment_does_not_change_the_tree_it_was_given() -> None:
     assert tree == {"a": {"b": 1}}
 
 
-def test_a_repeated_assignment_is_refused() -> None:
-    for second in ("a.b=1", "a.b=2", " a.b =2"):
-        with pytest.raises(ConfigError, match=r"--set a\.b is given more than once"):
-            override({}, ["a.b=1", "a.c=1", second])
+def test_the_last_assignment_holds() -> None:
+    assert override({}, ["a=1", "a=2"]) == {"a": 2}
 
 
 @pytest.mark.parametrize("text", ["width", "=3", " = 3", ""])

@@ -347,17 +347,17 @@ def read_toml(path: Path) -> Tree:
 
 
 def override(tree: Tree, assignments: Iterable[str]) -> Tree:
-    """A copy of `tree` with each "a.b=value" put in; a value is TOML, or else plain text."""
-    tree, given = merged(tree, {}), set()
+    """A copy of `tree` with each "a.b=value" put in; the last of a name holds.
+
+    A value is TOML, or else plain text.
+    """
+    tree = merged(tree, {})
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
             raise ConfigError(f"--set {assignment}: write it as --set section.name=value.")
         change: Any = _value(text.strip())
         names = path.strip().split(".")
-        if path.strip() in given:
-            raise ConfigError(f"--set {path.strip()} is given more than once. Give it once.")
-        given.add(path.strip())
         if len(names) > _DEEPEST:
             raise ConfigError(
                 f"--set {path[:_LONGEST_SHOWN]}: no setting is below {len(names) - 1} tables. "

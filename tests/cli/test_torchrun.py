@@ -19,7 +19,7 @@ from regard.training.record import read_metrics
 __all__ = ["regard"]  # a fixture
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-NO_DROPOUT = ["--set", "model.dropout=0", "--set", "training.log_every=1"]
+NO_DROPOUT = ["--set", "model.dropout=0"]
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:
@@ -29,7 +29,8 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 
 def alone(store: Store, out: Path, steps: int) -> list[str]:
     """The words of a command for one process, here."""
-    return [*words(store, out, steps)[3:], *NO_DROPOUT]
+    command = [*words(store, out, steps)[3:], *NO_DROPOUT]
+    return [word.replace("log_every=3", "log_every=1") for word in command]
 
 
 def several(store: Store, out: Path, steps: int) -> list[str]:

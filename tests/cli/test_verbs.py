@@ -63,6 +63,13 @@ def test_options_before_the_verb_are_given_once(regard: Command) -> None:
     assert regard("--max-line-length", "5", "show", "mask").status == 0
 
 
+def test_a_setting_is_given_once(regard: Command) -> None:
+    for second in ("training.seed=1", "training.seed=2", " training.seed =2"):
+        done = regard("show", "schedule", "--set", "training.seed=1", "--set", second)
+        assert done.status == 2
+        assert done.err == "regard: --set training.seed is given more than once. Give it once.\n"
+
+
 def test_lists_may_be_repeated(regard: Command) -> None:
     lists = {
         (words, option.opts[0])

@@ -205,11 +205,11 @@ def test_a_kill_between_publishing_and_saving_changes_nothing(
     parts, save = with_everything(tmp_path / "parts", unigram_store, case), checkpoint.save
     for killed_at in (3, 9, 12, 20):
 
-        def save_or_die(*state: Any, killed_at: int = killed_at) -> Path:
-            *_, progress, _ = state  # and last, what a model remembers
+        def save_or_die(*state: Any, killed_at: int = killed_at, **more: Any) -> Path:
+            (progress,) = (part for part in state if isinstance(part, checkpoint.Progress))
             if progress.step == killed_at:
                 raise KilledError
-            return save(*state)
+            return save(*state, **more)
 
         monkeypatch.setattr(checkpoint, "save", save_or_die)
         with pytest.raises(KilledError):

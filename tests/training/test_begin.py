@@ -20,7 +20,9 @@ from regard.models.folder import (
     Training,
     load_model,
     read_tensors,
+    shown_weights,
     weights_of,
+    write_tensors,
 )
 from regard.training.begin import begun
 from regard.training.config import RunConfig, run_config
@@ -177,7 +179,7 @@ def test_what_the_model_has_seen_is_not_forgotten(
     older = ModelFolder.read(origin)
     seen = Training(longest_source=older.seen.longest_source + 90, several_sentences=0.5)
     dataclasses.replace(older, seen=seen).write(tmp_path / "wise")
-    shutil.copy(origin / WEIGHTS, tmp_path / "wise" / WEIGHTS)
+    write_tensors(tmp_path / "wise" / WEIGHTS, shown_weights(origin), {})
     run(tuning(tmp_path / "tuned", tmp_path / "wise", reversal_store, max_steps=1), reversal_store)
     tuned = ModelFolder.read(tmp_path / "tuned")
     assert tuned.seen == seen

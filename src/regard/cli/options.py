@@ -10,6 +10,7 @@ import typer
 
 from regard.bounds import Bound, Ge, Le, limits, refuse_out_of_bounds
 from regard.config import Settings, settings_of
+from regard.errors import ConfigError
 
 
 def setting(cls: type[Settings], name: str, *flags: str) -> Any:
@@ -105,5 +106,24 @@ Precision = Annotated[
         help="float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on a GPU, float32 "
         "elsewhere, or as the model was exported.",
         show_default=False,
+    ),
+]
+
+
+def _each_once(assignments: list[str] | None) -> list[str] | None:
+    """Refuse a setting that is given twice, as an option would be."""
+    names = [assignment.partition("=")[0].strip() for assignment in assignments or []]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"--set {name} is given more than once. Give it once.")
+    return assignments
+
+
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="section.name=value; `regard show settings` lists all.",
+        callback=_each_once,
     ),
 ]

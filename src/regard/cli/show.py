@@ -13,7 +13,7 @@ import typer
 from regard.bounds import Ge, Le
 from regard.cli.drawing import draw_curves, draw_map
 from regard.cli.given import refuse_options
-from regard.cli.options import Device, Model, Overwrite, bounded, numeric
+from regard.cli.options import Assignments, Device, Model, Overwrite, bounded, numeric
 from regard.cli.outputs import claim
 from regard.cli.verbs import Verbs
 from regard.errors import ConfigError
@@ -164,9 +164,7 @@ def schedule(
     preset: Annotated[
         str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
     ] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="section.name=value")
-    ] = None,
+    assignments: Assignments = None,
     out: Out = None,
     overwrite: Overwrite = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device
+from regard.cli.options import Assignments, Device
 from regard.training.presets import names_of_presets
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def train(
     init_from: Annotated[
         str | None, typer.Option("--from", help="A model folder to begin with: fine-tuning.")
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="section.name=value; `regard show settings` lists all."),
-    ] = None,
+    assignments: Assignments = None,
     device: Device = "auto",
 ) -> None:
     """Train a model; the same command again goes on where it stopped.
