@@ -5,7 +5,9 @@ Verbs import what needs torch when they run, so that help and completion are ins
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -110,4 +112,6 @@ def main() -> NoReturn:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     with standard_streams(), heartbeat:
         status = exit_status(_run)
+    # The outcome is settled: Ctrl-C while the interpreter cleans up would print a traceback.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)
