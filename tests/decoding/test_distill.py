@@ -235,8 +235,12 @@ def test_a_damaged_portion_is_named(
 ) -> None:
     work = Distillation(reversal_store, [teacher], tmp_path / "distilled", config())
     work_on(work, translator, stop_after=3)
-    (tmp_path / "distilled.portions" / "1-of-1" / "000003.txt").write_text("a\n")
+    portion = tmp_path / "distilled.portions" / "1-of-1" / "000003.txt"
+    portion.write_text("a\n")
     with pytest.raises(DataError, match=r"000003\.txt has 1 lines, not "):
+        work.join()
+    portion.write_bytes(b"\xff\n")
+    with pytest.raises(DataError, match=r"000003\.txt is not UTF-8 text"):
         work.join()
     assert not (tmp_path / "distilled").exists()
 

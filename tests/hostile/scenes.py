@@ -7,6 +7,7 @@ command writes, and @KIND stands for the settings of a tiny model of a kind.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -145,6 +146,7 @@ def _scene(name: str, line: str) -> Scene:
             outputs.append(next(split))
         else:
             words += _expanded(word)
+    words = assigned_once(words)
     for option, value in pairwise(words):
         if option in _OUTPUTS:
             outputs.append("new" if value.startswith("new/") else value)
@@ -156,6 +158,20 @@ def _scene(name: str, line: str) -> Scene:
     if "recipe.toml" in needs and words[0] == "train":
         needs.append("data/pairs")
     return Scene(name, tuple(words), tuple(needs), stdin, tuple(outputs), _format(words))
+
+
+def assigned_once(words: Iterable[str]) -> list[str]:
+    """The words with the last assignment of each setting only: a repeated one is refused."""
+    kept: list[str] = []
+    assigned: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if word == "--set":
+            assignment = next(rest)
+            assigned[assignment.partition("=")[0]] = assignment
+        else:
+            kept.append(word)
+    return kept + settings(*assigned.values())
 
 
 def _expanded(word: str) -> list[str]:

@@ -15,7 +15,7 @@ import typer
 
 from hostile import values
 from hostile.cases import Case, one_command
-from hostile.scenes import Scene
+from hostile.scenes import Scene, assigned_once
 from hostile.stage import Stage
 from regard.cli import app
 from regard.config import Ge, Le, Setting, all_kinds, all_settings
@@ -193,7 +193,7 @@ def _of_setting(path: str, setting: Setting, scene: Scene) -> Iterator[Case]:
     choices = [str(one) for one in get_args(setting.type)] if origin is Literal else []
     is_work = path.split(".")[-1] in _WORK
     for value in dict.fromkeys((*choices, *values.settings_of(kind, low, high))):
-        words = (*scene.words, "--set", f"{path}={value}")
+        words = tuple(assigned_once((*scene.words, "--set", f"{path}={value}")))
         name = f"settings/{scene.name}/{path}={_short(value)}"
         more: dict[str, Any] = {}
         if is_work:

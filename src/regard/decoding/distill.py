@@ -32,6 +32,7 @@ from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
 from regard.models.folder import AVERAGE, refuse_other_direction
+from regard.regular import read_regular
 from regard.schema import JsonReader
 
 PLAN = "plan.json"
@@ -250,7 +251,7 @@ class Distillation:
 
     def _texts(self) -> Iterator[str]:
         for portion, path in sorted(self._done().items()):
-            texts = path.read_text(encoding="utf-8").split("\n")[:-1]
+            texts = _lines(path)
             if len(texts) != len(self.sentences(portion)):
                 raise DataError(
                     f"{path} has {len(texts)} lines, not {len(self.sentences(portion))}. "
@@ -333,6 +334,16 @@ def _remove(files: Sequence[Path], folder: Path) -> None:
         for file in files:
             file.unlink(missing_ok=True)
         folder.rmdir()
+
+
+def _lines(path: Path) -> list[str]:
+    """The translations of a portion."""
+    try:
+        return read_regular(path).decode("utf-8").split("\n")[:-1]
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{path} is not UTF-8 text. Delete it and run the same command again."
+        ) from None
 
 
 def _read(path: Path) -> Tree:
