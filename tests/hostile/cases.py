@@ -79,7 +79,7 @@ def one_command(
         if must_fail and ended.status == 0:
             found.append("accepted without a word")
         if is_strict and not found:
-            found += judge.of_result(stage, scene, ended)
+            found += judge.of_result(stage, scene, ended, before)
         return found
 
     return play

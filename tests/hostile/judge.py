@@ -62,16 +62,17 @@ def is_temporary(name: str) -> bool:
     return re.search(r"\.(partial|tmp|old)\b|(^|/)\.regard-", name) is not None
 
 
-def of_result(stage: Stage, scene: Scene, ended: Ended) -> Problems:
-    """Whether a success has the result of the unchanged command."""
+def of_result(stage: Stage, scene: Scene, ended: Ended, before: Tree | None = None) -> Problems:
+    """Whether a success has the result of the unchanged command, where it wrote anything."""
     if ended.status != 0:
         return []
     wanted = stage.reference(scene)
     if ended.out != wanted.ended.out:
         return ["wrong result without a word: other standard output"]
     written = stage.written(scene)
-    if written != wanted.outputs:
-        other = {n for n, _ in written.items() ^ wanted.outputs.items()}
+    other = {name for name, _ in written.items() ^ wanted.outputs.items()}
+    other -= {name for name, what in (before or {}).items() if written.get(name) == what}
+    if other:
         return [f"wrong result without a word: {', '.join(sorted(other)[:3])}"]
     return []
 
