@@ -213,7 +213,7 @@ def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -
         try:
             for line in lines:
                 yield from _pieces(normalized(line, config))
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
             failures.append(error)  # SentencePiece makes a RuntimeError of it
             raise
 
