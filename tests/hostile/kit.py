@@ -13,6 +13,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from hostile.client import TESTS, Call, Server, environment, give_away
@@ -20,6 +21,7 @@ from labelled import columns, opinions, tagged_sentences
 from toys import TINY
 
 HOME = TESTS.parent / "build" / "hostile"
+_KEPT_SECONDS = 24 * 3600
 STEPS = ["training.max_steps=4", "training.checkpoint_every=2", "training.log_every=1"]
 QUIET = ["training.tensorboard=false", "training.warmup_steps=2", "data.batch_tokens=400"]
 # What each kind of model is trained on.
@@ -79,9 +81,10 @@ def made(server: Server) -> Path:
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
-            for old in HOME.iterdir():
-                if old.is_dir():
+            for old in HOME.iterdir():  # others may still be in use by another run
+                if old.is_dir() and time.time() - old.stat().st_mtime > _KEPT_SECONDS:
                     shutil.rmtree(old)
+            shutil.rmtree(HOME / "unfinished", ignore_errors=True)
             work = HOME / "unfinished" / "kit"
             work.mkdir(parents=True)
             give_away(work)

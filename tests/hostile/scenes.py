@@ -77,7 +77,8 @@ export-ctranslate2: export models/listed --to ctranslate2 --precision int8 --out
 export-argos: export models/transformer --to argos --out new/xx_yy.argosmodel
 export-huggingface: export models/transformer --to huggingface --out new/model
 train-recipe: train recipe.toml --out new/run
-train-resumed: train --data data/pairs --out models/transformer --device cpu @longer
+train-resumed: train --data data/pairs --out models/transformer --device cpu @transformer
+  --set training.max_steps=6
 train-from: train --data data/pairs --from models/transformer --out new/run @steps
   --set training.lora.rank=2 --set training.warmup_steps=2 --set training.tensorboard=false
 train-teacher: train --data data/aligned --out new/run @nonautoregressive
@@ -179,8 +180,6 @@ def _expanded(word: str) -> list[str]:
         return PREPARE
     if word == "@steps":
         return settings(*STEPS)
-    if word == "@longer":
-        return [each.replace("max_steps=4", "max_steps=6") for each in sizes("transformer")]
     return sizes(word[1:]) if word.startswith("@") else [word]
 
 

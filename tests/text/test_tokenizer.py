@@ -165,7 +165,9 @@ def test_no_text_at_all_is_refused() -> None:
         train_tokenizers(list, list, TokenizerConfig(vocab_size=300))
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143), DataError("a damaged gzip file")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(143), DataError("a damaged gzip file")]
+)
 def test_what_stops_the_lines_stops_learning(error: BaseException) -> None:
     def lines() -> Iterator[str]:
         yield from LINES
