@@ -70,7 +70,8 @@ class Embedder:
         Of a text that is too long, the first `longest` tokens are read, and `notice` is called; it
         counts texts as lines, from `first_line` on. (texts, D)
         """
-        ids = self.folder.tokenizers.source.encode_all(checked_texts(texts))
+        texts = checked_texts(texts)  # before anything else is looked at
+        ids = self.folder.tokenizers.source.encode_all(texts)
         for number, tokens in enumerate(ids):
             if len(tokens) > self.longest:
                 notice(
