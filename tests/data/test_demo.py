@@ -17,7 +17,7 @@ from regard.data.demo import (
     has_withheld,
     write_demo_corpus,
 )
-from regard.data.demo.english_french_words import nouns_of
+from regard.data.demo.english_french_phrases import nouns_of
 from regard.errors import ConfigError, StorageError
 
 NAMES = sorted(GRAMMARS)
@@ -102,7 +102,7 @@ def test_samples_are_not_in_training_unless_they_are_the_notes(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_withheld_words_never_meet_before_the_test(name: str) -> None:
+def test_withheld_phrases_never_meet_before_the_test(name: str) -> None:
     whole = corpus(name)
     sources = [source for source, _ in whole.train + whole.valid]
     for first, second in WITHHELD[name]:
@@ -115,7 +115,7 @@ def test_withheld_words_never_meet_before_the_test(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_withheld_words_are_whole_words(name: str) -> None:
+def test_withheld_phrases_are_whole_words(name: str) -> None:
     """A withheld word that is part of another one would withhold that one too."""
     if name == "en-fr":
         ending = r"(?:s|es|y|ies|ing)?(?:'s)?"
@@ -187,7 +187,7 @@ def test_questions_are_questions_on_both_sides(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_length_in_english_words(name: str) -> None:
+def test_length_in_english_phrases(name: str) -> None:
     lengths = Counter(line.count(" ") + 1 for line in english(name).split("\n"))
     assert max(lengths) == 12
     assert sum(count for length, count in lengths.items() if length < 3) < 100
@@ -311,7 +311,7 @@ MEASURES = {
 }  # fmt: skip
 
 
-def test_chinese_measure_words() -> None:
+def test_chinese_measure_phrases() -> None:
     text = "\n".join(lines("zh-en", 0))
     nouns = "|".join(MEASURES)
     counted = re.findall(f"[一两三四五六七八九十几这那]([^些])({nouns})(?!园)", text)

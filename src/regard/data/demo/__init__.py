@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from regard.data.demo import chinese_english, english_french
+from regard.data.demo import chinese_english_phrases, english_french_phrases
+from regard.data.demo.chinese_english import chinese_english_pair
 from regard.data.demo.drawing import Pair
+from regard.data.demo.english_french import english_french_pair
 from regard.errors import ConfigError, StorageError
 from regard.files import explained, write_text
 
@@ -45,21 +47,16 @@ class DemoCorpus:
 
 
 GRAMMARS: dict[str, Callable[[Random], Pair]] = {
-    "en-fr": english_french.english_french_pair,
-    "zh-en": chinese_english.chinese_english_pair,
+    "en-fr": english_french_pair,
+    "zh-en": chinese_english_pair,
 }
-NOTE_EXAMPLES: dict[str, tuple[Pair, ...]] = {
-    "en-fr": english_french.NOTE_EXAMPLES,
-    "zh-en": chinese_english.NOTE_EXAMPLES,
+_VOCABULARIES = {
+    "en-fr": english_french_phrases.VOCABULARY,
+    "zh-en": chinese_english_phrases.VOCABULARY,
 }
-WITHHELD: dict[str, tuple[tuple[str, str], ...]] = {
-    "en-fr": english_french.WITHHELD,
-    "zh-en": chinese_english.WITHHELD,
-}
-SAMPLES: dict[str, tuple[str, ...]] = {
-    "en-fr": english_french.SAMPLES,
-    "zh-en": chinese_english.SAMPLES,
-}
+NOTE_EXAMPLES = {name: words.note_examples for name, words in _VOCABULARIES.items()}
+WITHHELD = {name: words.withheld for name, words in _VOCABULARIES.items()}
+SAMPLES = {name: words.samples for name, words in _VOCABULARIES.items()}
 
 
 def has_withheld(name: str, source: str) -> bool:

@@ -1,6 +1,6 @@
 """A small grammar of parallel Chinese and English sentences.
 
-The words and the phrases have their own files; here phrases become sentences. Chinese marks
+The words and phrases are in `chinese_english_phrases`; here phrases become sentences. Chinese marks
 neither number nor articles, so every noun here is counted (三本书, three books) or pointed at
 (那些狗, those dogs), and the time is told by 了, 没, 正在 and the like. That is why each Chinese
 sentence has exactly one English one.
@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from random import Random
 
 from regard.data.demo.chinese_english_phrases import (
+    ALL_ADJECTIVES,
+    ALL_NOUNS,
+    ALL_VERBS,
     ASKING,
+    BE,
     COUNTED,
     IT_PHRASE,
     LIVING,
@@ -18,25 +22,19 @@ from regard.data.demo.chinese_english_phrases import (
     PLACES,
     POINTED_AT,
     RELATING,
+    SOMEBODY,
     SOMEONE,
+    TABLES,
+    Adjective,
     Phrase,
     Said,
     drawn_act,
     drawn_subject,
     noun_phrase,
+    nouns_of,
     place,
     said,
     with_relative,
-)
-from regard.data.demo.chinese_english_words import (
-    ALL_ADJECTIVES,
-    ALL_NOUNS,
-    ALL_PROFESSIONS,
-    ALL_VERBS,
-    BE,
-    SOMEBODY,
-    Adjective,
-    nouns_of,
 )
 from regard.data.demo.drawing import (
     Pair,
@@ -46,30 +44,6 @@ from regard.data.demo.drawing import (
     repeated,
     with_article,
 )
-
-NOTE_EXAMPLES: tuple[Pair, ...] = (
-    ("我爱你", "I love you"),
-    ("我爱你。", "I love you."),
-    ("他非常喜欢它。", "He likes it very much."),
-    ("机器人必须遵守命令。", "Robots must obey orders."),
-)
-SAMPLES = (
-    "我爱你。",
-    "我是学生。",
-    "小明有两只可爱的小猫。",
-    "那些男孩没读这本书。",
-    "我认识那位喜欢小明的老师。",
-    "小红昨天买的那条裙子比这条裙子便宜。",
-)
-# Both words of a line are frequent in training, but no training sentence holds the two together.
-WITHHELD: tuple[tuple[str, str], ...] = (
-    ("猫", "黑色的"), ("狗", "聪明"), ("马", "强壮"), ("兔子", "白色的"), ("鸟", "漂亮"),
-    ("猴子", "可爱"), ("男孩", "高兴"), ("女孩", "调皮"), ("老师", "年轻"), ("医生", "有名"),
-    ("裙子", "红色的"), ("帽子", "绿色的"), ("手机", "新"), ("电脑", "便宜"), ("汽车", "蓝色的"),
-    ("房子", "白色的"), ("杯子", "黄色的"), ("小说", "有趣"), ("雨伞", "黑色的"), ("蛋糕", "贵"),
-    ("厨房", "干净"), ("教室", "安静"), ("苹果", "洗"), ("报纸", "读"), ("自行车", "修"),
-    ("橙子", "吃"), ("邻居", "帮助"), ("农民", "唱歌"), ("孩子", "睡觉"), ("老鼠", "怕"),
-)  # fmt: skip
 
 THINGS = nouns_of("food,text,print,thing")
 PORTABLE = nouns_of("food,text,print,object")
@@ -136,7 +110,7 @@ def compared_with(rng: Random, topic: Phrase, adjective: Adjective) -> Phrase:
 
 def profession(rng: Random, subject: Phrase, nots: Sequence[Pair]) -> Said:
     """Draw 是学生, "is a student"; Chinese has no plural here."""
-    (chinese, one, many), (not_, english_not) = pick(rng, ALL_PROFESSIONS), pick(rng, nots)
+    (chinese, one, many), (not_, english_not) = pick(rng, TABLES["professions"]), pick(rng, nots)
     what = many if subject.slot == 3 else with_article(one)
     return Said(f"{not_}是{chinese}", BE[subject.slot], english_not + what)
 

@@ -1,23 +1,107 @@
-"""The phrases of the Chinese-English demo: noun phrases, places, and what somebody does."""
+"""The words and phrases of the Chinese-English demo: nouns, places, and what somebody does."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from regard.data.demo.chinese_english_words import (
-    ALL_NUMBERS,
-    ALL_QUESTIONS,
-    ALL_STATEMENTS,
-    ALL_VERBS,
-    IT,
-    SOMEBODY,
-    Adjective,
-    Aspect,
-    Noun,
-    Verb,
-    nouns_of,
-)
-from regard.data.demo.drawing import Pair, pick, repeated, with_article
+from regard.data.demo.drawing import Pair, pick, read_vocabulary, repeated, with_article
+
+# -------------------------------------------------------------------------------------- words
+
+VOCABULARY = read_vocabulary("chinese_english")
+TABLES = VOCABULARY.tables
+
+
+class Adjective(NamedTuple):
+    """An empty `predicate` marks a colour, which Chinese puts between 是 and 的."""
+
+    before_noun: str
+    predicate: str
+    english: str
+    comparative: str
+    kinds: frozenset[str]
+
+
+class Noun(NamedTuple):
+    """`english`: singular and plural; `kind`: the first, and broadest, of its kinds."""
+
+    chinese: str
+    measure: str
+    english: tuple[str, str]
+    kind: str
+    kinds: frozenset[str]
+    adjectives: tuple[Adjective, ...]
+
+
+class Verb(NamedTuple):
+    """`ways`: the times and moods it is used in, as the statements' table names them."""
+
+    chinese: str
+    base: str
+    third: str
+    past: str
+    gerund: str
+    ways: frozenset[str]
+    for_animals: bool
+    objects: tuple[Noun, ...]
+
+
+class Aspect(NamedTuple):
+    """A row of the tables of statements and questions; `auxiliary`: after I, he, you, they."""
+
+    chinese: str
+    auxiliary: tuple[str, ...]
+    form: str
+    adverb: str
+    last: str
+    ways: frozenset[str]
+    objects: str
+
+
+BE = ("am", "is", "are", "are")
+_AGREEING = {
+    "be": BE,
+    "do": ("do", "does", "do", "do"),
+    "want": ("want", "wants", "want", "want"),
+}
+
+
+def _set(cell: str) -> frozenset[str]:
+    return frozenset(cell.split(","))
+
+
+def _noun(row: list[str]) -> Noun:
+    kinds = _set(row[4])
+    fitting = tuple(adjective for adjective in ALL_ADJECTIVES if adjective.kinds & kinds)
+    return Noun(row[0], row[1], (row[2], row[3]), row[4].split(",")[0], kinds, fitting)
+
+
+def _aspect(row: list[str]) -> Aspect:
+    first, *others = row[1].split(" ")
+    forms = _AGREEING.get(first, (first,) * 4)
+    auxiliary = tuple(" ".join([form, *others]) for form in forms)
+    return Aspect(row[0], auxiliary, row[2], row[3], row[4], _set(row[5]), row[6])
+
+
+def nouns_of(kinds: str) -> tuple[Noun, ...]:
+    """Find all nouns of these kinds, a comma between the kinds."""
+    return tuple(noun for noun in ALL_NOUNS if noun.kinds & _set(kinds))
+
+
+ALL_ADJECTIVES = [
+    Adjective(before_noun, predicate, english, comparative, _set(kinds))
+    for before_noun, predicate, english, comparative, kinds in TABLES["adjectives"]
+]
+ALL_NOUNS = [_noun(row) for row in TABLES["nouns"]]
+ALL_VERBS = [
+    Verb(chinese, base, third, past, gerund, _set(ways), who == "any", nouns_of(objects))
+    for chinese, base, third, past, gerund, ways, who, objects in TABLES["verbs"]
+]
+ALL_STATEMENTS = [_aspect(row) for row in TABLES["statements"]]
+ALL_QUESTIONS = [_aspect(row) for row in TABLES["questions"]]
+# What a name or a pronoun can be said to be or do.
+SOMEBODY = _noun(["", "", "", "", "person"])
+IT = _noun(["", "", "", "", "animal"])
 
 # ------------------------------------------------------------------------------- noun phrases
 
@@ -50,12 +134,12 @@ POINTED_AT = repeated({
     Determiner("那些", False, "those", True): 4,
 }) + tuple(
     Determiner(pointer + number, True, f"{english_pointer} {english}", True)
-    for number, english in ALL_NUMBERS[:4]
+    for number, english in TABLES["numbers"][:4]
     for pointer, english_pointer in (("这", "these"), ("那", "those"))
 )  # fmt: skip
 COUNTED = (
     *[Determiner("一", True, "a", False)] * 12,
-    *[Determiner(chinese, True, english, True) for chinese, english in ALL_NUMBERS],
+    *[Determiner(chinese, True, english, True) for chinese, english in TABLES["numbers"]],
     *[Determiner("很多", False, "many", True)] * 3,
 )
 DETERMINERS = {"particular": POINTED_AT, "counted": COUNTED, "any": POINTED_AT + COUNTED}

@@ -1,9 +1,11 @@
 """What both demo grammars share: reading word tables, drawing from them, and plain English."""
 
 import re
+import tomllib
 from collections.abc import Sequence
+from importlib import resources
 from random import Random
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 Pair = tuple[str, str]
 Choice = TypeVar("Choice")
@@ -12,10 +14,30 @@ MOST_ENGLISH_WORDS = 12  # longer sentences are drawn again: they cost training 
 _TWICE = re.compile(r"\b(\w+)(?: is| are)? \1\b")  # "the boy who swims swims"
 
 
-def read_table(text: str) -> list[list[str]]:
-    """Read one row per line; cells are parted by blanks, `_` is a blank inside a cell."""
+class Vocabulary(NamedTuple):
+    """The contents of a grammar's word file, which explains its format; `tables` are by name."""
+
+    tables: dict[str, list[list[str]]]
+    note_examples: list[Pair]
+    samples: list[str]
+    withheld: list[Pair]
+
+
+def read_vocabulary(name: str) -> Vocabulary:
+    """Read the word file of a grammar, NAME.toml."""
+    path = resources.files("regard.data.demo") / f"{name}.toml"
+    contents = tomllib.loads(path.read_text("utf-8"))
+    return Vocabulary(
+        {key: _read_table(value) for key, value in contents.items() if isinstance(value, str)},
+        [(source, target) for source, target in contents["note_examples"]],
+        contents["samples"],
+        [(first, second) for first, second in contents["withheld"]],
+    )
+
+
+def _read_table(text: str) -> list[list[str]]:
     rows = [line.split("#")[0].split() for line in text.splitlines()]
-    return [[cell.replace("_", " ") for cell in row] for row in rows if row]
+    return [["" if cell == "-" else cell.replace("_", " ") for cell in row] for row in rows if row]
 
 
 def pick(rng: Random, choices: Sequence[Choice]) -> Choice:

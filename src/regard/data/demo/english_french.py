@@ -1,75 +1,41 @@
 """A small grammar of parallel English and French sentences.
 
-The words and the phrases have their own files; here phrases become sentences. Every rule reads
-only what the English sentence shows, so that each English sentence has exactly one French one:
+The words and phrases are in `english_french_phrases`; here phrases become sentences. Every rule
+depends only on the English sentence, so that each English sentence has exactly one French one:
 that is why there is no "you", no "it" and no past tense, and why "I", "we" and "they" are
 masculine.
 """
 
 import re
+from collections.abc import Sequence
 from random import Random
 
-from regard.data.demo.drawing import Pair, capitalised, pick, presentable, repeated
+from regard.data.demo.drawing import Pair, capitalised, pick, presentable, repeated, with_article
 from regard.data.demo.english_french_phrases import (
-    BE,
-    DIRECT_VERBS,
-    DO,
-    ETRE,
-    LIVING,
-    MANNERS,
-    NEGATING,
-    PEOPLE,
-    Action,
-    Phrase,
-    any_phrase,
-    being,
-    drawn_action,
-    drawn_subject,
-    finite,
-    location,
-    modal,
-    noun_phrase,
-    with_relative,
-)
-from regard.data.demo.english_french_words import (
-    ALL_MODALS,
     ALL_NOUNS,
     COUNTED,
     DEFINITE,
+    DIRECT_VERBS,
+    FOUND_ANYWHERE,
+    LIVING,
     NO,
+    PEOPLE,
     SOMEBODY,
+    TABLES,
     THE,
     THE_PLURAL,
+    VERBS_TAKING,
     A,
+    Action,
+    Phrase,
+    any_phrase,
+    drawn_action,
+    drawn_subject,
+    is_person,
+    location,
+    noun_phrase,
     nouns_of,
 )
-
-NOTE_EXAMPLES: tuple[Pair, ...] = (
-    ("i am a student", "je suis étudiant"),
-    ("I am a student.", "Je suis étudiant."),
-    ("thanks", "merci"),
-    ("Thanks.", "Merci."),
-)
-SAMPLES = (
-    "I am a student.",
-    "The small dog does not see the red houses.",
-    "She does not love me.",
-    "The women that I see are happy.",
-    "What does the old man read?",
-    "The king's white horses never sleep in the garden.",
-)
-# Both words of a line are frequent in training, but no training sentence holds the two together.
-# They are looked up as parts of the English text, hence "strawberr" for both of its numbers.
-WITHHELD: tuple[tuple[str, str], ...] = (
-    ("dog", "curious"), ("horse", "tired"), ("rabbit", "white"), ("bird", "black"),
-    ("elephant", "old"), ("actress", "famous"), ("uncle", "sad"), ("queen", "happy"),
-    ("student", "intelligent"), ("teacher", "young"), ("tomato", "green"), ("strawberr", "good"),
-    ("cake", "big"), ("letter", "white"), ("newspaper", "old"), ("flower", "blue"),
-    ("house", "green"), ("boat", "clean"), ("umbrella", "beautiful"), ("kitchen", "strange"),
-    ("school", "small"), ("hotel", "quiet"), ("church", "big"), ("rabbit", "sleep"),
-    ("girl", "dance"), ("doctor", "help"), ("neighbor", "wait"), ("orange", "buy"),
-    ("bear", "watch"), ("cow", "hear"), ("dress", "sell"), ("king", "swim"),
-)  # fmt: skip
 
 HEADS = repeated({THE: 5, THE_PLURAL: 4, A: 4})
 THINGS = nouns_of("food,text,print,thing,place")
@@ -77,6 +43,101 @@ PRIVATE = nouns_of("private")
 PORTABLE = nouns_of("person,animal,object,food,print")
 WHAT_VERBS = tuple(verb for verb in DIRECT_VERBS if not set(verb.objects) <= set(LIVING))
 CONJUNCTIONS = (("and", "et"), ("but", "mais"), ("because", "parce que"), ("when", "quand"))
+
+
+# ------------------------------------------------------- what is said: negated, denied, wanted
+
+MANNERS = repeated({"": 10, "not": 6, "never": 2, "often": 2, "always": 1})
+FRENCH_MANNERS = {"not": "pas", "never": "jamais", "often": "souvent", "always": "toujours"}
+NEGATING = ("not", "never")
+DO = ("do", "does", "do", "do")
+BE = ("am", "is", "are", "are")
+ETRE = ("suis", "est", "sommes", "sont")
+
+
+def finite(slot: int, action: Action, manner: str = "") -> Pair:
+    """Say the action of a subject: "does not see the cat", ne voit pas le chat."""
+    verb, rest, clitic, french_rest = action
+    conjugated = verb.third if slot == 1 else verb.base
+    adverb = f" {FRENCH_MANNERS[manner]}" if manner else ""
+    french = f"{clitic}{verb.french[slot]}{adverb}{french_rest}"
+    if manner in NEGATING:
+        french = f"ne {french}"
+    if manner == "not":
+        return f"{DO[slot]} not {verb.base}{rest}", french
+    return f"{manner} {conjugated}{rest}".lstrip(), french
+
+
+def modal(
+    rng: Random,
+    slot: int,
+    action: Action,
+    modals: Sequence[list[str]] = TABLES["modals"],
+    *,
+    negated: bool = False,
+) -> Pair:
+    """Say what the subject can, must or wants to do: French negates the modal verb."""
+    row = pick(rng, modals)
+    english = row[2 * negated + (slot != 1)]
+    chosen = f"ne {row[4 + slot]} pas" if negated else row[4 + slot]
+    infinitive = f"{action.clitic}{action.verb.infinitive}{action.french_rest}"
+    return f"{english} {action.verb.base}{action.english_rest}", f"{chosen} {infinitive}"
+
+
+def being(rng: Random, subject: Phrase, manners: Sequence[str] = MANNERS) -> Pair:
+    """Say where the subject is, what somebody works as, or else what it is like."""
+    chance = rng.random()
+    manner = pick(rng, manners)
+    if chance < 0.15 and subject.noun.kinds & FOUND_ANYWHERE:
+        what = location(rng)
+    elif chance < 0.6 and "private" in subject.noun.kinds and manner in ("", "not"):
+        what = profession(rng, subject)
+    else:
+        what = quality(rng, subject)
+    be, etre = BE[subject.slot], ETRE[subject.slot]
+    if not manner:
+        return f"{be} {what[0]}", f"{etre} {what[1]}"
+    ne = "ne " if manner in NEGATING else ""
+    return f"{be} {manner} {what[0]}", f"{ne}{etre} {FRENCH_MANNERS[manner]} {what[1]}"
+
+
+def profession(rng: Random, subject: Phrase) -> Pair:
+    """Draw a profession, which has no article in French: je suis étudiant."""
+    row, plural = pick(rng, TABLES["professions"]), subject.slot > 1
+    return row[1] if plural else with_article(row[0]), row[2 + 2 * plural + subject.feminine]
+
+
+def quality(rng: Random, subject: Phrase) -> Pair:
+    """Draw an adjective that agrees with the subject in French."""
+    while True:
+        adjective = pick(rng, subject.noun.adjectives)
+        # "is new" would be neuf, not nouveau; and green keys are not black.
+        placed_alike = any(other.place == adjective.place for other in subject.adjectives)
+        if adjective.english != "new" and not placed_alike:
+            return adjective.english, adjective.forms[2 * (subject.slot > 1) + subject.feminine]
+
+
+def with_relative(rng: Random, head: Phrase) -> Phrase:
+    """Add a relative clause in which the head acts (qui) or is acted upon (que)."""
+    if head.noun in LIVING and rng.random() < 0.5:
+        if rng.random() < 0.25:
+            english, french = being(rng, head, manners=("",))
+        else:
+            manner = pick(rng, ("", "", "", "not"))
+            action = drawn_action(rng, head, negated=manner == "not")
+            english, french = finite(head.slot, action, manner)
+        who = "who" if is_person(head) else "that"
+        english, french = f"{who} {english}", f"qui {french}"
+    else:
+        verb = pick(rng, VERBS_TAKING[head.noun.english[0]])
+        doer = drawn_subject(rng, LIVING if verb.for_animals else PEOPLE)
+        conjugated = verb.third if doer.slot == 1 else verb.base
+        english = f"that {doer.english} {conjugated}"
+        french = f"que {doer.french} {verb.french[doer.slot]}"
+    return head._replace(english=f"{head.english} {english}", french=f"{head.french} {french}")
+
+
+# ---------------------------------------------------------------------------------- sentences
 
 
 def said(rng: Random, subject: Phrase) -> Pair:
@@ -155,7 +216,7 @@ def yes_no_question(rng: Random) -> Pair:
     if chance < 0.25:
         english, french = being(rng, subject, manners=("",))
     elif chance < 0.4:
-        english, french = modal(rng, subject.slot, drawn_action(rng, subject), ALL_MODALS[:2])
+        english, french = modal(rng, subject.slot, drawn_action(rng, subject), TABLES["modals"][:2])
     else:
         action = drawn_action(rng, subject)
         english = f"{DO[subject.slot]} {action.verb.base}{action.english_rest}"

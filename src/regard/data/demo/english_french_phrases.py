@@ -1,4 +1,4 @@
-"""The phrases of the English-French demo: noun phrases, actions, and what is said of a subject.
+"""The words and phrases of the English-French demo: noun phrases and actions.
 
 French is put together word by word, without elision: "près de le arbre"; the sentence is
 polished as a whole in `english_french`.
@@ -8,26 +8,114 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from regard.data.demo.drawing import Pair, pick, repeated, with_article
-from regard.data.demo.english_french_words import (
-    ALL_MODALS,
-    ALL_NOUNS,
-    ALL_PROFESSIONS,
-    ALL_VERBS,
-    ANY,
-    DEFINITE,
-    OF_ONE,
-    OF_PLACE,
-    SOMEBODY,
-    THE,
-    THE_PLURAL,
-    UNDER_NEGATION,
-    Adjective,
-    Determiner,
-    Noun,
-    Verb,
-    nouns_of,
+from regard.data.demo.drawing import Pair, pick, read_vocabulary, repeated, with_article
+
+# -------------------------------------------------------------------------------------- words
+
+VOCABULARY = read_vocabulary("english_french")
+TABLES = VOCABULARY.tables
+
+
+class Adjective(NamedTuple):
+    """`forms`: masculine, feminine, and the plurals of both."""
+
+    english: str
+    forms: tuple[str, ...]
+    before_vowel: str
+    place: str
+    kinds: frozenset[str]
+
+
+class Noun(NamedTuple):
+    """Singular and plural in both languages, and the adjectives which may describe it."""
+
+    english: tuple[str, str]
+    french: tuple[str, str]
+    feminine: bool
+    kinds: frozenset[str]
+    adjectives: tuple[Adjective, ...]
+
+
+class Verb(NamedTuple):
+    """`french`: the forms after je, il, nous, ils; `link`: the preposition of its object."""
+
+    base: str
+    third: str
+    french: tuple[str, ...]
+    infinitive: str
+    for_animals: bool
+    link: str
+    objects: tuple[Noun, ...]
+
+
+class Determiner(NamedTuple):
+    """`french`: masculine, feminine, then the same two before a vowel."""
+
+    english: str
+    plural: bool
+    french: tuple[str, str, str, str]
+
+
+def _kinds(cell: str) -> frozenset[str]:
+    return frozenset(cell.split(","))
+
+
+def _adjective(row: list[str]) -> Adjective:
+    masculine, _, before_vowel = row[1].partition("/")
+    forms = (masculine, *row[2:5])
+    return Adjective(row[0], forms, before_vowel or masculine, row[5], _kinds(row[6]))
+
+
+def _noun(row: list[str]) -> Noun:
+    kinds = _kinds(row[5])
+    adjectives = tuple(adjective for adjective in _ADJECTIVES if adjective.kinds & kinds)
+    return Noun((row[0], row[1]), (row[2], row[3]), row[4] == "f", kinds, adjectives)
+
+
+def _verb(row: list[str]) -> Verb:
+    return Verb(row[0], row[1], tuple(row[2:6]), row[6], row[7] == "any", row[8], nouns_of(row[9]))
+
+
+def nouns_of(kinds: str) -> tuple[Noun, ...]:
+    """Find all nouns of these kinds, a comma between the kinds."""
+    return tuple(noun for noun in ALL_NOUNS if noun.kinds & _kinds(kinds))
+
+
+def _singular(english: str, *french: str) -> Determiner:
+    masculine, feminine, *before_vowel = french
+    first, second = before_vowel or (masculine, feminine)
+    return Determiner(english, False, (masculine, feminine, first, second))
+
+
+def _plural(english: str, french: str) -> Determiner:
+    return Determiner(english, True, (french, french, french, french))
+
+
+_ADJECTIVES = [_adjective(row) for row in TABLES["adjectives"]]
+ALL_NOUNS = [_noun(row) for row in TABLES["nouns"]]
+ALL_VERBS = [_verb(row) for row in TABLES["verbs"]]
+# What a pronoun ("she", "they") can be said to be or do.
+SOMEBODY = _noun(["", "", "", "", "m", "person,adult,private"])
+
+THE, THE_PLURAL = _singular("the", "le", "la"), _plural("the", "les")
+A, NOT_A = _singular("a", "un", "une"), _singular("a", "de", "de")  # pas de pomme
+NO = _singular("no", "de", "de")
+THIS, THESE = _singular("this", "ce", "cette", "cet", "cette"), _plural("these", "ces")
+MY, MY_PLURAL = _singular("my", "mon", "ma", "mon", "mon"), _plural("my", "mes")
+OUR, OUR_PLURAL = _singular("our", "notre", "notre"), _plural("our", "nos")
+THEIR, THEIR_PLURAL = _singular("their", "leur", "leur"), _plural("their", "leurs")
+NUMERALS = tuple(_plural(english, french) for english, french in TABLES["numbers"])
+THE_NUMERALS = tuple(
+    _plural(f"the {english}", f"les {french}") for english, french in TABLES["numbers"]
 )
+
+OF_PLACE = repeated({THE: 6, THIS: 2, A: 2, OUR: 1, THE_PLURAL: 1})
+OF_ONE = repeated({THE: 5, THIS: 2, MY: 2, OUR: 1, THEIR: 1})
+DEFINITE = OF_ONE + repeated({THE_PLURAL: 4, THESE: 2, MY_PLURAL: 1, OUR_PLURAL: 1})
+DEFINITE += (THEIR_PLURAL,)
+COUNTED = NUMERALS + (_plural("many", "beaucoup de"),) * 6
+ANY = DEFINITE * 8 + (A,) * 36 + COUNTED * 2 + THE_NUMERALS
+UNDER_NEGATION = DEFINITE * 2 + (NOT_A,) * 9
 
 # ------------------------------------------------------------------------------- noun phrases
 
@@ -170,7 +258,7 @@ PREPOSITIONS: tuple[Preposition, ...] = (
 PLACES_OF = {"sleep": PREPOSITIONS, "swim": (("in", "dans", nouns_of("water")),)}
 VERBS_OF = {True: tuple(ALL_VERBS), False: tuple(verb for verb in ALL_VERBS if verb.for_animals)}
 # Only these may lose their object to a question or a relative clause: no "to whom", no "whose".
-DIRECT_VERBS = tuple(verb for verb in ALL_VERBS if verb.objects and verb.link == "-")
+DIRECT_VERBS = tuple(verb for verb in ALL_VERBS if verb.objects and not verb.link)
 TAKING_PEOPLE = frozenset(verb.base for verb in DIRECT_VERBS if PEOPLE[0] in verb.objects)
 VERBS_TAKING = {
     noun.english[0]: tuple(verb for verb in DIRECT_VERBS if noun in verb.objects)
@@ -223,95 +311,3 @@ def drawn_object(
         target = any_phrase(rng, verb.objects, determiners)
         if target.noun is not doer.noun:
             return target
-
-
-# ------------------------------------------------------- what is said: negated, denied, wanted
-
-MANNERS = repeated({"": 10, "not": 6, "never": 2, "often": 2, "always": 1})
-FRENCH_MANNERS = {"not": "pas", "never": "jamais", "often": "souvent", "always": "toujours"}
-NEGATING = ("not", "never")
-DO = ("do", "does", "do", "do")
-BE = ("am", "is", "are", "are")
-ETRE = ("suis", "est", "sommes", "sont")
-
-
-def finite(slot: int, action: Action, manner: str = "") -> Pair:
-    """Say the action of a subject: "does not see the cat", ne voit pas le chat."""
-    verb, rest, clitic, french_rest = action
-    conjugated = verb.third if slot == 1 else verb.base
-    adverb = f" {FRENCH_MANNERS[manner]}" if manner else ""
-    french = f"{clitic}{verb.french[slot]}{adverb}{french_rest}"
-    if manner in NEGATING:
-        french = f"ne {french}"
-    if manner == "not":
-        return f"{DO[slot]} not {verb.base}{rest}", french
-    return f"{manner} {conjugated}{rest}".lstrip(), french
-
-
-def modal(
-    rng: Random,
-    slot: int,
-    action: Action,
-    modals: Sequence[list[str]] = ALL_MODALS,
-    *,
-    negated: bool = False,
-) -> Pair:
-    """Say what the subject can, must or wants to do: French negates the modal verb."""
-    row = pick(rng, modals)
-    english = row[2 * negated + (slot != 1)]
-    chosen = f"ne {row[4 + slot]} pas" if negated else row[4 + slot]
-    infinitive = f"{action.clitic}{action.verb.infinitive}{action.french_rest}"
-    return f"{english} {action.verb.base}{action.english_rest}", f"{chosen} {infinitive}"
-
-
-def being(rng: Random, subject: Phrase, manners: Sequence[str] = MANNERS) -> Pair:
-    """Say where the subject is, what somebody works as, or else what it is like."""
-    chance = rng.random()
-    manner = pick(rng, manners)
-    if chance < 0.15 and subject.noun.kinds & FOUND_ANYWHERE:
-        what = location(rng)
-    elif chance < 0.6 and "private" in subject.noun.kinds and manner in ("", "not"):
-        what = profession(rng, subject)
-    else:
-        what = quality(rng, subject)
-    be, etre = BE[subject.slot], ETRE[subject.slot]
-    if not manner:
-        return f"{be} {what[0]}", f"{etre} {what[1]}"
-    ne = "ne " if manner in NEGATING else ""
-    return f"{be} {manner} {what[0]}", f"{ne}{etre} {FRENCH_MANNERS[manner]} {what[1]}"
-
-
-def profession(rng: Random, subject: Phrase) -> Pair:
-    """Draw a profession, which has no article in French: je suis étudiant."""
-    row, plural = pick(rng, ALL_PROFESSIONS), subject.slot > 1
-    return row[1] if plural else with_article(row[0]), row[2 + 2 * plural + subject.feminine]
-
-
-def quality(rng: Random, subject: Phrase) -> Pair:
-    """Draw an adjective that agrees with the subject in French."""
-    while True:
-        adjective = pick(rng, subject.noun.adjectives)
-        # "is new" would be neuf, not nouveau; and green keys are not black.
-        placed_alike = any(other.place == adjective.place for other in subject.adjectives)
-        if adjective.english != "new" and not placed_alike:
-            return adjective.english, adjective.forms[2 * (subject.slot > 1) + subject.feminine]
-
-
-def with_relative(rng: Random, head: Phrase) -> Phrase:
-    """Add a relative clause in which the head acts (qui) or is acted upon (que)."""
-    if head.noun in LIVING and rng.random() < 0.5:
-        if rng.random() < 0.25:
-            english, french = being(rng, head, manners=("",))
-        else:
-            manner = pick(rng, ("", "", "", "not"))
-            action = drawn_action(rng, head, negated=manner == "not")
-            english, french = finite(head.slot, action, manner)
-        who = "who" if is_person(head) else "that"
-        english, french = f"{who} {english}", f"qui {french}"
-    else:
-        verb = pick(rng, VERBS_TAKING[head.noun.english[0]])
-        doer = drawn_subject(rng, LIVING if verb.for_animals else PEOPLE)
-        conjugated = verb.third if doer.slot == 1 else verb.base
-        english = f"that {doer.english} {conjugated}"
-        french = f"que {doer.french} {verb.french[doer.slot]}"
-    return head._replace(english=f"{head.english} {english}", french=f"{head.french} {french}")
