@@ -5,72 +5,49 @@ Each kind of model is a file that says what stands in the way, reads, and writes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from regard.errors import ConfigError, ModelError, one_message
 from regard.exchange.huggingface import bert, gpt2, labels, marian, xlnet
 from regard.exchange.huggingface.folder import CONFIG, ForeignFolder
-from regard.exchange.huggingface.weights import ForeignTensors, UnfitTensorError, Weights
+from regard.exchange.huggingface.weights import (
+    ForeignTensors,
+    UnfitTensorError,
+    Weights,
+    Written,
+)
 from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
 from regard.models.transformer import TransformerConfig
 from regard.text.foreign import refusing_panics
 
-Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
+
+class Kind(Protocol):
+    """A module for a kind of model that both sides have."""
+
+    def obstacles_to_import(self, folder: ForeignFolder) -> Iterator[str]:
+        """Every reason why a folder of theirs cannot be a model of ours."""
+
+    def read(self, folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
+        """The description of a model of ours, and its weights, from a folder without obstacles."""
+
+    def obstacles_to_export(self, folder: ModelFolder, model: Model | None) -> Iterator[str]:
+        """Every reason why a model of ours cannot be one of theirs; None: it is not trained yet."""
+
+    def written(self, folder: ModelFolder, ours: Weights) -> Written:
+        """Their settings by file, their weights, and the files of the tokenizer."""
 
 
-Obstacles = Callable[[ModelFolder, Model | None], Iterator[str]]  # None: it is not trained yet
-Writer = Callable[[ModelFolder, Model], Written]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of model that both sides know."""
-
-    obstacles_to_import: Callable[[ForeignFolder], Iterator[str]]
-    read: Callable[[ForeignFolder, ForeignTensors], tuple[ModelFolder, Weights]]
-    obstacles_to_export: Obstacles
-    written: Writer
-
-
-def _obstacles_to_bert(family: bert.Family, folder: ForeignFolder) -> Iterator[str]:
-    labelled = labels.gives_labels(family, folder)
-    return (labels if labelled else bert).obstacles_to_import(family, folder)
-
-
-def _read_bert(
-    family: bert.Family, folder: ForeignFolder, tensors: ForeignTensors
-) -> tuple[ModelFolder, Weights]:
-    labelled = labels.gives_labels(family, folder)
-    return (labels if labelled else bert).read(family, folder, tensors)
-
-
-_TRANSLATOR = Kind(
-    marian.obstacles_to_import,
-    marian.read,
-    marian.obstacles_to_export,
-    marian.written,
-)
-KINDS = {  # by their model_type
-    "marian": _TRANSLATOR,
-    "pegasus": _TRANSLATOR,
-    "gpt2": Kind(gpt2.obstacles_to_import, gpt2.read, gpt2.obstacles_to_export, gpt2.written),
-    "xlnet": Kind(xlnet.obstacles_to_import, xlnet.read, xlnet.obstacles_to_export, xlnet.written),
+KINDS: dict[str, Kind] = {  # by their model_type
+    "marian": marian,
+    "pegasus": marian,
+    "gpt2": gpt2,
+    "xlnet": xlnet,
+    **dict.fromkeys(bert.FAMILIES, bert),
 }
-for _family in (bert.BERT, bert.ROBERTA):
-    KINDS[_family.name] = Kind(
-        partial(_obstacles_to_bert, _family),
-        partial(_read_bert, _family),
-        partial(bert.obstacles_to_export, _family),
-        partial(bert.written, _family),
-    )
-
-
 _LABELLED = ("tagger", "classifier")
 
 
@@ -78,7 +55,7 @@ def counterpart(folder: ModelFolder) -> str | None:
     """Their kind of model that a model of ours would be; None: there is none."""
     kind = folder.config.kind
     if kind in ("masked", *_LABELLED):
-        return "roberta" if folder.tokenizers.config.kind == "byte_bpe" else "bert"
+        return bert.family_for(folder).name
     if isinstance(folder.config, TransformerConfig):
         return "pegasus" if folder.config.norm_order == "pre" else "marian"
     return {"causal": "gpt2", "permuted": "xlnet"}.get(kind)
@@ -87,14 +64,11 @@ def counterpart(folder: ModelFolder) -> str | None:
 def obstacles_after_training(folder: ModelFolder) -> list[str]:
     """Why a model, once it is trained, could not be the one of theirs that it resembles."""
     name = counterpart(folder)
-    return [] if name is None else list(_way_out(folder, name)[0](folder, None))
+    return [] if name is None else list(_exporter(folder, name).obstacles_to_export(folder, None))
 
 
-def _way_out(folder: ModelFolder, name: str) -> tuple[Obstacles, Writer]:
-    if folder.config.kind in _LABELLED:
-        family = next(one for one in (bert.BERT, bert.ROBERTA) if one.name == name)
-        return partial(labels.obstacles_to_export, family), partial(labels.written, family)
-    return KINDS[name].obstacles_to_export, KINDS[name].written
+def _exporter(folder: ModelFolder, name: str) -> Kind:
+    return labels if folder.config.kind in _LABELLED else KINDS[name]
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
@@ -108,7 +82,7 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
             f"{path} is a model of type {str(name)[:40]}, which regard cannot read. "
             f"It reads {', '.join(KINDS)}."
         )
-    kind = KINDS[name]
+    kind = labels if labels.gives_labels(folder) else KINDS[name]
     with refusing_panics(path):
         found = list(kind.obstacles_to_import(folder))
     if found:
@@ -142,11 +116,12 @@ def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
             f"HuggingFace has no counterpart to a model of kind {folder.config.kind}. "
             "What can be exported: transformer, causal, masked, permuted, tagger, classifier."
         )
-    obstacles, written = _way_out(folder, name)
-    found = list(obstacles(folder, model))
+    kind = _exporter(folder, name)
+    found = list(kind.obstacles_to_export(folder, model))
     if found:
         raise ModelError(one_message(found, f"HuggingFace's {name} cannot express this model"))
-    settings, weights, files = written(folder, model)
+    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
+    settings, weights, files = kind.written(folder, ours)
     with whole_folder(out) as temporary:
         for file, content in files.items():
             (temporary / file).write_bytes(content)

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from regard.config import build
-from regard.exchange.huggingface.activations import OURS, THEIRS
+from regard.config import Tree, build
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import (
     marks_of,
@@ -22,10 +21,19 @@ from regard.exchange.huggingface.library_text import (
     text_files,
     unwritable_text,
 )
+from regard.exchange.huggingface.settings import (
+    ACTIVATIONS,
+    description_of,
+    obstacles_in_ours,
+    obstacles_in_theirs,
+    our_settings,
+    their_settings,
+)
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Table,
     Weights,
+    Written,
     for_each_block,
     our_bias,
     our_rows,
@@ -35,10 +43,9 @@ from regard.exchange.huggingface.weights import (
     under_their_names,
 )
 from regard.models.base import Model
-from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.folder import ModelFolder
 from regard.models.labelling import LabelConfig
 from regard.models.masked import MaskedConfig
-from regard.models.protocol import Vocabulary
 from regard.text.base import Tokenizer
 from regard.text.config import ForeignKind
 from regard.text.numbering import ALONE, Numbering
@@ -55,6 +62,16 @@ DEFAULTS: dict[str, Any] = {
     "max_position_embeddings": 512,
     "layer_norm_eps": 1e-12,
     "tie_word_embeddings": True,
+}
+_SETTINGS = {
+    "layers": "num_hidden_layers",
+    "width": "hidden_size",
+    "heads": "num_attention_heads",
+    "feedforward_width": "intermediate_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "norm_epsilon": "layer_norm_eps",
 }
 _BLOCK = {
     "attention.project": ["attention.self.query", "attention.self.key", "attention.self.value"],
@@ -111,13 +128,12 @@ class Family:
         """The row of the first position."""
         return int(config["pad_token_id"]) + 1 if self.name == "roberta" else 0
 
-    def table(self, layers: int, prefix: str, *, head: bool) -> Table:
-        """All layers that are theirs and ours."""
-        return {
-            "embedding.norm": [f"{prefix}embeddings.LayerNorm"],
-            **for_each_block("encoder.blocks", f"{prefix}encoder.layer", layers, _BLOCK),
-            **(self.head if head else {}),
-        }
+
+def _table(layers: int, prefix: str) -> Table:
+    return {
+        "embedding.norm": [f"{prefix}embeddings.LayerNorm"],
+        **for_each_block("encoder.blocks", f"{prefix}encoder.layer", layers, _BLOCK),
+    }
 
 
 BERT = Family(
@@ -143,17 +159,28 @@ ROBERTA = Family(
     "lm_head.decoder.weight",
     None,
 )
+FAMILIES = {family.name: family for family in (BERT, ROBERTA)}
 _NEXT_SENTENCE = {
     "next_sentence.pooler": ["bert.pooler.dense"],
     "next_sentence.classify": ["cls.seq_relationship"],
 }
 
 
-def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
+def family_for(folder: ModelFolder) -> Family:
+    """Return the family that a model of ours is exported to."""
+    return ROBERTA if folder.tokenizers.config.kind == ROBERTA.text else BERT
+
+
+def settings_of(folder: ForeignFolder) -> tuple[Family, Tree]:
+    """Return the family of a folder, and its settings, with their defaults."""
+    family = FAMILIES[folder.config["model_type"]]
+    return family, folder.settings(DEFAULTS | family.defaults)
+
+
+def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    config = folder.settings(DEFAULTS | family.defaults)
-    if config.get("architectures") not in (None, *([name] for name in family.known)):
-        yield f"architectures is {config['architectures']}; known: {', '.join(family.known)}"
+    family, config = settings_of(folder)
+    yield from obstacles_in_theirs(config, _SETTINGS, family.known)
     for name in ("is_decoder", "add_cross_attention"):
         if config.get(name):
             yield f"{name} is true; a masked model of ours sees all of one text"
@@ -167,36 +194,25 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
     pad = given if in_text else marks_of(folder, family.text)["pad"]
     if family is ROBERTA and (type(given) is not int or given != pad):
         yield f"pad_token_id is {given}, not that of the tokenizer; positions are counted by it"
-    if config["hidden_act"] not in OURS:
-        yield f"hidden_act is {config['hidden_act']}; known: {', '.join(OURS)}"
-    if config["hidden_size"] % config["num_attention_heads"]:
-        yield (
-            f"num_attention_heads is {config['num_attention_heads']}, which does not divide "
-            f"hidden_size {config['hidden_size']}"
-        )
     yield from in_text
 
 
-def read(
-    family: Family, folder: ForeignFolder, tensors: ForeignTensors
-) -> tuple[ModelFolder, Weights]:
+def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = folder.settings(DEFAULTS | family.defaults)
+    family, settings = settings_of(folder)
     numbering = family.numbering(folder, settings["vocab_size"])
     mask = marks_of(folder, family.text)["mask"]
     prefix = f"{family.name}." if f"{family.name}.{_WORDS}" in tensors else ""
     head, judges_pairs = _has_head(tensors), "cls.seq_relationship.weight" in tensors
-    words = tensors[prefix + _WORDS]
     may_tie = settings["tie_word_embeddings"] or not head
-    output = tensors.output(family.output, prefix + _WORDS, tied=may_tie)
-    tied = may_tie and torch.equal(words, output)
+    output, tied = tensors.output(family.output, prefix + _WORDS, may_tie=may_tie)
     form = {
         "tied_embeddings": "all" if tied else "none",
         "head": head,
         "output_bias": head,
         "next_sentence": judges_pairs,
         "pooler": not judges_pairs and f"{prefix}{_POOLER}.weight" in tensors,
-        "head_activation": OURS[settings["hidden_act"]] if family is BERT else "gelu",
+        "head_activation": ACTIVATIONS[settings["hidden_act"]] if family is BERT else "gelu",
         **({} if mask is None else {"mask_id": numbering.ours([mask])[0]}),
     }
     config = build(MaskedConfig, stack_form(family, settings) | form)
@@ -213,15 +229,7 @@ def read(
         tensors.unread(family.bias, family.own_bias)
     if not tied:
         weights["projection.weight"] = our_rows(output, numbering)
-    ids = len(numbering.theirs)
-    description = ModelFolder(
-        config,
-        Vocabulary(ids, ids),
-        read_text(folder, family.text, numbering),
-        {"source": None, "target": None},
-        Training(config.max_positions, several_sentences=1.0),
-    )
-    return description, weights
+    return description_of(config, read_text(folder, family.text, numbering)), weights
 
 
 def _has_head(tensors: ForeignTensors) -> bool:
@@ -236,7 +244,7 @@ def read_stack(
     numbering: Numbering,
 ) -> Weights:
     """The weights of embeddings and blocks under our names."""
-    table = family.table(settings["num_hidden_layers"], prefix, head=False)
+    table = _table(settings["num_hidden_layers"], prefix)
     _compare_buffers(tensors, prefix, settings["max_position_embeddings"])
     return under_our_names(tensors, table) | {
         "embedding.table.weight": our_rows(tensors[prefix + _WORDS], numbering),
@@ -258,14 +266,7 @@ def _compare_buffers(tensors: ForeignTensors, prefix: str, places: int) -> None:
 def stack_form(family: Family, config: dict[str, Any]) -> dict[str, Any]:
     """Our settings of embeddings and blocks."""
     return {
-        "layers": config["num_hidden_layers"],
-        "width": config["hidden_size"],
-        "heads": config["num_attention_heads"],
-        "feedforward_width": config["intermediate_size"],
-        "activation": OURS[config["hidden_act"]],
-        "dropout": config["hidden_dropout_prob"],
-        "attention_dropout": config["attention_probs_dropout_prob"],
-        "norm_epsilon": config["layer_norm_eps"],
+        **our_settings(config, _SETTINGS),
         "positions": "learned",
         "max_positions": config["max_position_embeddings"] - family.first_place(config),
         "embedding_norm": True,
@@ -274,9 +275,9 @@ def stack_form(family: Family, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None) -> Iterator[str]:
+def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a model of ours cannot be one of theirs."""
-    config = folder.config
+    config, family = folder.config, family_for(folder)
     assert isinstance(config, MaskedConfig)
     yield from obstacles_in_stack(config)
     fixed = config.activation if family is BERT else "gelu"
@@ -289,40 +290,22 @@ def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None
 
 def obstacles_in_stack(config: EncoderConfig) -> Iterator[str]:
     """Every reason why the embeddings and blocks of a model cannot be theirs."""
-    wanted = {
-        "positions": "learned",
-        "norm": "layer",
-        "norm_order": "post",
-        "feedforward": "linear",
-        "embedding_norm": True,
-        "start_token": "start",
-    }
-    for name, only in wanted.items():
-        if getattr(config, name) != only:
-            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    form = {"positions": "learned", "norm_order": "post", "start_token": "start"}
+    yield from obstacles_in_ours(config, **form, embedding_norm=True)
     if config.final_norm:
         yield "model.final_norm is true; it has no norm after the last block"
-    if config.attention.score != "scaled_dot":
-        yield f"model.attention.score is {config.attention.score}; it knows scaled_dot"
-    if config.attention.select != "soft":
-        yield f"model.attention.select is {config.attention.select}; it knows soft"
-    if config.key_width not in (None, config.width // config.heads):
-        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
 
 
-def written(
-    family: Family, folder: ModelFolder, model: Model
-) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+def written(folder: ModelFolder, ours: Weights) -> Written:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, MaskedConfig)
-    numbering = their_numbering(tokenizer)
+    family, numbering = family_for(folder), their_numbering(tokenizer)
     prefix = f"{family.name}." if config.head else ""
     name = family.classes[0 if config.head else 1]
     settings = stack_settings(
         family, config, numbering, (config.next_sentence and family.with_next_sentence) or name
     )
-    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
     weights = stack_weights(family, config, ours, numbering, prefix)
     if config.head:
         weights |= under_their_names(ours, family.head)
@@ -346,7 +329,7 @@ def stack_weights(
     family: Family, config: EncoderConfig, ours: Weights, numbering: Numbering, prefix: str
 ) -> Weights:
     """The weights of embeddings and blocks under their names."""
-    weights = under_their_names(ours, family.table(config.layers, prefix, head=False))
+    weights = under_their_names(ours, _table(config.layers, prefix))
     words = ours["embedding.table.weight"]
     scale = config.width**0.5 if config.scale_embedding else 1.0
     weights[prefix + _WORDS] = their_rows(words * scale, numbering)
@@ -366,19 +349,8 @@ def stack_settings(
     family: Family, config: EncoderConfig, numbering: Numbering, name: str
 ) -> dict[str, Any]:
     """Their settings for a model of that class."""
-    settings = {
-        "architectures": [name],
-        "model_type": family.name,
-        "dtype": "float32",
+    settings = their_settings(config, _SETTINGS, family.name, name) | {
         "vocab_size": numbering.size,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.feedforward_width,
-        "hidden_act": THEIRS[config.activation],
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "layer_norm_eps": 1e-5 if config.norm_epsilon is None else config.norm_epsilon,
         "type_vocab_size": max(config.segments, 1),
         "tie_word_embeddings": config.tied_embeddings != "none" and not config.scale_embedding,
         "pad_token_id": _pad(numbering),

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from regard.config import build
-from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import (
     CONFIG,
     GENERATION,
@@ -28,10 +27,18 @@ from regard.exchange.huggingface.library_text import (
     text_files,
     unwritable_text,
 )
+from regard.exchange.huggingface.settings import (
+    description_of,
+    obstacles_in_ours,
+    obstacles_in_theirs,
+    our_settings,
+    their_settings,
+)
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Table,
     Weights,
+    Written,
     for_each_block,
     our_bias,
     our_rows,
@@ -42,8 +49,7 @@ from regard.exchange.huggingface.weights import (
 )
 from regard.models.base import Model
 from regard.models.causal import CausalConfig
-from regard.models.folder import ModelFolder, Training, weights_of
-from regard.models.protocol import Vocabulary
+from regard.models.folder import ModelFolder
 from regard.text.base import Tokenizer
 from regard.text.foreign import ForeignTokenizer, LibraryTokenizer
 from regard.text.numbering import ALONE, Numbering
@@ -70,6 +76,18 @@ _DEFAULTS: dict[str, Any] = {
     "bos_token_id": 50256,
     "eos_token_id": 50256,
 }
+_SETTINGS = {
+    "layers": "n_layer",
+    "width": "n_embd",
+    "heads": "n_head",
+    "feedforward_width": "n_inner",
+    "activation": "activation_function",
+    "dropout": "resid_pdrop",
+    "embedding_dropout": "embd_pdrop",
+    "attention_dropout": "attn_pdrop",
+    "norm_epsilon": "layer_norm_epsilon",
+    "max_positions": "n_positions",
+}
 _BLOCK = {
     "attention_residual.norm": ["ln_1"],
     "attention.project": ["attn.c_attn"],
@@ -90,15 +108,10 @@ def _table(layers: int, prefix: str = "transformer.") -> Table:
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
     config = folder.settings(_DEFAULTS)
-    known = (None, [NAME]) + ((["GPT2Model"],) if config["tie_word_embeddings"] else ())
-    if config.get("architectures") not in known:
-        yield f"architectures is {config['architectures']}; {NAME} can be read"
+    known = [NAME, *(["GPT2Model"] if config[_TIED] else [])]
+    yield from obstacles_in_theirs(config, _SETTINGS, known)
     if config.get("add_cross_attention"):
         yield "add_cross_attention is true; a causal model of ours reads one text"
-    if config["activation_function"] not in OURS:
-        yield f"activation_function is {config['activation_function']}; known: {', '.join(OURS)}"
-    if config["n_embd"] % config["n_head"]:
-        yield f"n_head is {config['n_head']}, which does not divide n_embd {config['n_embd']}"
     yield from obstacles_in_text(folder, "byte_bpe", config["vocab_size"])
 
 
@@ -111,35 +124,31 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     pad, unknown, silent = _unwritten(folder, {start, *ends})
     numbering = Numbering(size, pad, unknown, start=silent if start == end else start, end=end)
     prefix = "transformer." if "transformer.wte.weight" in tensors else ""
-    table = tensors[f"{prefix}wte.weight"]
-    output = tensors.output(_OUTPUT, f"{prefix}wte.weight", tied=settings[_TIED])
-    tied = settings[_TIED] and torch.equal(table, output)
+    output, tied = tensors.output(_OUTPUT, f"{prefix}wte.weight", may_tie=settings[_TIED])
     form = {
+        **our_settings(settings, _SETTINGS),
+        "feedforward_width": settings["n_inner"] or 4 * settings["n_embd"],
+        "norm_order": "pre",
+        "positions": "learned",
+        "scale_embedding": False,
+        "output_bias": True,
+        "attention": {"score": "scaled_dot" if settings["scale_attn_weights"] else "dot"},
         "tied_embeddings": "all" if tied else "none",
         "start_token": "end" if start in (None, end) else "start",
         "bare_prompts": start is None or not begins_with(folder, "byte_bpe", start),
         "extra_eos_ids": numbering.ours(number for number in ends if number != end),
     }
-    config = _our_config(settings, form)
+    config = build(CausalConfig, form)
     weights = under_our_names(tensors, _table(config.layers, prefix), turned=True)
     if settings["scale_attn_by_inverse_layer_idx"]:
         _divide_queries(weights, config)
-    weights["embedding.table.weight"] = our_rows(table, numbering)
+    weights["embedding.table.weight"] = our_rows(tensors[f"{prefix}wte.weight"], numbering)
     weights["embedding.positions.table.weight"] = tensors[f"{prefix}wpe.weight"]
     weights["projection.bias"] = our_bias(torch.zeros(size), numbering)
     if not tied:
         weights["projection.weight"] = our_rows(output, numbering)
     _compare_masks(tensors, config, prefix)
-    tokenizers = read_text(folder, "byte_bpe", numbering)
-    ids = len(numbering.theirs)
-    description = ModelFolder(
-        config,
-        Vocabulary(ids, ids),
-        tokenizers,
-        {"source": None, "target": None},
-        Training(config.max_positions, several_sentences=1.0),
-    )
-    return description, weights
+    return description_of(config, read_text(folder, "byte_bpe", numbering)), weights
 
 
 def _ends(folder: ForeignFolder, settings: dict[str, Any]) -> list[int]:
@@ -185,53 +194,15 @@ def _divide_queries(weights: Weights, config: CausalConfig) -> None:
             weights[f"encoder.blocks.{layer}.attention.project.{kind}"][: config.width] /= layer + 1
 
 
-def _our_config(config: dict[str, Any], form: dict[str, Any]) -> CausalConfig:
-    """Our settings; form: those that the weights and the tokenizer tell."""
-    return build(
-        CausalConfig,
-        {
-            "layers": config["n_layer"],
-            "width": config["n_embd"],
-            "heads": config["n_head"],
-            "feedforward_width": config["n_inner"] or 4 * config["n_embd"],
-            "activation": OURS[config["activation_function"]],
-            "dropout": config["resid_pdrop"],
-            "embedding_dropout": config["embd_pdrop"],
-            "attention_dropout": config["attn_pdrop"],
-            "norm_order": "pre",
-            "norm_epsilon": config["layer_norm_epsilon"],
-            "positions": "learned",
-            "max_positions": config["n_positions"],
-            "scale_embedding": False,
-            "output_bias": True,
-            **form,
-            "attention": {"score": "scaled_dot" if config["scale_attn_weights"] else "dot"},
-        },
-    )
-
-
 def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a model of ours cannot be a GPT-2."""
     config = folder.config
     assert isinstance(config, CausalConfig)
-    wanted = {
-        "positions": "learned",
-        "norm": "layer",
-        "norm_order": "pre",
-        "feedforward": "linear",
-        "embedding_norm": False,
-    }
-    for name, only in wanted.items():
-        if getattr(config, name) != only:
-            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    scores = ("scaled_dot", "dot")
+    form = {"positions": "learned", "norm_order": "pre", "embedding_norm": False}
+    yield from obstacles_in_ours(config, scores, **form)
     if config.final_norm is False:
         yield "model.final_norm is false; it has a norm after the last block"
-    if config.attention.score not in ("scaled_dot", "dot"):
-        yield f"model.attention.score is {config.attention.score}; it knows scaled_dot and dot"
-    if config.attention.select != "soft":
-        yield f"model.attention.select is {config.attention.select}; it knows soft"
-    if config.key_width not in (None, config.width // config.heads):
-        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
     if _has_biases(folder, config, model):
         yield "its output has biases other than zero; it has none"
     yield from unwritable_text(folder.tokenizers)
@@ -246,11 +217,10 @@ def _has_biases(folder: ModelFolder, config: CausalConfig, model: Model | None) 
     return bias is not None and bool(their_rows(bias.detach().cpu(), numbering).any())
 
 
-def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+def written(folder: ModelFolder, ours: Weights) -> Written:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, CausalConfig)
-    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
     if config.scale_embedding:
         _scale_into_table(ours, config)
     weights = under_their_names(ours, _table(config.layers), turned=True)
@@ -280,21 +250,9 @@ def _their_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
     marks = {"bos_token_id": first, "eos_token_id": [last, *others] if others else last}
     own_output = config.tied_embeddings == "none" or config.scale_embedding
     dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
-    settings = {
-        "architectures": [NAME],
-        "model_type": "gpt2",
-        "dtype": "float32",
+    settings = their_settings(config, _SETTINGS, "gpt2", NAME) | {
         "vocab_size": numbering.size,
-        "n_positions": config.max_positions,
-        "n_embd": config.width,
-        "n_layer": config.layers,
-        "n_head": config.heads,
-        "n_inner": config.feedforward_width,
-        "activation_function": THEIRS[config.activation],
-        "resid_pdrop": config.dropout,
         "embd_pdrop": dropout,
-        "attn_pdrop": config.attention_dropout,
-        "layer_norm_epsilon": 1e-5 if config.norm_epsilon is None else config.norm_epsilon,
         "scale_attn_weights": config.attention.score == "scaled_dot",
         "tie_word_embeddings": not own_output,
     }

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
 from regard.config import build
 from regard.exchange.huggingface import bert
 from regard.exchange.huggingface.bert import (
-    DEFAULTS,
+    FAMILIES,
     ROBERTA,
     TEMPLATE,
     Family,
+    family_for,
     obstacles_in_stack,
     read_stack,
+    settings_of,
     stack_form,
     stack_settings,
     stack_weights,
@@ -23,18 +24,19 @@ from regard.exchange.huggingface.bert import (
 )
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import read_text, text_files, unwritable_text
+from regard.exchange.huggingface.settings import description_of
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Weights,
+    Written,
     their_numbering,
     under_our_names,
     under_their_names,
 )
 from regard.models.base import Model
 from regard.models.classifier import ClassifierConfig
-from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.folder import ModelFolder
 from regard.models.labelling import LabelConfig
-from regard.models.protocol import Vocabulary
 from regard.models.tagger import TaggerConfig
 
 _KINDS: tuple[type[TaggerConfig], type[ClassifierConfig]] = (TaggerConfig, ClassifierConfig)
@@ -42,14 +44,16 @@ _TWO_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}  # their default
 _TEXTS = "num_texts"  # of our own: they do not say how many texts have one label
 
 
-def gives_labels(family: Family, folder: ForeignFolder) -> bool:
+def gives_labels(folder: ForeignFolder) -> bool:
     """Whether a folder of theirs has a head for labels."""
-    return folder.config.get("architectures") in [[name] for name in family.labelling]
+    family = FAMILIES.get(folder.config["model_type"])
+    known = family.labelling if family else ()
+    return folder.config.get("architectures") in [[name] for name in known]
 
 
-def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
+def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a tagger or a classifier of ours."""
-    yield from bert.obstacles_to_import(family, folder)
+    yield from bert.obstacles_to_import(folder)
     config = folder.config
     if config.get("problem_type") not in (None, "single_label_classification"):
         yield f"problem_type is {config['problem_type']}; ours give one label of several"
@@ -65,11 +69,9 @@ def obstacles_to_import(family: Family, folder: ForeignFolder) -> Iterator[str]:
         yield f"{_TEXTS} is {config[_TEXTS]}; a label belongs to 1 text, or to 2"
 
 
-def read(
-    family: Family, folder: ForeignFolder, tensors: ForeignTensors
-) -> tuple[ModelFolder, Weights]:
+def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = folder.settings(DEFAULTS | family.defaults)
+    family, settings = settings_of(folder)
     kind = _KINDS[family.labelling.index(settings["architectures"][0])]
     numbering, prefix = family.numbering(folder, settings["vocab_size"]), f"{family.name}."
     weights = read_stack(family, settings, tensors, prefix, numbering)
@@ -83,15 +85,9 @@ def read(
         weights |= under_our_names(tensors, {"dense": [dense]})
         form["tanh_layer"] = True
     config = build(kind, stack_form(family, settings) | form)
-    ids = len(numbering.theirs)
-    description = ModelFolder(
-        config,
-        Vocabulary(ids, ids, True, tuple(names[str(n)] for n in range(len(names)))),
-        read_text(folder, family.text, numbering),
-        {"source": None, "target": None},
-        Training(config.max_positions, 1.0, texts=settings.get(_TEXTS, 1)),
-    )
-    return description, weights
+    tokenizers = read_text(folder, family.text, numbering)
+    labels = [names[str(number)] for number in range(len(names))]
+    return description_of(config, tokenizers, labels, settings.get(_TEXTS, 1)), weights
 
 
 def _layers(family: Family, kind: type[LabelConfig]) -> tuple[str, str]:
@@ -101,7 +97,7 @@ def _layers(family: Family, kind: type[LabelConfig]) -> tuple[str, str]:
     return f"{family.name}.pooler.dense", "classifier"
 
 
-def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None) -> Iterator[str]:
+def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
     """Every reason why a tagger or a classifier of ours cannot be one of theirs."""
     config = folder.config
     assert isinstance(config, LabelConfig)
@@ -118,20 +114,17 @@ def obstacles_to_export(family: Family, folder: ModelFolder, model: Model | None
     if folder.seen.texts > 1:
         if config.segments < 2:
             yield f"model.segments is {config.segments}; it tells two texts apart by 2"
-        if family is ROBERTA:
+        if family_for(folder) is ROBERTA:
             yield "its labels are of two texts; RoBERTa writes two end marks between them, ours one"
     yield from unwritable_text(folder.tokenizers)
 
 
-def written(
-    family: Family, folder: ModelFolder, model: Model
-) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+def written(folder: ModelFolder, ours: Weights) -> Written:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, LabelConfig)
-    numbering, prefix = their_numbering(tokenizer), f"{family.name}."
-    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
-    weights = stack_weights(family, config, ours, numbering, prefix)
+    family, numbering = family_for(folder), their_numbering(tokenizer)
+    weights = stack_weights(family, config, ours, numbering, f"{family.name}.")
     scores = ours["projection.weight"][1:]  # 0 is no label
     bias = ours["projection.bias"][1:] if config.output_bias else scores.new_zeros(len(scores))
     dense, output = _layers(family, type(config))

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from regard.attention.positions import sinusoids
 from regard.bounds import LENGTH
-from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import (
     CONFIG,
     GENERATION,
@@ -31,10 +30,17 @@ from regard.exchange.huggingface.marian_text import (
     text_settings,
     unwritable_text,
 )
+from regard.exchange.huggingface.settings import (
+    obstacles_in_ours,
+    obstacles_in_theirs,
+    our_settings,
+    their_settings,
+)
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Table,
     Weights,
+    Written,
     for_each_block,
     our_bias,
     our_rows,
@@ -45,7 +51,7 @@ from regard.exchange.huggingface.weights import (
     under_their_names,
 )
 from regard.models.base import Model
-from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.folder import ModelFolder, Training
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig
 
@@ -53,6 +59,15 @@ Ties = Literal["all", "decoder", "none"]
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _LONGEST = 1024  # places of their table; sinusoids themselves have no end
 
+_SETTINGS = {
+    **{f"{stack}_layers": f"{stack}_layers" for stack in ("encoder", "decoder")},
+    "width": "d_model",
+    "heads": "encoder_attention_heads",
+    "feedforward_width": "encoder_ffn_dim",
+    "activation": "activation_function",
+    **{name: name for name in ("dropout", "attention_dropout", "activation_dropout")},
+    "scale_embedding": "scale_embedding",
+}
 _ENCODER_BLOCK = {
     "attention.project": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
     "attention.combine": ["self_attn.out_proj"],
@@ -122,9 +137,7 @@ def _settings(folder: ForeignFolder) -> dict[str, Any]:
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
     config = _settings(folder)
-    name = _CLASSES[config["model_type"]]
-    if folder.config.get("architectures") not in (None, [name]):
-        yield f"architectures is {config['architectures']}; {name} can be read"
+    yield from obstacles_in_theirs(config, _SETTINGS, [_CLASSES[config["model_type"]]])
     places = config["max_position_embeddings"]
     if not LENGTH.holds(places):
         yield f"max_position_embeddings is {places}, and must be {LENGTH}"
@@ -132,8 +145,6 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     for name in ("attention_heads", "ffn_dim"):
         if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
             yield f"encoder_{name} and decoder_{name} differ; here they are one setting"
-    if config["activation_function"] not in OURS:
-        yield f"activation_function is {config['activation_function']}; known: {', '.join(OURS)}"
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         if config.get(name) and config["model_type"] == "marian":
             yield f"{name} is true, which their own code leaves out"
@@ -228,19 +239,10 @@ def _our_config(config: dict[str, Any], ties: Ties) -> TransformerConfig:
     first = one_id(config["decoder_start_token_id"])
     start: Literal["start", "end", "pad"] = "end" if first == marks.end else "pad"
     return TransformerConfig(
-        encoder_layers=config["encoder_layers"],
-        decoder_layers=config["decoder_layers"],
-        width=config["d_model"],
-        heads=config["encoder_attention_heads"],
-        feedforward_width=config["encoder_ffn_dim"],
-        activation=OURS[config["activation_function"]],
-        dropout=config["dropout"],
-        attention_dropout=config["attention_dropout"],
-        activation_dropout=config["activation_dropout"],
+        **our_settings(config, _SETTINGS),
         norm_order="post" if config["model_type"] == "marian" else "pre",
         tied_embeddings=ties,
         sinusoid_layout="halves",
-        scale_embedding=config["scale_embedding"],
         output_bias=True,
         start_token="start" if first == marks.start else start,
     )
@@ -252,35 +254,19 @@ def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[st
     if not isinstance(config, TransformerConfig):
         yield f"model.kind is {config.kind}; it knows transformer"
         return
-    wanted = {
-        "positions": "sinusoidal",
-        "norm": "layer",
-        "feedforward": "linear",
-    }
-    for name, only in wanted.items():
-        if getattr(config, name) != only:
-            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    yield from obstacles_in_ours(config, positions="sinusoidal")
     first = config.norm_order == "pre"
     if config.final_norm not in (None, first):
         yield f"model.final_norm is {config.final_norm}; only with pre-norm it has such a norm"
     if first and config.tied_embeddings != "all":
         yield f"model.tied_embeddings is {config.tied_embeddings}; with pre-norm, it knows all"
-    if config.attention.score != "scaled_dot":
-        yield f"model.attention.score is {config.attention.score}; it knows scaled_dot"
-    if config.attention.select != "soft":
-        yield f"model.attention.select is {config.attention.select}; it knows soft"
-    if config.key_width not in (None, config.width // config.heads):
-        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
-    if config.activation not in THEIRS:
-        yield f"model.activation is {config.activation}; it knows {', '.join(THEIRS)}"
     yield from unwritable_text(folder.tokenizers)
 
 
-def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+def written(folder: ModelFolder, ours: Weights) -> Written:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config = folder.config
     assert isinstance(config, TransformerConfig)
-    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
     if config.sinusoid_layout == "interleaved":
         ours = sines_first(ours)
     numbers = [their_numbering(one) for one in (folder.tokenizers.source, folder.tokenizers.target)]
@@ -332,29 +318,12 @@ def _their_config(folder: ModelFolder, config: TransformerConfig) -> dict[str, A
     source, target = (
         their_numbering(one).size for one in (folder.tokenizers.source, folder.tokenizers.target)
     )
-    sizes = {
-        f"{stack}_{name}": value
-        for stack in ("encoder", "decoder")
-        for name, value in (
-            ("layers", getattr(config, f"{stack}_layers")),
-            ("attention_heads", config.heads),
-            ("ffn_dim", config.feedforward_width),
-        )
-    }
     kind = "pegasus" if config.norm_order == "pre" else "marian"
-    return {
-        "architectures": [_CLASSES[kind]],
-        "model_type": kind,
-        "dtype": "float32",
-        **sizes,
+    return their_settings(config, _SETTINGS, kind, _CLASSES[kind]) | {
+        "decoder_attention_heads": config.heads,
+        "decoder_ffn_dim": config.feedforward_width,
         "vocab_size": source,
         "decoder_vocab_size": target,
-        "d_model": config.width,
-        "activation_function": THEIRS[config.activation],
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
-        "scale_embedding": config.scale_embedding,
         "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
         "tie_word_embeddings": config.tied_embeddings != "none",
         "max_position_embeddings": max(_LONGEST, folder.seen.longest_source + 1),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from regard.text.special import SPECIAL
 
 Table = Mapping[str, Sequence[str]]
 Weights = dict[str, Tensor]
+Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
 
 _UNWRITABLE = -1000.0  # the bias of a word that nobody writes; an infinite one spoils losses
 _READS = ("project", "query", "memory", "expand", "gate", "table", "projection")
@@ -64,9 +66,10 @@ class ForeignTensors(Mapping[str, Tensor]):
         """The first of these that is stored: tied tensors are stored under one name or several."""
         return self[next((name for name in names if name in self), names[0])]
 
-    def output(self, name: str, table: str, *, tied: bool) -> Tensor:
-        """The output's table: its own, where one is stored, or else the one that it is tied to."""
-        return self.first(name, *([table] if tied else []))
+    def output(self, name: str, table: str, *, may_tie: bool) -> tuple[Tensor, bool]:
+        """Return the output's table, and whether it is the embedding table that it may share."""
+        output = self.first(name, *([table] if may_tie else []))
+        return output, may_tie and torch.equal(output, self[table])
 
     def redundant(self, name: str, expected: Tensor, what: str) -> None:
         """Account for a tensor that should equal `expected`, up to rounding, where it is stored."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from regard.config import build
-from regard.exchange.huggingface.activations import OURS, THEIRS
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
 from regard.exchange.huggingface.library_text import (
     XLNET_MARKS,
@@ -23,10 +22,18 @@ from regard.exchange.huggingface.library_text import (
     text_files,
     unwritable_text,
 )
+from regard.exchange.huggingface.settings import (
+    description_of,
+    obstacles_in_ours,
+    obstacles_in_theirs,
+    our_settings,
+    their_settings,
+)
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Table,
     Weights,
+    Written,
     for_each_block,
     our_bias,
     our_rows,
@@ -37,9 +44,8 @@ from regard.exchange.huggingface.weights import (
     under_their_names,
 )
 from regard.models.base import Model
-from regard.models.folder import ModelFolder, Training, weights_of
+from regard.models.folder import ModelFolder
 from regard.models.permuted import PermutedConfig
-from regard.models.protocol import Vocabulary
 from regard.text.base import Tokenizer
 from regard.text.numbering import ALONE, Numbering
 
@@ -64,6 +70,15 @@ _DEFAULTS: dict[str, Any] = {
     "use_mems_train": False,
     "clamp_len": -1,
     "tie_word_embeddings": True,
+}
+_SETTINGS = {
+    "layers": "n_layer",
+    "width": "d_model",
+    "heads": "n_head",
+    "feedforward_width": "d_inner",
+    "activation": "ff_activation",
+    "dropout": "dropout",
+    "norm_epsilon": "layer_norm_eps",
 }
 _SEGMENT = 512  # tokens: what XLNet was trained on
 _BLOCK = {
@@ -92,8 +107,7 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     to the program that theirs came from, and `summary_...` to classifiers.
     """
     config = folder.settings(_DEFAULTS, optional=("mem_len",))
-    if config.get("architectures") not in (None, [NAME], [WITHOUT_HEAD]):
-        yield f"architectures is {config['architectures']}; known: {NAME}, {WITHOUT_HEAD}"
+    yield from obstacles_in_theirs(config, _SETTINGS, [NAME, WITHOUT_HEAD])
     if config["attn_type"] != "bi":
         yield f"attn_type is {config['attn_type']}; ours sees both sides (bi)"
     if config["bi_data"]:
@@ -103,13 +117,9 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
             f"reuse_len is {config['reuse_len']}, which remembers the beginning of each segment; "
             "ours remembers its end"
         )
-    if config["ff_activation"] not in OURS:
-        yield f"ff_activation is {config['ff_activation']}; known: {', '.join(OURS)}"
-    width, heads = config["d_model"], config["n_head"]
-    if width % heads:
-        yield f"n_head is {heads}, which does not divide d_model {width}"
-    elif config["d_head"] not in (None, width // heads):
-        yield f"d_head is {config['d_head']}; ours is d_model / n_head, {width // heads}"
+    head = config["d_model"] / config["n_head"]
+    if head.is_integer() and config["d_head"] not in (None, head):
+        yield f"d_head is {config['d_head']}; ours is d_model / n_head, {head:g}"
     yield from obstacles_in_text(folder, "xlnet", config["vocab_size"])
 
 
@@ -121,30 +131,20 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     numbering = Numbering(settings["vocab_size"], marks["pad"], marks["unk"], marks["bos"], end)
     prefix = "transformer." if f"transformer.{_WORDS}" in tensors else ""
     head = _BIAS in tensors
-    table = tensors[prefix + _WORDS]
     may_tie = settings["tie_word_embeddings"] or not head
-    output = tensors.output(_OUTPUT, prefix + _WORDS, tied=may_tie)
-    tied = may_tie and torch.equal(table, output)
+    output, tied = tensors.output(_OUTPUT, prefix + _WORDS, may_tie=may_tie)
     config = _our_config(settings, head=head, tied=tied)
     weights = under_our_names(tensors, _table(config.layers, prefix))
     for number in range(config.layers):
         found = _our_attention(tensors, f"{prefix}layer.{number}.rel_attn.")
         weights |= {f"encoder.blocks.{number}.{name}": part for name, part in found.items()}
     weights["question"] = tensors[prefix + _QUESTION].flatten()
-    weights["embedding.table.weight"] = our_rows(table, numbering)
+    weights["embedding.table.weight"] = our_rows(tensors[prefix + _WORDS], numbering)
     if config.output_bias:
         weights["projection.bias"] = our_bias(tensors[_BIAS], numbering)
     if not tied:
         weights["projection.weight"] = our_rows(output, numbering)
-    ids = len(numbering.theirs)
-    description = ModelFolder(
-        config,
-        Vocabulary(ids, ids),
-        read_text(folder, "xlnet", numbering),
-        {"source": None, "target": None},
-        Training(config.max_positions, several_sentences=1.0),
-    )
-    return description, weights
+    return description_of(config, read_text(folder, "xlnet", numbering)), weights
 
 
 def _our_attention(theirs: Mapping[str, Tensor], prefix: str) -> Weights:
@@ -167,15 +167,8 @@ def _our_config(config: dict[str, Any], *, head: bool, tied: bool) -> PermutedCo
     return build(
         PermutedConfig,
         {
-            "layers": config["n_layer"],
-            "width": config["d_model"],
-            "heads": config["n_head"],
-            "feedforward_width": config["d_inner"],
-            "activation": OURS[config["ff_activation"]],
-            **dict.fromkeys(
-                ("dropout", "attention_dropout", "activation_dropout"), config["dropout"]
-            ),
-            "norm_epsilon": config["layer_norm_eps"],
+            **our_settings(config, _SETTINGS),
+            **dict.fromkeys(("attention_dropout", "activation_dropout"), config["dropout"]),
             "max_positions": _SEGMENT,
             "memory": room if config["use_mems_train"] else 0,
             "evaluation_memory": room if config["use_mems_eval"] else 0,
@@ -191,28 +184,20 @@ def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[st
     """Every reason why a model of ours cannot be an XLNet."""
     config = folder.config
     assert isinstance(config, PermutedConfig)
-    wanted = {"norm": "layer", "norm_order": "post", "feedforward": "linear"}
-    for name, only in wanted.items():
-        if getattr(config, name) != only:
-            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
+    yield from obstacles_in_ours(config, norm_order="post")
     if config.width % 2:
         yield f"model.width is {config.width}; transformers runs an XLNet of even widths alone"
     for name, where in (("embedding_norm", "over embeddings"), ("final_norm", "after the blocks")):
         if getattr(config, name):
             yield f"model.{name} is true; it has no norm {where}"
-    if config.attention.select != "soft":
-        yield f"model.attention.select is {config.attention.select}; it knows soft"
-    if config.key_width not in (None, config.width // config.heads):
-        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
     yield from unwritable_text(folder.tokenizers)
 
 
-def written(folder: ModelFolder, model: Model) -> tuple[dict[str, Any], Weights, dict[str, bytes]]:
+def written(folder: ModelFolder, ours: Weights) -> Written:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, PermutedConfig)
     numbering, prefix = their_numbering(tokenizer), "transformer."
-    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
     weights = under_their_names(ours, _table(config.layers, prefix))
     for number in range(config.layers):
         found = _their_attention(ours, f"encoder.blocks.{number}.", config)
@@ -260,19 +245,9 @@ def _their_attention(ours: Weights, prefix: str, config: PermutedConfig) -> Weig
 def _their_settings(config: PermutedConfig, numbering: Numbering) -> dict[str, Any]:
     remembered = config.room(training=False)
     own_output = config.tied_embeddings == "none" or config.scale_embedding
-    return {
-        "architectures": [NAME],
-        "model_type": "xlnet",
-        "dtype": "float32",
+    return their_settings(config, _SETTINGS, "xlnet", NAME) | {
         "vocab_size": numbering.size,
-        "d_model": config.width,
-        "n_layer": config.layers,
-        "n_head": config.heads,
         "d_head": config.width // config.heads,
-        "d_inner": config.feedforward_width,
-        "ff_activation": THEIRS[config.activation],
-        "layer_norm_eps": 1e-5 if config.norm_epsilon is None else config.norm_epsilon,
-        "dropout": config.dropout,
         "attn_type": "bi",
         "clamp_len": -1 if config.max_distance is None else config.max_distance,
         "mem_len": remembered or config.memory or None,
