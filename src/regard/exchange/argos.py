@@ -12,6 +12,7 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 from regard.errors import ModelError, one_message
@@ -23,58 +24,11 @@ from regard.files import explained, whole_file
 from regard.models.base import Model
 from regard.models.folder import ModelFolder
 
-_NAMES = {
-    "ar": "Arabic",
-    "az": "Azerbaijani",
-    "bg": "Bulgarian",
-    "bn": "Bengali",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "eo": "Esperanto",
-    "es": "Spanish",
-    "et": "Estonian",
-    "eu": "Basque",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "ga": "Irish",
-    "gl": "Galician",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "is": "Icelandic",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "ms": "Malay",
-    "nb": "Norwegian",
-    "nl": "Dutch",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sq": "Albanian",
-    "sr": "Serbian",
-    "sv": "Swedish",
-    "ta": "Tamil",
-    "th": "Thai",
-    "tl": "Tagalog",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "ur": "Urdu",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
-}
+
+def _language_names() -> dict[str, str]:
+    """Return the English names of languages by their codes."""
+    text = (resources.files("regard.exchange") / "languages.tsv").read_text("utf-8")
+    return dict(line.split("\t") for line in text.splitlines())
 
 
 def obstacles(folder: ModelFolder) -> Iterator[str]:
@@ -115,12 +69,13 @@ def export(
 
 
 def _metadata(source: str, target: str) -> str:
+    names = _language_names()
     described = {
         "package_version": "1.0",
         "argos_version": "1.11",
         "from_code": source,
-        "from_name": _NAMES.get(source, source),
+        "from_name": names.get(source, source),
         "to_code": target,
-        "to_name": _NAMES.get(target, target),
+        "to_name": names.get(target, target),
     }
     return json.dumps(described, indent=2) + "\n"
