@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,14 +20,14 @@ class Bound:
     """A limit of a number; NaN is within none."""
 
     bound: float
-    words: ClassVar[str] = ""
+    words: ClassVar[str]
 
     def __str__(self) -> str:
         return f"{self.words} {shown(self.bound)}"
 
     def holds(self, value: float) -> bool:
         """Whether a value keeps the bound."""
-        raise NotImplementedError
+        return bool(_COMPARISONS[type(self)](value, self.bound))
 
     @property
     def is_listed(self) -> bool:
@@ -39,29 +40,11 @@ class Ge(Bound):
 
     words = "at least"
 
-    def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
-        return value >= self.bound
-
-
-class Gt(Bound):
-    """The field is greater than `bound`."""
-
-    words = "above"
-
-    def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
-        return value > self.bound
-
 
 class Le(Bound):
     """The field is at most `bound`."""
 
     words = "at most"
-
-    def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
-        return value <= self.bound
 
 
 class Lt(Bound):
@@ -69,10 +52,8 @@ class Lt(Bound):
 
     words = "below"
 
-    def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
-        return value < self.bound
 
+_COMPARISONS = {Ge: operator.ge, Le: operator.le, Lt: operator.lt}
 
 # Upper bounds that several settings share.
 LAYERS = Le(1000)

@@ -21,7 +21,7 @@ from regard.data.ragged import Batch, Lengths
 from regard.data.shapes import Shape
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
-from regard.layers.parallel import ParallelBlock
+from regard.layers.decoder import DecoderBlock
 from regard.models.folder import WEIGHTS, as_today, read_tensors
 from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.training.config import RunConfig
@@ -97,7 +97,7 @@ def test_no_position_attends_to_itself_under_a_diagonal_mask(lengths: str) -> No
 def test_self_attention_is_the_masked_softmax() -> None:
     model, lengths = parallel_model(0, self_attention_mask="diagonal"), Lengths.of([1, 2, 6])
     block = model.decoder.blocks[0]
-    assert isinstance(block, ParallelBlock)
+    assert isinstance(block, DecoderBlock)
     x = torch.randn(lengths.total, model.config.width, requires_grad=True)
     found = block.attention(x, lengths, causal=False)
     results = []

@@ -1,25 +1,34 @@
-"""The decoder: blocks of masked self-attention, attention over the encoder, and feed-forward."""
+"""The decoder: blocks of self-attention, attention over the encoder, and feed-forward.
+
+It is causal, or it writes all tokens at once: then no position is hidden from another.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from regard.attention.cache import Sight, Sources
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecord, PositionalAttention
+from regard.attention.positions import SinusoidalPositions
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockCache, BlockShape
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention to what came before, attention to the source, feed-forward."""
+    """Self-attention, attention by position if `positional`, cross-attention, feed-forward."""
 
-    def __init__(self, shape: BlockShape) -> None:
+    def __init__(
+        self, shape: BlockShape, *, causal: bool, positional: bool, mask_diagonal: bool
+    ) -> None:
         super().__init__()
-        self.attention = shape.self_attention()
+        self.causal = causal
+        self.attention = shape.self_attention(mask_diagonal=mask_diagonal)
         self.attention_residual = shape.residual()
+        self.positional = PositionalAttention(shape.attention) if positional else None
+        self.positional_residual = shape.residual() if positional else None
         self.cross = shape.cross_attention()
         self.cross_residual = shape.residual()
-        self.feedforward = shape.feedforward(causal=True)
+        self.feedforward = shape.feedforward(causal=causal)
         self.feedforward_residual = shape.residual()
 
     def forward(
@@ -29,11 +38,17 @@ class DecoderBlock(nn.Module):
         memory: Tensor,
         memory_lengths: Lengths,
         record: AttentionRecord | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
-        """X (N, D), memory (M, D) -> (N, D)"""
+        """X (N, D), memory (M, D), positions (N, D) -> (N, D)"""
+        own = record if record is None or self.causal else record.of_decoder()
         y = self.attention_residual.before(x)
-        y = self.attention(y, lengths, causal=True, record=record)
+        y = self.attention(y, lengths, causal=self.causal, record=own)
         x = self.attention_residual.after(x, y)
+        if self.positional is not None and self.positional_residual is not None:
+            y = self.positional_residual.before(x)
+            y = self.positional(y, positions, lengths)
+            x = self.positional_residual.after(x, y)
         y = self.cross_residual.before(x)
         y = self.cross(y, lengths, memory, memory_lengths, record=record)
         x = self.cross_residual.after(x, y)
@@ -60,12 +75,27 @@ class DecoderBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of blocks."""
+    """A stack of blocks; `positional`: each also attends by position.
 
-    def __init__(self, layers: int, shape: BlockShape) -> None:
+    With `mask_diagonal` no position attends to itself in self-attention.
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        shape: BlockShape,
+        *,
+        causal: bool = True,
+        positional: bool = False,
+        mask_diagonal: bool = False,
+    ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(DecoderBlock(shape) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            DecoderBlock(shape, causal=causal, positional=positional, mask_diagonal=mask_diagonal)
+            for _ in range(layers)
+        )
         self.norm = shape.last_norm()
+        self.positions = SinusoidalPositions(shape.width, "interleaved") if positional else None
 
     def forward(
         self,
@@ -76,8 +106,11 @@ class Decoder(nn.Module):
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D), memory (M, D) -> (N, D)"""
+        positions = None
+        if self.positions is not None:
+            positions = self.positions(lengths.positions, lengths.longest).to(x.dtype)
         for block in self.blocks:
-            x = block(x, lengths, memory, memory_lengths, record)
+            x = block(x, lengths, memory, memory_lengths, record, positions)
         return self.norm(x)
 
     def prepare(self, memory: Tensor, lengths: Lengths, beams: int, room: int) -> list[BlockCache]:

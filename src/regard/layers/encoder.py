@@ -35,6 +35,10 @@ class EncoderBlock(nn.Module):
         """X (N, D) -> (N, D)"""
         y = self.attention_residual.before(x)
         y = self.attention(y, lengths, causal=self.causal, prefix=prefix, record=record)
+        return self.rest(x, y, lengths)
+
+    def rest(self, x: Tensor, y: Tensor, lengths: Lengths | None) -> Tensor:
+        """The rest of a block after attention, whose output is y. (N, D), (N, D) -> (N, D)"""
         x = self.attention_residual.after(x, y)
         y = self.feedforward(self.feedforward_residual.before(x), lengths)
         return self.feedforward_residual.after(x, y)
@@ -48,6 +52,9 @@ class EncoderBlock(nn.Module):
     def step(self, x: Tensor, cache: BlockCache, sight: Sight) -> Tensor:
         """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
         y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
+        return self._rest_of_step(x, y, cache)
+
+    def _rest_of_step(self, x: Tensor, y: Tensor, cache: BlockCache) -> Tensor:
         x = self.attention_residual.after(x, y)
         y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
         return self.feedforward_residual.after(x, y)
@@ -56,9 +63,7 @@ class EncoderBlock(nn.Module):
         """`forward`, causal or not, and what those who come after can look back at."""
         y = self.attention_residual.before(x)
         y, memory = self.attention.remember(y, lengths, causal=causal)
-        x = self.attention_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x), lengths)
-        return self.feedforward_residual.after(x, y), memory
+        return self.rest(x, y, lengths), memory
 
     def step_after(
         self,
@@ -72,9 +77,7 @@ class EncoderBlock(nn.Module):
         """`step` of tokens at some places (B, W) that also see what was remembered."""
         y = self.attention_residual.before(x)
         y = self.attention.step_after(y, memory, sources, cache.past, sight, places)
-        x = self.attention_residual.after(x, y)
-        y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
-        return self.feedforward_residual.after(x, y)
+        return self._rest_of_step(x, y, cache)
 
 
 class Encoder(nn.Module):

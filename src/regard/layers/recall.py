@@ -119,9 +119,7 @@ class RecallBlock(EncoderBlock):
         y = self.attention_residual.before(x)
         recalled = self.attention.recalled(y, lengths, normed(self.attention_residual, before))
         y = self.attention.ask(y, lengths, recalled, mask, record=record)
-        x = self.attention_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x), lengths)
-        return self.feedforward_residual.after(x, y)
+        return self.rest(x, y, lengths)
 
 
 class RecallStack(Encoder):

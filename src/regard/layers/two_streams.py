@@ -72,14 +72,8 @@ class TwoStreamBlock(EncoderBlock):
             questions = residual.before(asked)
             questions = questions.new_zeros(x.shape).index_copy(0, view.places, questions)
             answers = self.attention.ask(questions, lengths, recalled, view.query, extra=bias)
-            asked = self._fed(asked, answers[view.places])
-        return self._fed(x, found), asked
-
-    def _fed(self, x: Tensor, y: Tensor) -> Tensor:
-        """The rest of a block, once attention has found y."""
-        x = self.attention_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x), None)
-        return self.feedforward_residual.after(x, y)
+            asked = self.rest(asked, answers[view.places], None)
+        return self.rest(x, found, None), asked
 
 
 class TwoStreamStack(Encoder):

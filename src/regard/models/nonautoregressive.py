@@ -23,9 +23,9 @@ from regard.attention.multihead import AttentionRecord
 from regard.bounds import Ge, Le
 from regard.config import Doc
 from regard.data.ragged import Batch, Lengths, Ragged
+from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
-from regard.layers.parallel import ParallelDecoder
 from regard.models.base import PairModel
 from regard.models.protocol import NO_FERTILITY, Fertilities, Hints, Predictions, Vocabulary
 from regard.models.stacks import StackConfig, block_shape
@@ -94,9 +94,10 @@ class NonAutoregressive(PairModel):
         self.fertility = (
             nn.Linear(config.width, config.max_fertility + 1) if config.needs_fertilities else None
         )
-        self.decoder = ParallelDecoder(
+        self.decoder = Decoder(
             config.decoder_layers,
             shape,
+            causal=False,
             positional=positional,
             mask_diagonal=config.self_attention_mask == "diagonal",
         )
