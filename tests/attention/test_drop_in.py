@@ -367,7 +367,7 @@ def with_ours(model: nn.Module) -> nn.Module:
                 )
                 ours.load_state_dict(child.state_dict())
                 setattr(module, name, ours.train(child.training))
-    assert not any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
+    assert not any(type(module) is nn.MultiheadAttention for module in model.modules())
     return model
 
 

@@ -1,25 +1,22 @@
 """A drop-in for `torch.nn.MultiheadAttention`, on `attend`: the same weights, the same results.
 
-Arguments, names of weights, draws of the random generator, masks and errors are PyTorch's, so a
-state dict moves either way. Here alone True in a mask means "ignored", as it does there.
+It inherits the weights and their initialization, so a state dict moves either way; arguments, masks
+and errors are PyTorch's. Here alone True in a mask means "ignored", as it does there.
 """
 
 from __future__ import annotations
 
 from functools import reduce
 from operator import add, and_
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from regard.attention import drop_in_checks as checks
 from regard.attention.attend import attend, attend_with_weights
 
 
-class MultiheadAttention(nn.Module):
+class MultiheadAttention(nn.MultiheadAttention):
     """Concat(head_1 .. head_h) Wo, with head_i = attend(Q Wq_i, K Wk_i, V Wv_i).
 
     What differs from `torch.nn.MultiheadAttention`:
@@ -35,77 +32,6 @@ class MultiheadAttention(nn.Module):
     `torch.compile`, `torch.export` and `torch.jit.trace` take this class; `torch.jit.script` does
     not: load its state dict into PyTorch's for that.
     """
-
-    in_proj_weight: nn.Parameter | None
-    q_proj_weight: nn.Parameter | None
-    k_proj_weight: nn.Parameter | None
-    v_proj_weight: nn.Parameter | None
-    in_proj_bias: nn.Parameter | None
-    bias_k: nn.Parameter | None
-    bias_v: nn.Parameter | None
-
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
-        device: torch.device | str | int | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        checks.check_sizes(embed_dim, num_heads)
-        super().__init__()
-        self.embed_dim = embed_dim
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
-        self.num_heads = num_heads
-        self.head_dim = embed_dim // num_heads
-        self.dropout = dropout
-        self.batch_first = batch_first
-        self.add_zero_attn = add_zero_attn
-        self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
-
-        def declare(name: str, wanted: bool, *shape: int) -> None:
-            weights = torch.empty(shape, device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, None if weights is None else nn.Parameter(weights))
-
-        declare("in_proj_weight", self._qkv_same_embed_dim, 3 * embed_dim, embed_dim)
-        declare("q_proj_weight", not self._qkv_same_embed_dim, embed_dim, embed_dim)
-        declare("k_proj_weight", not self._qkv_same_embed_dim, embed_dim, self.kdim)
-        declare("v_proj_weight", not self._qkv_same_embed_dim, embed_dim, self.vdim)
-        declare("in_proj_bias", bias, 3 * embed_dim)
-        declare("bias_k", add_bias_kv, 1, 1, embed_dim)
-        declare("bias_v", add_bias_kv, 1, 1, embed_dim)
-        # Not a plain nn.Linear: quantisation would replace it, and PyTorch's encoder reads it.
-        self.out_proj = NonDynamicallyQuantizableLinear(
-            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
-        )
-        self._reset_parameters()
-
-    def _reset_parameters(self) -> None:
-        for weight in (
-            self.in_proj_weight,
-            self.q_proj_weight,
-            self.k_proj_weight,
-            self.v_proj_weight,
-        ):
-            if weight is not None:
-                nn.init.xavier_uniform_(weight)
-        for bias in (self.in_proj_bias, self.out_proj.bias):
-            if bias is not None:
-                nn.init.zeros_(bias)
-        for extra in (self.bias_k, self.bias_v):
-            if extra is not None:
-                nn.init.xavier_normal_(extra)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        old = {"_qkv_same_embed_dim": True}  # what a pickle of PyTorch 1.1 does not say
-        super().__setstate__({**old, **state})  # type: ignore[no-untyped-call]
 
     def extra_repr(self) -> str:
         """The sizes, for people who print a model."""
@@ -135,7 +61,7 @@ class MultiheadAttention(nn.Module):
         if query.is_nested or key.is_nested or value.is_nested:
             self._check_nested(query, key, value, key_padding_mask, attn_mask)
             return self._forward_nested(query, need_weights, average_attn_weights)
-        checks.check_causal_hint(is_causal, attn_mask)
+        _check_causal_hint(is_causal, attn_mask)
         self._check(query, key, value, key_padding_mask, attn_mask)
         time = self._time_axis(query)
         mask, bias = self._mask_and_bias(query, attn_mask, key_padding_mask)
@@ -170,37 +96,35 @@ class MultiheadAttention(nn.Module):
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
     ) -> None:
-        checks.check_dims(query, key, value)
+        _check_dims(query, key, value)
         time = self._time_axis(query)
         if self._qkv_same_embed_dim:
-            checks.check_values(key, value)
+            _check_values(key, value)
         else:
-            checks.check_values_apart(key, value, self.kdim, self.vdim, self.embed_dim)
-        checks.check_queries(query, key, self.embed_dim, rows_at=1 - time)
+            _check_values_apart(key, value, self.kdim, self.vdim, self.embed_dim)
+        _check_queries(query, key, self.embed_dim, rows_at=1 - time)
         rows = query.shape[1 - time] if query.dim() == 3 else 1
         if key_padding_mask is not None:
-            checks.check_padding_mask(key_padding_mask, query, rows, key.shape[time])
+            _check_padding_mask(key_padding_mask, query, rows, key.shape[time])
         if attn_mask is not None:
             shape = (rows * self.num_heads, query.shape[time], key.shape[time])
-            checks.check_attention_mask(attn_mask, query, shape)
+            _check_attention_mask(attn_mask, query, shape)
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """Queries, keys and values of all heads side by side, (..., D) each."""
         together, bias = self.in_proj_weight, self.in_proj_bias
-        if together is None:
-            weights = self._separate_weights()
+        if not self._qkv_same_embed_dim:
+            weights: tuple[Tensor, ...] = (
+                self.q_proj_weight,
+                self.k_proj_weight,
+                self.v_proj_weight,
+            )
         elif query is key and key is value:
             return list(_linear(query, together, bias).chunk(3, -1))
         else:
             weights = together.chunk(3)
         biases = (None, None, None) if bias is None else bias.chunk(3)
         return list(map(_linear, (query, key, value), weights, biases))
-
-    def _separate_weights(self) -> tuple[Tensor, ...]:
-        assert self.q_proj_weight is not None
-        assert self.k_proj_weight is not None
-        assert self.v_proj_weight is not None
-        return self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
 
     def _extended(self, x: Tensor, learned: Tensor | None) -> Tensor:
         """Keys or values (B, H, S, d), with a learned one and one of zeros if they were wanted."""
@@ -276,23 +200,6 @@ class MultiheadAttention(nn.Module):
         rows = [row[:length] for row, length in zip(found, lengths, strict=True)]
         return torch.nested.as_nested_tensor(rows), weights
 
-    def merge_masks(
-        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
-    ) -> tuple[Tensor | None, int | None]:
-        """Both masks as one, and which kind that is, for PyTorch's `TransformerEncoderLayer`.
-
-        Kind 1 is a key_padding_mask (B, S), kind 2 is (B, H, T, T); query (B, T, D)
-        """
-        if attn_mask is None:
-            return key_padding_mask, None if key_padding_mask is None else 1
-        if attn_mask.dim() == 3:
-            merged = attn_mask.unflatten(0, (len(query), -1))
-        else:
-            merged = attn_mask.expand(len(query), self.num_heads, -1, -1)
-        if key_padding_mask is not None:
-            merged = merged + key_padding_mask[:, None, None, :]
-        return merged, 2
-
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A projection; PyTorch's tests give it a bias of another type than the weight."""
@@ -302,3 +209,111 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def _may_look(mask: Tensor) -> Tensor:
     """PyTorch's mask as ours: False where it says True, or minus infinity."""
     return mask != -torch.inf if mask.is_floating_point() else ~mask
+
+
+# What PyTorch refuses, with its types of error and nearly in its words.
+
+
+def _check_dims(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """All are batched (3-D) or none is (2-D)."""
+    dims = query.dim()
+    if dims not in (2, 3):
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {dims}-D query tensor"
+        )
+    if not key.dim() == value.dim() == dims:
+        raise AssertionError(
+            f"For {_kind(query)} `query`, expected `key` and `value` to be {dims}-D "
+            f"but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
+
+
+def _check_queries(query: Tensor, key: Tensor, embed_dim: int, rows_at: int) -> None:
+    """Queries have the promised width, and as many rows as keys; `rows_at` is the rows' axis."""
+    if query.shape[-1] != embed_dim:
+        raise AssertionError(
+            f"was expecting embedding dimension of {embed_dim}, but got {query.shape[-1]}"
+        )
+    if query.dim() == 3 and query.shape[rows_at] != key.shape[rows_at]:
+        raise RuntimeError(
+            f"query has a batch of {query.shape[rows_at]}, but key has one of {key.shape[rows_at]}"
+        )
+
+
+def _check_values(key: Tensor, value: Tensor) -> None:
+    """One value for each key, as wide as it."""
+    if key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
+def _check_values_apart(key: Tensor, value: Tensor, kdim: int, vdim: int, embed_dim: int) -> None:
+    """One value for each key, each with the width that was promised."""
+    if key.shape[:-1] != value.shape[:-1]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:-1]} do not match value's "
+            f"{value.shape[:-1]}"
+        )
+    for name, x, width in (("key", key, kdim), ("value", value, vdim)):
+        if x.shape[-1] != width:
+            raise AssertionError(
+                f"expecting {name} weights shape of {(embed_dim, x.shape[-1])}, "
+                f"but got {(embed_dim, width)}"
+            )
+
+
+def _check_padding_mask(mask: Tensor, query: Tensor, rows: int, keys: int) -> None:
+    """Bool or floating, (B, S), or (S,) where the query is unbatched."""
+    _check_type(mask, query, "key_padding_mask")
+    if mask.dim() != query.dim() - 1:
+        raise AssertionError(
+            f"For {_kind(query)} `query`, expected `key_padding_mask` to be `None` or "
+            f"{query.dim() - 1}-D but found {mask.dim()}-D tensor instead"
+        )
+    for axis, (found, wanted) in enumerate(zip((1, *mask.shape)[-2:], (rows, keys), strict=True)):
+        if found != wanted:
+            raise AssertionError(
+                f"Expected key_padded_mask.shape[{axis}] to be {wanted}, but got {found}"
+            )
+
+
+def _check_attention_mask(mask: Tensor, query: Tensor, shape: tuple[int, int, int]) -> None:
+    """Bool or floating, as `shape` (B*H, T, S) says, or the last two of it."""
+    _check_type(mask, query, "attn_mask")
+    dims = mask.dim()
+    if dims not in (2, 3):
+        raise AssertionError(
+            f"For {_kind(query)} `query`, expected `attn_mask` to be `None`, 2-D or 3-D "
+            f"but found {dims}-D tensor instead"
+        )
+    if mask.shape == shape[-dims:]:
+        return
+    if dims == 3 and query.dim() == 2:
+        raise AssertionError(f"Expected `attn_mask` shape to be {shape} but got {mask.shape}")
+    raise RuntimeError(
+        f"The shape of the {dims}D attn_mask is {mask.shape}, but should be {shape[-dims:]}."
+    )
+
+
+def _check_causal_hint(is_causal: bool, attn_mask: Tensor | None) -> None:
+    """The hint says what kind of mask is given, and so needs one."""
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
+            "method `generate_square_subsequent_mask` to create this mask."
+        )
+
+
+def _check_type(mask: Tensor, query: Tensor, name: str) -> None:
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    if mask.dtype in (torch.bool, torch.float32, query.dtype):
+        return
+    if not torch.is_autocast_enabled(query.device.type):  # which would make them alike
+        raise RuntimeError(
+            f"Expected {name} dtype to be bool or float or to match query dtype, "
+            f"but got {mask.dtype} and {query.dtype} instead."
+        )
+
+
+def _kind(query: Tensor) -> str:
+    return "batched (3-D)" if query.dim() == 3 else "unbatched (2-D)"
