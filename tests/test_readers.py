@@ -22,9 +22,8 @@ from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
 from regard.errors import DataError, ModelError, RegardError, RunError
 from regard.exchange.ctranslate2 import ENGINE, export, is_installed
-from regard.exchange.ctranslate2_files import checked_config
+from regard.exchange.ctranslate2_files import VMAP, checked_config
 from regard.exchange.digests import DIGESTS, verify_digests
-from regard.exchange.vmap import VMAP
 from regard.models import ARCHITECTURES, new_model, shape_only, unset_model
 from regard.models.folder import CONFIG, WEIGHTS, ModelFolder, load_model, weights_of, whole_weights
 from regard.models.protocol import Vocabulary

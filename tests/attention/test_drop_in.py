@@ -482,7 +482,8 @@ def test_copies_and_old_pickles() -> None:
     x = torch.randn(4, ROWS, WIDTH)
     assert_close(copy.deepcopy(ours)(x, x, x), ours(x, x, x))
     old = MultiheadAttention.__new__(MultiheadAttention)
-    old.__setstate__({k: v for k, v in vars(ours).items() if k != "_qkv_same_embed_dim"})
+    state = {k: v for k, v in vars(ours).items() if k != "_qkv_same_embed_dim"}
+    old.__setstate__(state)  # type: ignore[no-untyped-call]
     assert_close(old(x, x, x), ours(x, x, x))
 
 

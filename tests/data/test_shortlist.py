@@ -13,7 +13,7 @@ from regard.data.lexicon import Ids, likeliest
 from regard.data.shortlist import SHORTLIST, Shortlist, coverage, frequent, shortlist
 from regard.data.store import Store
 from regard.errors import ModelError
-from regard.exchange.vmap import VMAP, write_vmap
+from regard.exchange.ctranslate2_files import VMAP, write_vmap
 from regard.text.special import SPECIAL
 
 

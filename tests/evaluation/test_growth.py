@@ -86,7 +86,7 @@ def test_too_little_memory_is_no_crash(monkeypatch: pytest.MonkeyPatch, error: E
 
 
 def test_memory_that_no_machine_has_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "_all_memory", lambda: 0.0)
+    monkeypatch.setattr(growth, "machine_memory", lambda: 1)
     short, long = grown(SIZES, [2, 4], CPU, rounds=1, seconds=60)
     assert not short[0].missing
     assert long[0].missing == "out of memory"

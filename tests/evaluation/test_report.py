@@ -7,8 +7,7 @@ import pytest
 
 from evaluation.translations import damaged, references
 from regard.evaluation.metrics import Counting, Result
-from regard.evaluation.report import System, report
-from regard.evaluation.summary import summarize
+from regard.evaluation.report import System, report, summarize
 
 RIGHT = references()
 SYSTEMS = [System(f"seed {seed}", damaged(RIGHT, 0.2, seed=seed)) for seed in (1, 2, 3)]

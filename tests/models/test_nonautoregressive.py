@@ -102,7 +102,7 @@ def test_self_attention_is_the_masked_softmax() -> None:
     found = block.attention(x, lengths, causal=False)
     results = []
     for own in x.split([1, 2, 6]):
-        parts = block.attention._parts(own, torch.arange(len(own)))
+        parts = block.attention.projected(own, torch.arange(len(own)))
         q, k, v = (part.transpose(0, 1) for part in parts)  # (H, T, d)
         scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
         scores = scores.masked_fill(torch.eye(len(own), dtype=torch.bool), -torch.inf)

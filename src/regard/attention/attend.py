@@ -233,7 +233,9 @@ def _flash(
     query: Tensor, key: Tensor, value: Tensor, queries: Lengths, keys: Lengths, causal: bool
 ) -> Tensor:
     """PyTorch's flash attention over sentences of unequal length: nothing is padded at all."""
-    result = _varlen()(
+    from torch.nn.attention.varlen import varlen_attn
+
+    result = varlen_attn(
         query.contiguous(),
         key.contiguous(),
         value.contiguous(),
@@ -245,10 +247,3 @@ def _flash(
     )
     assert isinstance(result, Tensor)
     return result
-
-
-@functools.cache
-def _varlen():  # type: ignore[no-untyped-def]
-    from torch.nn.attention.varlen import varlen_attn
-
-    return varlen_attn

@@ -72,7 +72,7 @@ class SelfAttention(nn.Module):
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D) -> (N, D); of a causal one, `prefix` (B,) says how many tokens all see"""
-        query, key, value = self._parts(x, lengths.positions)
+        query, key, value = self.projected(x, lengths.positions)
         select = _selection(self, record)
         if record is not None and record.with_weights:
             seen = record.decoder if causal else record.encoder
@@ -151,7 +151,7 @@ class SelfAttention(nn.Module):
 
     def step(self, x: Tensor, past: KeyValues, sight: Sight) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D); the past gets its columns."""
-        query, key, value = self._parts(x, sight.trail.place)  # (B, W, H, d)
+        query, key, value = self.projected(x, sight.trail.place)  # (B, W, H, d)
         if kernel := _step_kernel(self, query, past.values):
             trails = sight.trail.beams, sight.trail.place
             y = kernel.attention_along(query, key, value, past.keys, past.values, *trails)
@@ -169,7 +169,7 @@ class SelfAttention(nn.Module):
 
     def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
         """`forward`, and keys and values for those who come after: (N, D), (B, H, S, d)."""
-        query, key, value = self._parts(x, lengths.positions)
+        query, key, value = self.projected(x, lengths.positions)
         sides, select = (lengths, lengths), _selection(self)
         y = attend_ragged(query, key, value, *sides, causal=causal, score=self.score, select=select)
         padded = (lengths.pad(part).transpose(1, 2) for part in (key, value))
@@ -185,7 +185,7 @@ class SelfAttention(nn.Module):
         places: Tensor,
     ) -> Tensor:
         """`step` of tokens at some places (B, W) that also see what was remembered."""
-        rows = self._parts(x.flatten(0, 1), places.flatten())
+        rows = self.projected(x.flatten(0, 1), places.flatten())
         query, key, value = (part.unflatten(0, x.shape[:2]) for part in rows)  # (B, W, H, d)
         past.write(sight.writes, key, value)
         keys, values = past.first(sight.columns)
@@ -208,7 +208,7 @@ class SelfAttention(nn.Module):
         y = attend(query.unsqueeze(3), *own, score=self.score, select=_selection(self))
         return y.squeeze(3)  # (B, W, H, e)
 
-    def _parts(self, x: Tensor, places: Tensor) -> list[Tensor]:
+    def projected(self, x: Tensor, places: Tensor) -> list[Tensor]:
         """Queries, keys and values, turned by their places if these are rotary. (..., H, d) each"""
         query, key, value = _heads(self.project(x), self.sizes, self.shape.heads)
         if self.shape.positions == "rotary":
@@ -270,7 +270,7 @@ class MemoryAttention(nn.Module):
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D), memory (M, D) -> (N, D)"""
-        query, (key, value) = self._queries(x), self._keys_values(memory)
+        query, (key, value) = self.queries(x), self.keys_values(memory)
         select = _selection(self, record)
         if record is not None and record.with_weights:
             mask = ragged_mask(lengths, memory_lengths, causal=False)
@@ -290,14 +290,14 @@ class MemoryAttention(nn.Module):
 
     def prepare(self, memory: Tensor, lengths: Lengths) -> KeyValues:
         """Keys and values of the memory, once for all steps; (M, D) -> (B, H, S, d)."""
-        parts = (lengths.pad(part).transpose(1, 2) for part in self._keys_values(memory))
+        parts = (lengths.pad(part).transpose(1, 2) for part in self.keys_values(memory))
         return KeyValues(*(part.contiguous() for part in parts))
 
     def step(
         self, x: Tensor, memory: KeyValues, sources: Sources, record: AttentionRecord | None = None
     ) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D)"""
-        query = self._queries(x)  # (B, W, H, d)
+        query = self.queries(x)  # (B, W, H, d)
         kernel = _step_kernel(self, query, memory.values)
         if kernel and record is None and not self.training:
             y = kernel.attention_to(query, memory.keys, memory.values, sources.lengths)
@@ -322,11 +322,11 @@ class MemoryAttention(nn.Module):
     def _dropout(self) -> float:
         return self.shape.dropout if self.training else 0.0
 
-    def _queries(self, x: Tensor) -> Tensor:
+    def queries(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., H, d)"""
         return x.unsqueeze(-2)
 
-    def _keys_values(self, memory: Tensor) -> list[Tensor]:
+    def keys_values(self, memory: Tensor) -> list[Tensor]:
         """(M, D) -> (M, H, d) twice"""
         return [memory.unsqueeze(-2)] * 2
 
@@ -345,11 +345,13 @@ class CrossAttention(MemoryAttention):
         self.memory = Linear(shape.width, sum(self.sizes))
         self.combine = Linear(shape.width, shape.width)
 
-    def _queries(self, x: Tensor) -> Tensor:
+    def queries(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., H, d)"""
         queries: Tensor = self.query(x)
         return queries.unflatten(-1, (self.shape.heads, -1))
 
-    def _keys_values(self, memory: Tensor) -> list[Tensor]:
+    def keys_values(self, memory: Tensor) -> list[Tensor]:
+        """(M, D) -> (M, H, d) twice"""
         return _heads(self.memory(memory), self.sizes, self.shape.heads)
 
     def _combined(self, y: Tensor) -> Tensor:

@@ -24,8 +24,7 @@ from regard.decoding.engine import SENTENCES, Found, Job, batches
 from regard.decoding.hypothesis import Hypothesis, best_first, finished
 from regard.decoding.size import fewer_with_beams
 from regard.errors import ModelError
-from regard.exchange.ctranslate2_files import checked_config
-from regard.exchange.vmap import VMAP
+from regard.exchange.ctranslate2_files import VMAP, checked_config
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 

@@ -14,7 +14,6 @@ and wider gaps; without gaps, as ours are, it is some 2 n / k layers.
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from regard.devices import Precision, autocast, is_half
 from regard.errors import ConfigError
 from regard.layers.convolution import Convolution
 from regard.layers.recurrent import Recurrence
+from regard.memory import machine_memory
 
 _BESIDE_KEPT = 3  # a pass needs no more than so many times what it keeps, gradients included
 
@@ -205,7 +205,8 @@ class Trial:
         more = operations / before
         if seconds * more > self._seconds:
             return f"over {self._seconds:g} s"
-        if self._device.type == "cpu" and memory * more * _BESIDE_KEPT > _all_memory():
+        needed = memory * more * _BESIDE_KEPT
+        if self._device.type == "cpu" and needed > (machine_memory() or math.inf):
             return "out of memory"
         return ""
 
@@ -255,11 +256,3 @@ class Trial:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         return time.perf_counter()
-
-
-def _all_memory() -> float:
-    """Of the machine, in bytes; infinite where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return math.inf

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from regard.evaluation.analysis import LengthBucket, Sentence, by_length, worst
 from regard.evaluation.metrics import Counting, References, Result, evaluate
 from regard.evaluation.significance import Comparison, compare
-from regard.evaluation.summary import Summary, summarize
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,18 @@ class Measured:
     results: list[Result]
     by_length: list[LengthBucket]
     worst: list[Sentence]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A metric over several systems, such as the seeds of a recipe.
+
+    The spread is the sample standard deviation.
+    """
+
+    name: str
+    mean: float
+    spread: float
 
 
 @dataclass(frozen=True)
@@ -70,3 +82,13 @@ def report(
     texts = systems[0].translations
     compared = compare(texts, against.translations, references, counting, resamples=resamples)
     return Report(found, [], compared)
+
+
+def summarize(systems: Sequence[Sequence[Result]]) -> list[Summary]:
+    """A summary of each metric, over the results of at least two systems."""
+    return [_summary(results) for results in zip(*systems, strict=True)]
+
+
+def _summary(results: Sequence[Result]) -> Summary:
+    values = [result.value for result in results]
+    return Summary(results[0].name, fmean(values), stdev(values))

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from regard.attention.positions import sinusoids
 from regard.data.shortlist import Shortlist
 from regard.errors import ConfigError, ModelError, one_message
+from regard.exchange.ctranslate2_files import write_vmap
 from regard.exchange.digests import write_digests
 from regard.exchange.normalizer import write_self_normalizing
-from regard.exchange.vmap import write_vmap
 from regard.files import whole_folder
 from regard.layers.embedding import Embedding
 from regard.models.base import Model, ModelConfig

@@ -1,4 +1,9 @@
-"""The files that CTranslate2 reads, checked before it does: some damage ends the whole process."""
+"""The files that CTranslate2 reads, checked before it does: some damage ends the whole process.
+
+`vmap.txt` is a shortlist, used with `use_vmap`: a line for each source subword with the subword, a
+tab, and the target subwords that it allows, between spaces. The line of the empty subword allows
+always. CTranslate2 itself adds special tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,16 @@ from pathlib import Path
 from typing import Annotated
 
 from regard.config import Ge, Le, Settings
+from regard.data.shortlist import Shortlist
 from regard.errors import ModelError
-from regard.exchange.vmap import VMAP
+from regard.files import write_text
 from regard.regular import open_regular, read_regular
 from regard.schema import MEBIBYTE, JsonReader
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
 _READER = JsonReader(ModelError, "Export the model again.", limit=256 * MEBIBYTE)
+VMAP = "vmap.txt"
 _VOCABULARIES = {
     "source": ("shared_vocabulary.json", "source_vocabulary.json"),
     "target": ("shared_vocabulary.json", "target_vocabulary.json"),
@@ -82,3 +89,21 @@ def _refuse_unusable_vmap(path: Path, source: list[str], target: list[str]) -> N
         name, tab, allowed = line.partition("\t")
         if not tab or name not in sources or not targets.issuperset(allowed.split(" ")):
             raise _READER.wrong(path, f"line {number} is not of subwords of the tokenizer")
+
+
+def write_vmap(listed: Shortlist, tokenizers: Tokenizers, folder: Path) -> None:
+    """Write the lists into the folder of an exported model."""
+    source, target = tokenizers.source, tokenizers.target
+    names = ["", *source.pieces(range(source.vocab_size))]
+    rows = [listed.always, *listed.rows]
+    lines = [
+        f"{name}\t{' '.join(filter(_is_plain, target.pieces(row.tolist())))}\n"
+        for name, row in zip(names, rows, strict=True)
+        if len(row) and _is_plain(name)
+    ]
+    write_text(folder / VMAP, "".join(lines))
+
+
+def _is_plain(piece: str) -> bool:
+    """Whether a subword has no white space, which would end it."""
+    return not any(letter.isspace() for letter in piece)

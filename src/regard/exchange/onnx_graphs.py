@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.attention.multihead import CrossAttention, SelfAttention
-from regard.attention.positions import LearnedPositions, rotate, sinusoids
+from regard.attention.positions import LearnedPositions, sinusoids
 from regard.layers.decoder import DecoderBlock
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import EncoderBlock
@@ -39,15 +39,14 @@ class EncoderGraph(nn.Module):
         x = self.embedding(tokens, places).flatten(0, 1)
         for block in cast(Iterable[EncoderBlock], self.model.encoder.blocks):
             y = block.attention_residual.before(x)
-            query, *seen = _by_row(_parts(block.attention, y, places.repeat(rows)), rows)
+            query, *seen = _by_row(block.attention.projected(y, places.repeat(rows)), rows)
             x = block.attention_residual.after(x, _look(block.attention, query, seen, mask))
             y = block.feedforward(block.feedforward_residual.before(x), None)
             x = block.feedforward_residual.after(x, y)
         memory = self.model.encoder.norm(x)
         found: list[Tensor] = []
         for last in cast(Iterable[DecoderBlock], self.model.decoder.blocks):
-            parts = _heads(last.cross, last.cross.memory(memory), last.cross.sizes)
-            found += _by_row(parts, rows)
+            found += _by_row(last.cross.keys_values(memory), rows)
         return found
 
 
@@ -72,13 +71,13 @@ class DecoderGraph(nn.Module):
         present: list[Tensor] = []
         for number, block in enumerate(cast(Iterable[DecoderBlock], self.model.decoder.blocks)):
             own = slice(2 * number, 2 * number + 2)
-            parts = _parts(block.attention, block.attention_residual.before(x), place)
+            parts = block.attention.projected(block.attention_residual.before(x), place)
             query, *new = (part.unflatten(0, tokens.shape).unsqueeze(3) for part in parts)
             seen = [torch.cat(pair, 3) for pair in zip(past[own], new, strict=True)]
             present += seen
             x = block.attention_residual.after(x, _look(block.attention, query, seen, None))
-            y = block.cross.query(block.cross_residual.before(x))
-            [query] = _by_row(_heads(block.cross, y, block.cross.sizes[:1]), len(tokens))
+            y = block.cross.queries(block.cross_residual.before(x))
+            [query] = _by_row([y], len(tokens))
             x = block.cross_residual.after(x, _look(block.cross, query, memory[own], mask))
             y = block.feedforward(block.feedforward_residual.before(x), None)
             x = block.feedforward_residual.after(x, y)
@@ -103,22 +102,6 @@ class _Embedding(nn.Module):
         """Tokens (..., T) at places (T,) -> (..., T, D)"""
         words: Tensor = self.words(tokens) * self.scale
         return words if self.positions is None else words + self.positions(places)
-
-
-def _parts(attention: SelfAttention, x: Tensor, places: Tensor) -> list[Tensor]:
-    """Queries, keys and values, turned by their places if these are rotary. (N, H, d) each"""
-    query, key, value = _heads(attention, attention.project(x), attention.sizes)
-    if attention.shape.positions == "rotary":
-        query, key = rotate(query, places), rotate(key, places)
-    return [query, key, value]
-
-
-def _heads(
-    attention: SelfAttention | CrossAttention, product: Tensor, sizes: list[int]
-) -> list[Tensor]:
-    """One product as its parts, each with an axis for its heads. (N, H, d) each"""
-    heads = attention.shape.heads
-    return [part.unflatten(-1, (heads, -1)) for part in product.split(sizes, dim=-1)]
 
 
 def _by_row(parts: list[Tensor], rows: int) -> list[Tensor]:

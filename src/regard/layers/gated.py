@@ -65,7 +65,8 @@ class ConvolutionalEncoder(nn.Module):
 class PairedAttention(MemoryAttention):
     """Attention to a memory that has keys and values side by side."""
 
-    def _keys_values(self, memory: Tensor) -> list[Tensor]:
+    def keys_values(self, memory: Tensor) -> list[Tensor]:
+        """(M, 2 D) -> (M, 1, D) twice"""
         return [part.unsqueeze(-2) for part in memory.chunk(2, -1)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.errors import ModelError
 from regard.exchange.huggingface.folder import TOKENIZER, ForeignFolder
-from regard.exchange.huggingface.tokenizer_file import library_content
+from regard.exchange.huggingface.vocabularies import library_content
 from regard.text.added import AddedToken
 from regard.text.foreign import LIBRARY
 

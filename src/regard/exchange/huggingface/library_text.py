@@ -12,7 +12,7 @@ from regard.exchange.huggingface.tokenizer_classes import (
     obstacles_in_class,
     tokens_of,
 )
-from regard.exchange.huggingface.tokenizer_file import library_content
+from regard.exchange.huggingface.vocabularies import library_content
 from regard.exchange.packages import need
 from regard.text.config import ForeignKind, TokenizerConfig
 from regard.text.foreign import LIBRARY, LibraryTokenizer
