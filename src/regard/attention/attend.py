@@ -186,7 +186,7 @@ def ragged_mask(
     queries: Lengths,
     keys: Lengths,
     *,
-    causal: bool,
+    causal: bool = False,
     prefix: Tensor | None = None,
     mask_diagonal: bool = False,
 ) -> Tensor | None:

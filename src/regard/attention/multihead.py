@@ -6,9 +6,10 @@ All modules work on the flat batch in training (`forward`) and on one new token 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -49,15 +50,69 @@ class AttentionRecord:
         return replace(self, encoder=self.decoder)
 
 
-class SelfAttention(nn.Module):
+class Attention(nn.Module):
+    """What all attention modules share; `parts` are the features that each linear layer makes."""
+
+    score: Score
+
+    def __init__(self, shape: AttentionShape, **parts: dict[str, int]) -> None:
+        super().__init__()
+        self.shape = shape
+        self.parts = parts
+
+    def _attend(
+        self,
+        parts: Sequence[Tensor],
+        queries: Lengths,
+        keys: Lengths,
+        record: AttentionRecord | None = None,
+        maps: list[Tensor] | None = None,
+        **mask: Any,
+    ) -> Tensor:
+        """Attend within each sentence; `maps` gets the weights, if they are recorded.
+
+        parts: query (N, H, d), key (M, H, d) and value (M, H, e) -> (N, H e)
+        """
+        query, key, value = parts
+        select = self._select(record)
+        if record is not None and record.with_weights and maps is not None:
+            with torch.no_grad():
+                padded = queries.pad(query).transpose(1, 2), keys.pad(key).transpose(1, 2)
+                sight = ragged_mask(queries, keys, **mask)
+                weights = attention_weights(*padded, mask=sight, score=self.score, select=select)
+            maps.append(weights)
+        options = {"score": self.score, "select": select, "dropout": self._dropout, **mask}
+        y = attend_ragged(query, key, value, queries, keys, **options)
+        return y.flatten(-2)
+
+    @property
+    def _dropout(self) -> float:
+        return self.shape.dropout if self.training else 0.0
+
+    def _select(self, record: AttentionRecord | None = None) -> Select:
+        choices = record.choices if record else None
+        return self.shape.select(training=self.training, choices=choices)
+
+    def _step_kernel(self, query: Tensor, values: Tensor) -> ModuleType | None:
+        """A GPU's own way to compute a step, where it computes the same."""
+        if not query.is_cuda or not has_triton():
+            return None
+        if self.score is not scaled_dot or self.shape.config.select != "soft":
+            return None
+        from regard.attention import step_kernel
+
+        return step_kernel if step_kernel.fits(query, values) else None
+
+
+class SelfAttention(Attention):
     """Each token looks at the tokens of its own sentence, with `mask_diagonal` not at itself."""
 
     def __init__(self, shape: AttentionShape, *, mask_diagonal: bool = False) -> None:
-        super().__init__()
-        self.shape = shape
-        self.mask_diagonal = mask_diagonal
         keys = shape.heads * shape.head_width
-        self.sizes = [keys, keys, shape.width]  # queries, keys and values in one product
+        made = {"query": keys, "key": keys, "value": shape.width}  # in one product
+        super().__init__(shape, project=made, combine={"output": shape.width})
+        self.mask_diagonal = mask_diagonal
+        self.sizes = [*made.values()]
         self.project = Linear(shape.width, sum(self.sizes), bias=shape.bias)
         self.combine = Linear(shape.width, shape.width, bias=shape.bias)
         self.score = shape.score_within()
@@ -72,28 +127,10 @@ class SelfAttention(nn.Module):
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D) -> (N, D); of a causal one, `prefix` (B,) says how many tokens all see"""
-        query, key, value = self.projected(x, lengths.positions)
-        select = _selection(self, record)
-        if record is not None and record.with_weights:
-            seen = record.decoder if causal else record.encoder
-            mask = ragged_mask(
-                lengths, lengths, causal=causal, prefix=prefix, mask_diagonal=self.mask_diagonal
-            )
-            seen.append(_weights(query, key, lengths, lengths, mask, self.score, select))
-        y = attend_ragged(
-            query,
-            key,
-            value,
-            lengths,
-            lengths,
-            causal=causal,
-            prefix=prefix,
-            mask_diagonal=self.mask_diagonal,
-            score=self.score,
-            select=select,
-            dropout=self.shape.dropout if self.training else 0.0,
-        )
-        return self.combine(y.flatten(-2))
+        maps = None if record is None else record.decoder if causal else record.encoder
+        mask = {"causal": causal, "prefix": prefix, "mask_diagonal": self.mask_diagonal}
+        parts = self.projected(x, lengths.positions)
+        return self.combine(self._attend(parts, lengths, lengths, record, maps, **mask))
 
     def recalled(self, x: Tensor, lengths: Lengths, before: Tensor) -> KeyValues:
         """Keys and values of a memory and of what follows it, in one row for each sentence.
@@ -133,8 +170,8 @@ class SelfAttention(nn.Module):
             mask=mask,
             bias=extra(query) if extra else None,
             score=self.score,
-            select=_selection(self, record),
-            dropout=self.shape.dropout if self.training else 0.0,
+            select=self._select(record),
+            dropout=self._dropout,
         )
         if record is not None and record.with_weights:
             record.decoder.append(weights.detach())
@@ -152,7 +189,7 @@ class SelfAttention(nn.Module):
     def step(self, x: Tensor, past: KeyValues, sight: Sight) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D); the past gets its columns."""
         query, key, value = self.projected(x, sight.trail.place)  # (B, W, H, d)
-        if kernel := _step_kernel(self, query, past.values):
+        if kernel := self._step_kernel(query, past.values):
             trails = sight.trail.beams, sight.trail.place
             y = kernel.attention_along(query, key, value, past.keys, past.values, *trails)
             return self.combine(y.flatten(-2))
@@ -161,7 +198,7 @@ class SelfAttention(nn.Module):
         if self.shape.positions == "relative":
             y = self._along(query, keys, values, sight.came)
         else:
-            bias, select = sight.bias(x.dtype), _selection(self)
+            bias, select = sight.bias(x.dtype), self._select()
             query = query.transpose(1, 2)
             y = attend(query, keys, values, bias=bias, score=self.score, select=select)
             y = y.transpose(1, 2)
@@ -170,7 +207,7 @@ class SelfAttention(nn.Module):
     def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
         """`forward`, and keys and values for those who come after: (N, D), (B, H, S, d)."""
         query, key, value = self.projected(x, lengths.positions)
-        sides, select = (lengths, lengths), _selection(self)
+        sides, select = (lengths, lengths), self._select()
         y = attend_ragged(query, key, value, *sides, causal=causal, score=self.score, select=select)
         padded = (lengths.pad(part).transpose(1, 2) for part in (key, value))
         return self.combine(y.flatten(-2)), KeyValues(*padded)
@@ -195,7 +232,7 @@ class SelfAttention(nn.Module):
         if own is None:
             own = x.new_zeros(len(x), 1, x.shape[1], sight.columns)
         bias = torch.cat([sources.bias.expand(-1, 1, x.shape[1], -1), own], -1)
-        select = _selection(self)
+        select = self._select()
         y = attend(query.transpose(1, 2), keys, values, bias=bias, score=self.score, select=select)
         return self.combine(y.transpose(1, 2).flatten(-2))
 
@@ -205,7 +242,7 @@ class SelfAttention(nn.Module):
         columns = torch.arange(places, device=came.device) * beams + came
         sentence = torch.arange(sentences, device=came.device)[:, None, None]
         own = (part.transpose(1, 2)[sentence, columns].transpose(2, 3) for part in (keys, values))
-        y = attend(query.unsqueeze(3), *own, score=self.score, select=_selection(self))
+        y = attend(query.unsqueeze(3), *own, score=self.score, select=self._select())
         return y.squeeze(3)  # (B, W, H, e)
 
     def projected(self, x: Tensor, places: Tensor) -> list[Tensor]:
@@ -216,7 +253,7 @@ class SelfAttention(nn.Module):
         return [query, key, value]
 
 
-class PositionalAttention(nn.Module):
+class PositionalAttention(Attention):
     """Each token looks at places of its own sentence, whatever stands there.
 
     Queries and keys are made of positions, and values alone of the tokens: where a word goes is
@@ -224,10 +261,10 @@ class PositionalAttention(nn.Module):
     """
 
     def __init__(self, shape: AttentionShape) -> None:
-        super().__init__()
-        self.shape = shape
-        keys = shape.heads * shape.head_width
-        self.sizes = [keys, keys]  # queries and keys in one product
+        keys, output = shape.heads * shape.head_width, {"output": shape.width}
+        made = {"query": keys, "key": keys}  # in one product
+        super().__init__(shape, places=made, value={"value": shape.width}, combine=output)
+        self.sizes = [*made.values()]
         self.places = Linear(shape.width, sum(self.sizes))
         self.value = Linear(shape.width, shape.width)
         self.combine = Linear(shape.width, shape.width)
@@ -237,28 +274,17 @@ class PositionalAttention(nn.Module):
         """X (N, D), positions (N, D) -> (N, D)"""
         query, key = _heads(self.places(positions), self.sizes, self.shape.heads)
         (value,) = _heads(self.value(x), [self.shape.width], self.shape.heads)
-        y = attend_ragged(
-            query,
-            key,
-            value,
-            lengths,
-            lengths,
-            score=self.score,
-            select=_selection(self),
-            dropout=self.shape.dropout if self.training else 0.0,
-        )
-        return self.combine(y.flatten(-2))
+        return self.combine(self._attend((query, key, value), lengths, lengths))
 
 
-class MemoryAttention(nn.Module):
+class MemoryAttention(Attention):
     """Each token looks at the tokens of another sequence, the memory, as both are: `K = V`.
 
     Nothing is projected, and there is one head.
     """
 
-    def __init__(self, shape: AttentionShape) -> None:
-        super().__init__()
-        self.shape = shape
+    def __init__(self, shape: AttentionShape, **parts: dict[str, int]) -> None:
+        super().__init__(shape, **parts)
         self.score = shape.score()
 
     def forward(
@@ -270,23 +296,9 @@ class MemoryAttention(nn.Module):
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """X (N, D), memory (M, D) -> (N, D)"""
-        query, (key, value) = self.queries(x), self.keys_values(memory)
-        select = _selection(self, record)
-        if record is not None and record.with_weights:
-            mask = ragged_mask(lengths, memory_lengths, causal=False)
-            seen = _weights(query, key, lengths, memory_lengths, mask, self.score, select)
-            record.cross.append(seen)
-        y = attend_ragged(
-            query,
-            key,
-            value,
-            lengths,
-            memory_lengths,
-            score=self.score,
-            select=select,
-            dropout=self._dropout,
-        )
-        return self._combined(y.flatten(-2))
+        parts = self.queries(x), *self.keys_values(memory)
+        maps = None if record is None else record.cross
+        return self._combined(self._attend(parts, lengths, memory_lengths, record, maps))
 
     def prepare(self, memory: Tensor, lengths: Lengths) -> KeyValues:
         """Keys and values of the memory, once for all steps; (M, D) -> (B, H, S, d)."""
@@ -298,12 +310,12 @@ class MemoryAttention(nn.Module):
     ) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D)"""
         query = self.queries(x)  # (B, W, H, d)
-        kernel = _step_kernel(self, query, memory.values)
+        kernel = self._step_kernel(query, memory.values)
         if kernel and record is None and not self.training:
             y = kernel.attention_to(query, memory.keys, memory.values, sources.lengths)
             return self._combined(y.flatten(-2))
         query, keys, values = query.transpose(1, 2), memory.keys, memory.values
-        bias, select = sources.bias, _selection(self, record)
+        bias, select = sources.bias, self._select(record)
         if record is not None and record.with_weights:
             seen = attention_weights(query, keys, bias=bias, score=self.score, select=select)
             record.cross.append(seen)
@@ -317,10 +329,6 @@ class MemoryAttention(nn.Module):
             dropout=self._dropout,
         )
         return self._combined(y.transpose(1, 2).flatten(-2))
-
-    @property
-    def _dropout(self) -> float:
-        return self.shape.dropout if self.training else 0.0
 
     def queries(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., H, d)"""
@@ -338,9 +346,10 @@ class CrossAttention(MemoryAttention):
     """Attention to a memory by several heads, each with projections of its own."""
 
     def __init__(self, shape: AttentionShape) -> None:
-        super().__init__(shape)
-        keys = shape.heads * shape.head_width
-        self.sizes = [keys, shape.width]  # keys and values in one product
+        keys, output = shape.heads * shape.head_width, {"output": shape.width}
+        made = {"key": keys, "value": shape.width}  # in one product
+        super().__init__(shape, query={"query": keys}, memory=made, combine=output)
+        self.sizes = [*made.values()]
         self.query = Linear(shape.width, keys)
         self.memory = Linear(shape.width, sum(self.sizes))
         self.combine = Linear(shape.width, shape.width)
@@ -361,39 +370,3 @@ class CrossAttention(MemoryAttention):
 def _heads(product: Tensor, sizes: list[int], heads: int) -> list[Tensor]:
     """One product as its parts, each with an axis for its heads. (..., H, d) each"""
     return [part.unflatten(-1, (heads, -1)) for part in product.split(sizes, dim=-1)]
-
-
-def _selection(
-    module: SelfAttention | PositionalAttention | MemoryAttention,
-    record: AttentionRecord | None = None,
-) -> Select:
-    choices = record.choices if record else None
-    return module.shape.select(training=module.training, choices=choices)
-
-
-def _step_kernel(
-    module: SelfAttention | MemoryAttention, query: Tensor, values: Tensor
-) -> ModuleType | None:
-    """A GPU's own way to compute a step, where it computes the same."""
-    if not query.is_cuda or not has_triton():
-        return None
-    if module.score is not scaled_dot or module.shape.config.select != "soft":
-        return None
-    from regard.attention import step_kernel
-
-    return step_kernel if step_kernel.fits(query, values) else None
-
-
-@torch.no_grad()
-def _weights(
-    query: Tensor,
-    key: Tensor,
-    queries: Lengths,
-    keys: Lengths,
-    mask: Tensor | None,
-    score: Score,
-    select: Select,
-) -> Tensor:
-    """The weights of a flat batch for somebody to look at. (B, H, T, S)"""
-    padded_query, padded_key = queries.pad(query).transpose(1, 2), keys.pad(key).transpose(1, 2)
-    return attention_weights(padded_query, padded_key, mask=mask, score=score, select=select)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.linear import Linear
-from regard.attention.multihead import CrossAttention, PositionalAttention, SelfAttention
+from regard.attention.multihead import Attention
 from regard.bounds import WIDTH, Ge, Le
 from regard.config import Doc, Settings
 from regard.errors import ConfigError
@@ -159,17 +159,8 @@ def _layers(module: nn.Module) -> Iterator[tuple[str, nn.Linear, Parts]]:
 
 def _parts_of_attention(module: nn.Module) -> dict[str, Parts]:
     """By the names of its layers, what a module of attention makes with each."""
-    if isinstance(module, SelfAttention):
-        made = dict(zip(("query", "key", "value"), module.sizes, strict=True))
-        return {"project": made, "combine": {"output": module.shape.width}}
-    if isinstance(module, CrossAttention):
-        made = dict(zip(("key", "value"), module.sizes, strict=True))
-        queries = {"query": module.query.out_features}
-        return {"query": queries, "memory": made, "combine": {"output": module.shape.width}}
-    if isinstance(module, PositionalAttention):
-        made = dict(zip(("query", "key"), module.sizes, strict=True))
-        values = {"value": module.shape.width}
-        return {"places": made, "value": values, "combine": {"output": module.shape.width}}
+    if isinstance(module, Attention):
+        return module.parts
     if isinstance(module, ConvolutionalBlock):
         width = module.query.out_features
         return {"query": {"query": width}, "combine": {"output": width}}

@@ -6,12 +6,13 @@ t5      scores are left as they are, and queries begin smaller by sqrt(d) (Raffe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import CrossAttention, PositionalAttention, SelfAttention
+from regard.attention.multihead import Attention
 from regard.layers.embedding import Projection
 
 Initialization = Literal["paper", "t5"]
@@ -27,29 +28,24 @@ def initialize(model: nn.Module, kind: Initialization = "paper") -> None:
         elif isinstance(module, nn.Embedding | Projection):
             # A projection that shares its table with an embedding begins as that one would.
             nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5)
-    for module in model.modules():
+    for _, weight, made in _products(model):
         # One product makes queries, keys and values; each begins as it would alone.
-        if isinstance(module, SelfAttention):
-            _each(module.project.weight, module.sizes)
-        elif isinstance(module, PositionalAttention):
-            _each(module.places.weight, module.sizes)
-        elif isinstance(module, CrossAttention):
-            _each(module.memory.weight, module.sizes)
+        for part in weight.split([*made.values()]) if len(made) > 1 else ():
+            nn.init.xavier_uniform_(part)
     if kind == "t5":
         _shrink_queries(model)
 
 
-def _each(weight: Tensor, sizes: list[int]) -> None:
-    for part in weight.split(sizes):
-        nn.init.xavier_uniform_(part)
+def _products(model: nn.Module) -> Iterator[tuple[Attention, Tensor, dict[str, int]]]:
+    """The weights of linear layers in attention, and the parts that each makes."""
+    for module in model.modules():
+        if isinstance(module, Attention):
+            for name, made in module.parts.items():
+                yield module, getattr(module, name).weight, made
 
 
 @torch.no_grad()
 def _shrink_queries(model: nn.Module) -> None:
-    for module in model.modules():
-        if isinstance(module, SelfAttention):
-            module.project.weight[: module.sizes[0]] /= module.shape.head_width**0.5
-        elif isinstance(module, PositionalAttention):
-            module.places.weight[: module.sizes[0]] /= module.shape.head_width**0.5
-        elif isinstance(module, CrossAttention):
-            module.query.weight /= module.shape.head_width**0.5
+    for module, weight, made in _products(model):
+        if "query" in made:  # they come first
+            weight[: made["query"]] /= module.shape.head_width**0.5
