@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regard.errors import ModelError
+
 _IMPORT = "Import it first: `regard import {path} --out NEW_FOLDER`, and use NEW_FOLDER."
 _OF_FILES = {
     ".argosmodel": "a package of Argos Translate. Argos Translate installs it; regard reads the "
@@ -39,10 +41,16 @@ def exported_model(folder: Path) -> str | None:
     for name, program in (("ctranslate2", "CTranslate2"), ("onnx.json", "ONNX")):
         if (folder / name).exists():
             return (
-                f"{folder} is an export to {program}: it can translate, but has no weights for "
-                "PyTorch. Give the model folder that it was exported from."
+                f"{folder} was exported to {program}: it can translate, but has no weights for "
+                "PyTorch. For anything else, use the model that it was made from."
             )
     return None
+
+
+def refuse_exported(folder: Path) -> None:
+    """Raise an error if a folder of ours was exported, and has no weights for PyTorch."""
+    if problem := exported_model(folder):
+        raise ModelError(problem)
 
 
 def _of_file(path: Path) -> str | None:

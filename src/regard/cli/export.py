@@ -54,13 +54,12 @@ def export(
     import torch
 
     from regard.cli.screen import say
-    from regard.exchange import ctranslate2, onnx_model
     from regard.models.folder import load_model
+    from regard.recognize import refuse_exported
 
     folder = to != "argos"
     claim(context, {"--out": out}, inputs=[model], overwrite=overwrite, folder=folder)
-    ctranslate2.refuse_exported(model)
-    onnx_model.refuse_exported(model)
+    refuse_exported(model)
     say(target.write(Trained(model, *load_model(model, torch.device("cpu"))), out, chosen))
 
 

@@ -19,13 +19,14 @@ from regard.decoding.torch_engine import TorchEngine, Writer
 from regard.devices import Precision as Half
 from regard.devices import is_gpu_name
 from regard.errors import ConfigError, one_message
-from regard.exchange import ctranslate2, onnx_model
+from regard.exchange import ctranslate2
 from regard.exchange.digests import verify_digests
 from regard.exchange.onnx_model import OnnxModel, is_onnx
 from regard.files import explained
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import ModelFolder, load_model
 from regard.models.nonautoregressive import NonAutoregressive
+from regard.recognize import refuse_exported as refuse_exported
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,6 @@ class Models:
     def _read(self, number: int, device: torch.device) -> Model:
         refuse_exported(self.paths[number])
         return load_model(self.paths[number], device, self.folders[number])[1]
-
-
-def refuse_exported(path: Path) -> None:
-    """Say that a folder has no weights for PyTorch."""
-    onnx_model.refuse_exported(path)
-    ctranslate2.refuse_exported(path)
 
 
 def word_by_word(model: Model) -> AutoregressiveModel:

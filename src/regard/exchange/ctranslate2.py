@@ -101,15 +101,6 @@ def inside(folder: Path) -> Path | None:
     return folder / ENGINE if (folder / ENGINE).is_dir() else None
 
 
-def refuse_exported(folder: Path) -> None:
-    """Say that an exported folder has no weights for PyTorch."""
-    if inside(folder):
-        raise ModelError(
-            f"{folder} was exported to CTranslate2. It translates by itself on a CPU, and that is "
-            "all it can do; for the rest, use the model that it was made from."
-        )
-
-
 def write_model(
     folder: ModelFolder,
     model: Model,

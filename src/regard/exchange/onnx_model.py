@@ -37,15 +37,6 @@ def is_onnx(folder: Path) -> bool:
     return (folder / DESCRIPTION).is_file()
 
 
-def refuse_exported(folder: Path) -> None:
-    """Say that an ONNX folder has no weights for PyTorch."""
-    if is_onnx(folder):
-        raise ModelError(
-            f"{folder} was exported to ONNX, which translates and does no more; for the rest, use "
-            "the model that it was made from."
-        )
-
-
 @dataclass
 class OnnxState:
     """Keys and values of each layer, for W beams of B sentences."""
