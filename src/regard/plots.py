@@ -51,8 +51,6 @@ def heat_map(
     title: str,
     rows: str,
     columns: str,
-    row_labels: Sequence[str] = (),
-    column_labels: Sequence[str] = (),
 ) -> bool:
     """A matrix as colours; `rows` and `columns` name the axes."""
     array = np.asarray(values, dtype=np.float64)
@@ -61,7 +59,6 @@ def heat_map(
     image = axes.imshow(array, aspect="auto", cmap="viridis", interpolation="nearest")
     figure.colorbar(image, ax=axes)
     axes.set(title=title, ylabel=rows, xlabel=columns)
-    _label(axes, row_labels, column_labels)
     return _save(figure, path)
 
 
