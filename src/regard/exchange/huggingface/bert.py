@@ -23,6 +23,8 @@ from regard.exchange.huggingface.library_text import (
 )
 from regard.exchange.huggingface.settings import (
     ACTIVATIONS,
+    Names,
+    defaults_of,
     description_of,
     obstacles_in_ours,
     obstacles_in_theirs,
@@ -51,27 +53,19 @@ from regard.text.config import ForeignKind
 from regard.text.numbering import ALONE, Numbering
 from regard.text.special import SPECIAL
 
-DEFAULTS: dict[str, Any] = {
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "layer_norm_eps": 1e-12,
-    "tie_word_embeddings": True,
+_SETTINGS: Names = {
+    "layers": ("num_hidden_layers", 12),
+    "width": ("hidden_size", 768),
+    "heads": ("num_attention_heads", 12),
+    "feedforward_width": ("intermediate_size", 3072),
+    "activation": ("hidden_act", "gelu"),
+    "dropout": ("hidden_dropout_prob", 0.1),
+    "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+    "norm_epsilon": ("layer_norm_eps", 1e-12),
 }
-_SETTINGS = {
-    "layers": "num_hidden_layers",
-    "width": "hidden_size",
-    "heads": "num_attention_heads",
-    "feedforward_width": "intermediate_size",
-    "activation": "hidden_act",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "norm_epsilon": "layer_norm_eps",
+DEFAULTS = defaults_of(_SETTINGS) | {
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": True,
 }
 _BLOCK = {
     "attention.project": ["attention.self.query", "attention.self.key", "attention.self.value"],

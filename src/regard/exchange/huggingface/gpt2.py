@@ -28,6 +28,8 @@ from regard.exchange.huggingface.library_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.settings import (
+    Names,
+    defaults_of,
     description_of,
     obstacles_in_ours,
     obstacles_in_theirs,
@@ -58,35 +60,25 @@ NAME = "GPT2LMHeadModel"
 _TIED = "tie_word_embeddings"
 _OUTPUT = "lm_head.weight"
 _MASKED = -1e4  # older versions stored it, and which tokens see which, with the weights
-_DEFAULTS: dict[str, Any] = {
+_SETTINGS: Names = {
+    "layers": ("n_layer", 12),
+    "width": ("n_embd", 768),
+    "heads": ("n_head", 12),
+    "feedforward_width": ("n_inner", None),
+    "activation": ("activation_function", "gelu_new"),
+    "dropout": ("resid_pdrop", 0.1),
+    "embedding_dropout": ("embd_pdrop", 0.1),
+    "attention_dropout": ("attn_pdrop", 0.1),
+    "norm_epsilon": ("layer_norm_epsilon", 1e-5),
+    "max_positions": ("n_positions", 1024),
+}
+_DEFAULTS = defaults_of(_SETTINGS) | {
     "vocab_size": 50257,
-    "n_positions": 1024,
-    "n_embd": 768,
-    "n_layer": 12,
-    "n_head": 12,
-    "n_inner": None,
-    "activation_function": "gelu_new",
-    "resid_pdrop": 0.1,
-    "embd_pdrop": 0.1,
-    "attn_pdrop": 0.1,
-    "layer_norm_epsilon": 1e-5,
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
     "tie_word_embeddings": True,
     "bos_token_id": 50256,
     "eos_token_id": 50256,
-}
-_SETTINGS = {
-    "layers": "n_layer",
-    "width": "n_embd",
-    "heads": "n_head",
-    "feedforward_width": "n_inner",
-    "activation": "activation_function",
-    "dropout": "resid_pdrop",
-    "embedding_dropout": "embd_pdrop",
-    "attention_dropout": "attn_pdrop",
-    "norm_epsilon": "layer_norm_epsilon",
-    "max_positions": "n_positions",
 }
 _BLOCK = {
     "attention_residual.norm": ["ln_1"],

@@ -31,6 +31,8 @@ from regard.exchange.huggingface.marian_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.settings import (
+    Names,
+    defaults_of,
     obstacles_in_ours,
     obstacles_in_theirs,
     our_settings,
@@ -59,15 +61,6 @@ Ties = Literal["all", "decoder", "none"]
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _LONGEST = 1024  # places of their table; sinusoids themselves have no end
 
-_SETTINGS = {
-    **{f"{stack}_layers": f"{stack}_layers" for stack in ("encoder", "decoder")},
-    "width": "d_model",
-    "heads": "encoder_attention_heads",
-    "feedforward_width": "encoder_ffn_dim",
-    "activation": "activation_function",
-    **{name: name for name in ("dropout", "attention_dropout", "activation_dropout")},
-    "scale_embedding": "scale_embedding",
-}
 _ENCODER_BLOCK = {
     "attention.project": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
     "attention.combine": ["self_attn.out_proj"],
@@ -94,21 +87,23 @@ _LAST_NORMS = {"encoder.norm": ["model.encoder.layer_norm"]} | {
     "decoder.norm": ["model.decoder.layer_norm"]
 }
 _SINUSOIDS = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
-_DEFAULTS: dict[str, Any] = {  # of their settings, where a file does not say
+_SETTINGS: Names = {
+    "encoder_layers": ("encoder_layers", 12),
+    "decoder_layers": ("decoder_layers", 12),
+    "width": ("d_model", 1024),
+    "heads": ("encoder_attention_heads", 16),
+    "feedforward_width": ("encoder_ffn_dim", 4096),
+    "activation": ("activation_function", "gelu"),
+    "dropout": ("dropout", 0.1),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "activation_dropout": ("activation_dropout", 0.0),
+    "scale_embedding": ("scale_embedding", False),
+}
+_DEFAULTS = defaults_of(_SETTINGS) | {
     "vocab_size": 58101,
     "decoder_vocab_size": None,
-    "d_model": 1024,
-    "encoder_layers": 12,
-    "decoder_layers": 12,
-    "encoder_attention_heads": 16,
     "decoder_attention_heads": 16,
-    "encoder_ffn_dim": 4096,
     "decoder_ffn_dim": 4096,
-    "activation_function": "gelu",
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "scale_embedding": False,
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
     "max_position_embeddings": 1024,

@@ -1,6 +1,6 @@
 """Settings of models under HuggingFace's names, and what those settings cannot express.
 
-Each kind of model has a table of names: our setting, and what they call it.
+Each kind of model has a table: our setting, what they call it, and their default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from regard.models.protocol import Vocabulary
 from regard.models.stacks import BlockConfig
 from regard.text.tokenizer import Tokenizers
 
-Names = Mapping[str, str]
+Names = Mapping[str, tuple[str, Any]]
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -33,17 +33,22 @@ THEIR_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items
 _EPSILON = 1e-5  # of our norms, where a setting is unset
 
 
+def defaults_of(names: Names) -> Tree:
+    """Return the values of their settings where a file does not have them."""
+    return dict(names.values())
+
+
 def our_settings(theirs: Tree, names: Names) -> Tree:
     """Return our settings for theirs."""
-    settings = {ours: theirs[name] for ours, name in names.items()}
+    settings = {ours: theirs[name] for ours, (name, _) in names.items()}
     return settings | {"activation": ACTIVATIONS[settings["activation"]]}
 
 
 def their_settings(config: BlockConfig, names: Names, model_type: str, architecture: str) -> Tree:
     """Return their settings for ours, with the type and the class of the model."""
-    settings = {name: getattr(config, ours) for ours, name in names.items()}
-    settings[names["activation"]] = THEIR_ACTIVATIONS[config.activation]
-    epsilon = names.get("norm_epsilon")
+    settings = {name: getattr(config, ours) for ours, (name, _) in names.items()}
+    settings[names["activation"][0]] = THEIR_ACTIVATIONS[config.activation]
+    epsilon, _ = names.get("norm_epsilon", (None, None))
     if epsilon is not None and settings[epsilon] is None:
         settings[epsilon] = _EPSILON
     head = {"architectures": [architecture], "model_type": model_type, "dtype": "float32"}
@@ -54,7 +59,7 @@ def obstacles_in_theirs(config: Tree, names: Names, known: Sequence[str]) -> Ite
     """Yield what no model of ours can have, for a model of one of the known classes."""
     if config.get("architectures") not in (None, *([name] for name in known)):
         yield f"architectures is {config['architectures']}; known: {', '.join(known)}"
-    activation, heads, width = names["activation"], names["heads"], names["width"]
+    activation, heads, width = (names[ours][0] for ours in ("activation", "heads", "width"))
     if config[activation] not in ACTIVATIONS:
         yield f"{activation} is {config[activation]}; known: {', '.join(ACTIVATIONS)}"
     if config[width] % config[heads]:

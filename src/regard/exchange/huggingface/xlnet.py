@@ -23,6 +23,8 @@ from regard.exchange.huggingface.library_text import (
     unwritable_text,
 )
 from regard.exchange.huggingface.settings import (
+    Names,
+    defaults_of,
     description_of,
     obstacles_in_ours,
     obstacles_in_theirs,
@@ -52,33 +54,26 @@ from regard.text.numbering import ALONE, Numbering
 NAME, WITHOUT_HEAD = "XLNetLMHeadModel", "XLNetModel"
 _WORDS, _QUESTION = "word_embedding.weight", "mask_emb"
 _OUTPUT, _BIAS = "lm_loss.weight", "lm_loss.bias"
-_DEFAULTS: dict[str, Any] = {
+_SETTINGS: Names = {
+    "layers": ("n_layer", 24),
+    "width": ("d_model", 1024),
+    "heads": ("n_head", 16),
+    "feedforward_width": ("d_inner", 4096),
+    "activation": ("ff_activation", "gelu"),
+    "dropout": ("dropout", 0.1),
+    "norm_epsilon": ("layer_norm_eps", 1e-12),
+}
+_DEFAULTS = defaults_of(_SETTINGS) | {
     "vocab_size": 32000,
-    "d_model": 1024,
-    "n_layer": 24,
-    "n_head": 16,
-    "d_inner": 4096,
     "d_head": None,
-    "ff_activation": "gelu",
     "attn_type": "bi",
     "bi_data": False,
-    "layer_norm_eps": 1e-12,
-    "dropout": 0.1,
     "mem_len": 512,
     "reuse_len": None,
     "use_mems_eval": True,
     "use_mems_train": False,
     "clamp_len": -1,
     "tie_word_embeddings": True,
-}
-_SETTINGS = {
-    "layers": "n_layer",
-    "width": "d_model",
-    "heads": "n_head",
-    "feedforward_width": "d_inner",
-    "activation": "ff_activation",
-    "dropout": "dropout",
-    "norm_epsilon": "layer_norm_eps",
 }
 _SEGMENT = 512  # tokens: what XLNet was trained on
 _BLOCK = {
