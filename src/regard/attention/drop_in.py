@@ -27,6 +27,8 @@ class MultiheadAttention(nn.MultiheadAttention):
       not: its row of the output is what it makes of it.)
     - `is_causal` is a hint and nothing else: the mask that comes with it is what counts.
 
+    Nested tensors, and inputs that do not fit, are left to PyTorch's own code and its errors.
+
     `nn.TransformerEncoderLayer` in evaluation reads the weights of its `self_attn` and does not
     call it: there PyTorch computes, unless `torch.backends.mha.set_fastpath_enabled(False)`.
     `torch.compile`, `torch.export` and `torch.jit.trace` take this class; `torch.jit.script` does
@@ -58,11 +60,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         missing everywhere. key_padding_mask (B, S), attn_mask (T, S) or (B*H, T, S): True is
         ignored, a float is added to the score. The weights are those after dropout.
         """
-        if query.is_nested or key.is_nested or value.is_nested:
-            self._check_nested(query, key, value, key_padding_mask, attn_mask)
-            return self._forward_nested(query, need_weights, average_attn_weights)
-        _check_causal_hint(is_causal, attn_mask)
-        self._check(query, key, value, key_padding_mask, attn_mask)
+        masks = key_padding_mask, attn_mask
+        if not self._fits(query, key, value, *masks) or (is_causal and attn_mask is None):
+            # Nested tensors, which masks and training exclude; or PyTorch raises an error.
+            return super().forward(
+                *(query, key, value, key_padding_mask, need_weights),
+                *(attn_mask, average_attn_weights, is_causal),
+            )
         time = self._time_axis(query)
         mask, bias = self._mask_and_bias(query, attn_mask, key_padding_mask)
         if key_padding_mask is not None:
@@ -88,27 +92,33 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _time_axis(self, query: Tensor) -> int:
         return 1 if self.batch_first and query.dim() == 3 else 0
 
-    def _check(
+    def _fits(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
-    ) -> None:
-        _check_dims(query, key, value)
-        time = self._time_axis(query)
-        if self._qkv_same_embed_dim:
-            _check_values(key, value)
-        else:
-            _check_values_apart(key, value, self.kdim, self.vdim, self.embed_dim)
-        _check_queries(query, key, self.embed_dim, rows_at=1 - time)
-        rows = query.shape[1 - time] if query.dim() == 3 else 1
-        if key_padding_mask is not None:
-            _check_padding_mask(key_padding_mask, query, rows, key.shape[time])
-        if attn_mask is not None:
-            shape = (rows * self.num_heads, query.shape[time], key.shape[time])
-            _check_attention_mask(attn_mask, query, shape)
+    ) -> bool:
+        """Whether the tensors have the dimensions, sizes and types that `forward` takes."""
+        tensors, masks = (query, key, value), (key_padding_mask, attn_mask)
+        if any(x.is_nested or x.dim() not in (2, 3) or x.dim() != query.dim() for x in tensors):
+            return False
+        time, rows = self._time_axis(query), 1 if query.dim() == 2 else query.shape[-2]
+        rows = query.shape[0] if time == 1 else rows
+        shape = list(query.shape[:-1])  # of keys and values, but for their widths
+        shape[time] = key.shape[time]
+        widths = (key.shape[-1],) * 2 if self._qkv_same_embed_dim else (self.kdim, self.vdim)
+        padded = [*([rows] if query.dim() == 3 else []), shape[time]]
+        by_head = [rows * self.num_heads, query.shape[time], shape[time]]
+        return (
+            query.shape[-1] == self.embed_dim
+            and [*key.shape] == [*shape, widths[0]]
+            and [*value.shape] == [*shape, widths[1]]
+            and (key_padding_mask is None or [*key_padding_mask.shape] == padded)
+            and (attn_mask is None or [*attn_mask.shape] in (by_head, by_head[1:]))
+            and all(_fits_type(mask, query) for mask in masks if mask is not None)
+        )
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """Queries, keys and values of all heads side by side, (..., D) each."""
@@ -153,53 +163,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         biases = [mask for mask in given if mask.is_floating_point()]
         return reduce(and_, masks) if masks else None, reduce(add, biases) if biases else None
 
-    def _check_nested(
-        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None
-    ) -> None:
-        obstacles = {
-            "input not batched": query.dim() != 3,
-            "the layout is not strided": query.layout != torch.strided,
-            "query, key and value are not the same Tensor": not (query is key and key is value),
-            "masks are not supported with NestedTensor input": any(m is not None for m in masks),
-            "training is enabled": self.training,
-            "batch_first was not True": not self.batch_first,
-            "grad is enabled and at least one of query or the input/output projection weights "
-            "or biases requires_grad": torch.is_grad_enabled()
-            and any(x.requires_grad for x in (query, *self.parameters())),
-        }
-        for obstacle, stands in obstacles.items():
-            if stands:
-                raise AssertionError(
-                    "MultiheadAttention does not support NestedTensor outside of its fast path. "
-                    f"The fast path was not hit because {obstacle}"
-                )
-
-    def _forward_nested(
-        self, x: Tensor, need_weights: bool, average: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """Sentences of unequal length in one tensor, padded for the length of the call.
-
-        X nested (B, T, D) -> the same, and weights (B, T, T) or (B, H, T, T) with zeros as padding
-        """
-        lengths = [len(sentence) for sentence in x.unbind()]
-        padded = x.to_padded_tensor(0.0)
-        places = torch.arange(padded.shape[1], device=x.device)
-        hidden = places >= torch.tensor(lengths, device=x.device)[:, None]
-        found, weights = self.forward(
-            padded,
-            padded,
-            padded,
-            key_padding_mask=hidden,
-            need_weights=need_weights,
-            average_attn_weights=average,
-        )
-        if weights is not None:
-            weights = weights.masked_fill(
-                hidden[:, :, None] if average else hidden[:, None, :, None], 0.0
-            )
-        rows = [row[:length] for row, length in zip(found, lengths, strict=True)]
-        return torch.nested.as_nested_tensor(rows), weights
-
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A projection; PyTorch's tests give it a bias of another type than the weight."""
@@ -211,109 +174,8 @@ def _may_look(mask: Tensor) -> Tensor:
     return mask != -torch.inf if mask.is_floating_point() else ~mask
 
 
-# What PyTorch refuses, with its types of error and nearly in its words.
-
-
-def _check_dims(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """All are batched (3-D) or none is (2-D)."""
-    dims = query.dim()
-    if dims not in (2, 3):
-        raise AssertionError(
-            f"query should be unbatched 2D or batched 3D tensor but received {dims}-D query tensor"
-        )
-    if not key.dim() == value.dim() == dims:
-        raise AssertionError(
-            f"For {_kind(query)} `query`, expected `key` and `value` to be {dims}-D "
-            f"but found {key.dim()}-D and {value.dim()}-D tensors respectively"
-        )
-
-
-def _check_queries(query: Tensor, key: Tensor, embed_dim: int, rows_at: int) -> None:
-    """Queries have the promised width, and as many rows as keys; `rows_at` is the rows' axis."""
-    if query.shape[-1] != embed_dim:
-        raise AssertionError(
-            f"was expecting embedding dimension of {embed_dim}, but got {query.shape[-1]}"
-        )
-    if query.dim() == 3 and query.shape[rows_at] != key.shape[rows_at]:
-        raise RuntimeError(
-            f"query has a batch of {query.shape[rows_at]}, but key has one of {key.shape[rows_at]}"
-        )
-
-
-def _check_values(key: Tensor, value: Tensor) -> None:
-    """One value for each key, as wide as it."""
-    if key.shape != value.shape:
-        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
-
-
-def _check_values_apart(key: Tensor, value: Tensor, kdim: int, vdim: int, embed_dim: int) -> None:
-    """One value for each key, each with the width that was promised."""
-    if key.shape[:-1] != value.shape[:-1]:
-        raise AssertionError(
-            f"key's sequence and batch dims {key.shape[:-1]} do not match value's "
-            f"{value.shape[:-1]}"
-        )
-    for name, x, width in (("key", key, kdim), ("value", value, vdim)):
-        if x.shape[-1] != width:
-            raise AssertionError(
-                f"expecting {name} weights shape of {(embed_dim, x.shape[-1])}, "
-                f"but got {(embed_dim, width)}"
-            )
-
-
-def _check_padding_mask(mask: Tensor, query: Tensor, rows: int, keys: int) -> None:
-    """Bool or floating, (B, S), or (S,) where the query is unbatched."""
-    _check_type(mask, query, "key_padding_mask")
-    if mask.dim() != query.dim() - 1:
-        raise AssertionError(
-            f"For {_kind(query)} `query`, expected `key_padding_mask` to be `None` or "
-            f"{query.dim() - 1}-D but found {mask.dim()}-D tensor instead"
-        )
-    for axis, (found, wanted) in enumerate(zip((1, *mask.shape)[-2:], (rows, keys), strict=True)):
-        if found != wanted:
-            raise AssertionError(
-                f"Expected key_padded_mask.shape[{axis}] to be {wanted}, but got {found}"
-            )
-
-
-def _check_attention_mask(mask: Tensor, query: Tensor, shape: tuple[int, int, int]) -> None:
-    """Bool or floating, as `shape` (B*H, T, S) says, or the last two of it."""
-    _check_type(mask, query, "attn_mask")
-    dims = mask.dim()
-    if dims not in (2, 3):
-        raise AssertionError(
-            f"For {_kind(query)} `query`, expected `attn_mask` to be `None`, 2-D or 3-D "
-            f"but found {dims}-D tensor instead"
-        )
-    if mask.shape == shape[-dims:]:
-        return
-    if dims == 3 and query.dim() == 2:
-        raise AssertionError(f"Expected `attn_mask` shape to be {shape} but got {mask.shape}")
-    raise RuntimeError(
-        f"The shape of the {dims}D attn_mask is {mask.shape}, but should be {shape[-dims:]}."
-    )
-
-
-def _check_causal_hint(is_causal: bool, attn_mask: Tensor | None) -> None:
-    """The hint says what kind of mask is given, and so needs one."""
-    if is_causal and attn_mask is None:
-        raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
-            "method `generate_square_subsequent_mask` to create this mask."
-        )
-
-
-def _check_type(mask: Tensor, query: Tensor, name: str) -> None:
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
+def _fits_type(mask: Tensor, query: Tensor) -> bool:
+    """Whether PyTorch takes a mask of this type; autocast makes types alike."""
     if mask.dtype in (torch.bool, torch.float32, query.dtype):
-        return
-    if not torch.is_autocast_enabled(query.device.type):  # which would make them alike
-        raise RuntimeError(
-            f"Expected {name} dtype to be bool or float or to match query dtype, "
-            f"but got {mask.dtype} and {query.dtype} instead."
-        )
-
-
-def _kind(query: Tensor) -> str:
-    return "batched (3-D)" if query.dim() == 3 else "unbatched (2-D)"
+        return True
+    return mask.is_floating_point() and torch.is_autocast_enabled(query.device.type)
