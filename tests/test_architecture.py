@@ -28,6 +28,7 @@ ORDER = [
         "memory",
         "recording",
         "processes",
+        "plugins",
     ],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
     *["training", "plots", "cli"],

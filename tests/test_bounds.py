@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard.bounds import Ge, Le, Lt, beyond, limits, shown
-from regard.cli import app
+from regard.cli import build_app
 from regard.config import Setting, Settings, build, override, settings_of
 from regard.data.store import Store
 from regard.decoding import generator
@@ -79,7 +79,7 @@ def options(typer_app: typer.Typer, path: str = "") -> Iterator[tuple[str, Any]]
                 yield f"{verb} {name}", notes[0]
 
 
-OPTIONS = dict(options(app))
+OPTIONS = dict(options(build_app()))
 
 
 def test_the_walk_finds_what_there_is() -> None:

@@ -27,11 +27,11 @@ from regard.config import (
     every_path,
     merged,
     override,
-    read_toml,
     settings_of,
 )
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
+from regard.files import read_toml
 from regard.training.config import RunConfig, run_config
 from regard.training.other_names import OTHER_NAMES
 

@@ -17,7 +17,6 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -34,7 +33,6 @@ from regard.bounds import Bound, as_float, beyond, limits, shown
 from regard.bounds import Ge as Ge  # which settings are declared with
 from regard.bounds import Le as Le
 from regard.errors import ConfigError, one_message
-from regard.files import explained
 
 S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
@@ -49,6 +47,17 @@ class Doc:
     """What a field means, for help and the reference page."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line writes a field: `--joint/--separate`; empty: as the field is called.
+
+    Old names are accepted and not listed; `--json=jsonl` stands for the option with that value.
+    """
+
+    name: str = ""
+    formerly: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,7 @@ class Setting:
     doc: str
     bounds: tuple[Bound, ...]
     classes: tuple[type[Settings], ...] = ()  # if it is of one of several
+    flag: Flag = Flag()
 
     @property
     def kind(self) -> str:
@@ -158,6 +168,7 @@ def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
         doc=" ".join(note.text for note in notes if isinstance(note, Doc)),
         bounds=tuple(note for note in notes if isinstance(note, Bound)),
         classes=next((note.classes for note in notes if isinstance(note, OneOf)), ()),
+        flag=next((note for note in notes if isinstance(note, Flag)), Flag()),
     )
 
 
@@ -288,7 +299,7 @@ def _convert(kind: Any, value: Any, path: str, problems: _Problems) -> Any:
     elif kind is int:
         if not isinstance(value, bool) and isinstance(value, Integral):
             return int(value)
-    elif type(value) is kind:
+    elif isinstance(kind, type) and isinstance(value, kind):
         return value
     problems.append(f"{path} is {_as_written(value)}, and must be {_kind(kind)}")
     return None
@@ -329,21 +340,6 @@ def as_tree(settings: Settings) -> Tree:
 
 def _with_lists(items: Iterable[tuple[str, Any]]) -> Tree:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
-
-
-def read_toml(path: Path) -> Tree:
-    """A TOML file as nested dictionaries."""
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ConfigError(f"There is no recipe {path}: it {what}. Give the path of a TOML file.")
-    with explained(path):
-        data = path.read_bytes()
-    try:
-        return tomllib.loads(data.decode("utf-8-sig"))  # some editors put a byte-order mark
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
-        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
-    except RecursionError:
-        raise ConfigError(f"{path} is not a recipe: its values are nested too deeply.") from None
 
 
 def override(tree: Tree, assignments: Iterable[str]) -> Tree:

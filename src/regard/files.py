@@ -17,12 +17,13 @@ import re
 import shutil
 import stat
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RegardError, RunError, StorageError
+from regard.errors import ConfigError, RegardError, RunError, StorageError
 from regard.json_text import dumps
 from regard.remedies import remedy
 
@@ -86,6 +87,21 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, whole or not at all."""
     write_text(path, dumps(value, indent=2) + "\n")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as nested dictionaries."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ConfigError(f"There is no recipe {path}: it {what}. Give the path of a TOML file.")
+    with explained(path):
+        data = path.read_bytes()
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))  # some editors put a byte-order mark
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not a recipe: its values are nested too deeply.") from None
 
 
 def is_stream(path: Path) -> bool:

@@ -32,7 +32,7 @@ def test_the_command_says_its_engine_and_its_speed(model: Path, regard: Command)
 
 def test_engines_agree(model: Path, regard: Command) -> None:
     outputs = [
-        regard("translate", model, "--engine", engine, "--beam-size", "1", stdin=TEXT).out
+        regard("translate", model, "--backend", engine, "--beam-size", "1", stdin=TEXT).out
         for engine in ("auto", "torch", "ctranslate2")
     ]
     assert outputs[0] == outputs[1] == outputs[2] != ""
@@ -82,8 +82,8 @@ def test_a_folder_for_onnx_translates_as_the_model_does(
     assert done.status == 0, done.err
     found = regard("translate", out, stdin=TEXT)
     assert found.err.startswith("Engine: onnxruntime on the CPU.")
-    assert found.out == regard("translate", model, "--engine", "torch", stdin=TEXT).out
-    for words in (["--engine", "ctranslate2"], ["--precision", "int8"]):
+    assert found.out == regard("translate", model, "--backend", "torch", stdin=TEXT).out
+    for words in (["--backend", "ctranslate2"], ["--precision", "int8"]):
         assert "runs in onnxruntime" in regard("translate", out, *words, stdin=TEXT).err
     again = regard("export", out, "--to", "onnx", "--out", tmp_path / "again")
     assert "use the model that it was made from" in again.err

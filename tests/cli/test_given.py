@@ -108,7 +108,7 @@ def test_options_for_models_where_none_translates(tmp_path: Path, regard: Comman
     (tmp_path / "file").write_text("a b\n")
     given = ["evaluate", "--hypotheses", tmp_path / "file", "--reference", tmp_path / "file"]
     assert regard(*given).status == 0
-    for option in (["--beam-size", "2"], ["--engine", "torch"], ["--ensemble"]):
+    for option in (["--beam-size", "2"], ["--backend", "torch"], ["--ensemble"]):
         done = regard(*given, *option)
         assert done.status == 2
         assert option[0] in done.err

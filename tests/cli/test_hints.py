@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from cli.commands import Command, regard
-from regard.cli import app, hints
+from regard.cli import build_app, hints
 from regard.cli.hints import meaning
 from regard.config import build, settings_of
 from regard.decoding.config import SearchConfig
@@ -27,7 +27,7 @@ def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[
         yield " ".join(path), [opt for one in command.params for opt in one.opts]
 
 
-KNOWN = dict(verbs(get_command(app)))
+KNOWN = dict(verbs(get_command(build_app())))
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_translations_kept_from_a_model_are_measured_as_the_model(
 
 def test_one_model_twice_translates_as_that_model(run: Path, texts: Path, regard: Command) -> None:
     lines = (texts / "test.x").read_text()
-    engine = ["--engine", "torch"]  # which alone can run two
+    engine = ["--backend", "torch"]  # which alone can run two
     alone, twice = (
         regard("translate", *models, *engine, stdin=lines) for models in ([run], [run, run])
     )

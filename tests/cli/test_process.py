@@ -14,7 +14,7 @@ import pytest
 import torch
 import typer
 
-from regard.cli import app
+from regard.cli import build_app
 from regard.data.store import Store
 from regard.models.folder import WEIGHTS, read_tensors
 from regard.training.checkpoint import folders
@@ -31,7 +31,7 @@ SETTINGS = [
 ]
 
 
-COMMAND = typer.main.get_command(app)
+COMMAND = typer.main.get_command(build_app())
 VERBS = [*getattr(COMMAND, "commands", {})]
 
 

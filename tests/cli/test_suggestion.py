@@ -13,7 +13,7 @@ import typer
 
 from exchange.languages import write_gpt2
 from exchange.marians import write_marian
-from regard.cli import app
+from regard.cli import build_app
 from regard.cli.given import given_settings
 from regard.cli.suggestion import Suggestion, suggest
 from regard.config import build
@@ -68,7 +68,7 @@ def suggested(imported: tuple[Path, ModelFolder], settings: dict[str, Any]) -> S
 def parsed(command: str) -> dict[str, Any]:
     """The options of a command, by the parser of the verb, and as settings of a search."""
     verb, *words = shlex.split(command.removesuffix(" < your.txt"))[1:]
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(build_app())
     context = group.commands[verb].make_context(verb, words)
     found: dict[str, Any] = context.params
     assert "our model" in str(found.get("model") or found.get("models"))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli.commands import Command, regard
-from regard.cli import app
+from regard.cli import build_app
 from regard.cli.verbs import Verb, refuse_undecodable
 from regard.errors import ConfigError
 
@@ -28,7 +28,7 @@ def verbs(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield from verbs(other, (*words, name))
 
 
-VERBS = [*verbs(typer.main.get_command(app))]
+VERBS = [*verbs(typer.main.get_command(build_app()))]
 
 
 def values(option: Any) -> list[str]:

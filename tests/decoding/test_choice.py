@@ -80,7 +80,7 @@ def test_what_was_asked_for_is_taken_or_refused(
         with pytest.raises(ConfigError, match="2 problems") as error:
             regard.load(odd, device="cpu", **keywords)
         assert "model.key_width is 5" in str(error.value)
-    with pytest.raises(ConfigError, match="PyTorch knows no int8 here"):
+    with pytest.raises(ConfigError, match="int8 is only available with --backend ctranslate2"):
         regard.load(model, engine="torch", precision="int8")
     with pytest.raises(ConfigError, match="CTranslate2 is for float32 and int8 here"):
         regard.load(model, engine="ctranslate2", precision="bfloat16")

@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from exchange.languages import own_folder
-from regard.cli import app
+from regard.cli import build_app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.data.store import Store
@@ -80,7 +80,7 @@ def test_the_command_writes_an_array(reversal_store: Store, tmp_path: Path) -> N
     folder = write_model_folder(tmp_path / "model", reversal_store)
     out = tmp_path / "vectors.npy"
     command = ["embed", str(folder), "--pool", "last", "--raw", "--out", str(out)]
-    done = CliRunner().invoke(app, command, input="a b c\nd\n")
+    done = CliRunner().invoke(build_app(), command, input="a b c\nd\n")
     assert done.exit_code == 0, done.output
     expected = Embedder.load(folder).embed(["a b c", "d"], pool="last", normalize=False)
     assert np.array_equal(np.load(out), expected)

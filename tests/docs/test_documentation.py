@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from docs.generated import README, ROOT, SETTINGS, readme_with, settings, tree
-from regard.cli import app
+from regard.cli import build_app
 from regard.training.config import run_config
 
 PAGES = [README, ROOT / "README.zh.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -45,7 +45,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *RECIPES], ids=lambda path: path.name)
 def test_commands_have_the_options_that_they_show(page: Path) -> None:
-    known = typer.main.get_command(app)
+    known = typer.main.get_command(build_app())
     for words in commands(page.read_text(encoding="utf-8")):
         command = known
         for word in words[1:]:

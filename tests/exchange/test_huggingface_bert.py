@@ -23,7 +23,7 @@ from exchange.languages import (
     write_bert,
 )
 from parity.weights import shake
-from regard.cli import app
+from regard.cli import build_app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.decoding.embedder import Embedder
@@ -188,7 +188,7 @@ def test_the_command_writes_their_sentence_vectors(tmp_path: Path) -> None:
     import_folder(tmp_path / "theirs", tmp_path / "ours")
     texts = [text.replace("\n", " ") for text in TEXTS]
     done = CliRunner().invoke(
-        app, ["embed", str(tmp_path / "ours")], input="".join(text + "\n" for text in texts)
+        build_app(), ["embed", str(tmp_path / "ours")], input="".join(text + "\n" for text in texts)
     )
     assert done.exit_code == 0, done.output
     found = torch.tensor([json.loads(line) for line in done.stdout.splitlines()])

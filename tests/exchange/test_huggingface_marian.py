@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from exchange.marians import SENTENCES, write_marian
 from parity.weights import padded
-from regard.cli import app
+from regard.cli import build_app
 from regard.data.loader import with_ends
 from regard.data.ragged import Batch
 from regard.data.store import Store
@@ -115,7 +115,7 @@ def test_translate_writes_what_generate_writes(beams: int, seed: int, tmp_path: 
     tokenizer = their_tokenizer(tmp_path / "theirs")
     expected = they_write(theirs, tokenizer, SENTENCES, num_beams=beams, length_penalty=0.6)
     assert len(set(expected)) > 1
-    command = ["translate", str(tmp_path / "ours"), "--engine", "torch", "--max-ratio", "0"]
+    command = ["translate", str(tmp_path / "ours"), "--backend", "torch", "--max-ratio", "0"]
     options = [
         "--max-extra",
         "29",
@@ -126,7 +126,9 @@ def test_translate_writes_what_generate_writes(beams: int, seed: int, tmp_path: 
         "--length-penalty",
         "0.6",
     ]
-    done = CliRunner().invoke(app, [*command, *options], input="".join(t + "\n" for t in SENTENCES))
+    done = CliRunner().invoke(
+        build_app(), [*command, *options], input="".join(t + "\n" for t in SENTENCES)
+    )
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == expected
 
@@ -145,7 +147,7 @@ def test_models_of_ours_are_marians_or_pegasuses_there(
 ) -> None:
     ours = write_model_folder(tmp_path / "ours", reversal_store, **form)
     command = ["export", str(ours), "--to", "huggingface", "--out", str(tmp_path / "theirs")]
-    done = CliRunner().invoke(app, command)
+    done = CliRunner().invoke(build_app(), command)
     assert done.exit_code == 0, done.output
     name = json.loads((tmp_path / "theirs" / "config.json").read_text())["architectures"][0]
     theirs = getattr(transformers, name).from_pretrained(tmp_path / "theirs").eval()
@@ -236,7 +238,7 @@ def test_the_command_says_how_to_search_as_they_do(tmp_path: Path) -> None:
     more = {"no_repeat_ngram_size": 3, "early_stopping": True}
     path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
     command = ["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]
-    done = CliRunner().invoke(app, command)
+    done = CliRunner().invoke(build_app(), command)
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
     assert (

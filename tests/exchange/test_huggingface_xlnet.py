@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from exchange.languages import TEXTS, own_folder, write_xlnet
 from parity.permutations import LENGTH, ROWS, as_theirs, batch_of, logits, orders
 from parity.weights import shake
-from regard.cli import app
+from regard.cli import build_app
 from regard.config import build
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
@@ -244,12 +244,12 @@ def test_the_commands_carry_it_there_and_back(tmp_path: Path) -> None:
     text.write_text("the dog sleeps\nand the cat runs\n\na small old house\n")
     ours = str(tmp_path / "ours")
     run = CliRunner().invoke
-    done = run(app, ["import", str(tmp_path / "theirs"), "--out", ours])
+    done = run(build_app(), ["import", str(tmp_path / "theirs"), "--out", ours])
     assert done.exit_code == 0, done.output
     assert "regard evaluate" in done.output
-    done = run(app, ["evaluate", ours, "--text", str(text)])
+    done = run(build_app(), ["evaluate", ours, "--text", str(text)])
     assert done.exit_code == 0, done.output
     out = str(tmp_path / "again")
-    done = run(app, ["export", ours, "--to", "huggingface", "--out", out])
+    done = run(build_app(), ["export", ours, "--to", "huggingface", "--out", out])
     assert done.exit_code == 0, done.output
     assert NAME in done.output

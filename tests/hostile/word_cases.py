@@ -17,7 +17,7 @@ from hostile import values
 from hostile.cases import Case, one_command
 from hostile.scenes import Scene, assigned_once
 from hostile.stage import Stage
-from regard.cli import app
+from regard.cli import build_app
 from regard.config import Ge, Le, Setting, all_kinds, all_settings
 from regard.training.config import RunConfig
 
@@ -34,7 +34,7 @@ _SECONDS = 6.0
 def commands() -> dict[str, Any]:
     """Every verb with its command, as typer has it."""
     found: dict[str, Any] = {}
-    for name, command in vars(typer.main.get_command(app))["commands"].items():
+    for name, command in vars(typer.main.get_command(build_app()))["commands"].items():
         below = getattr(command, "commands", None)
         if below is None:
             found[name] = command

@@ -9,6 +9,7 @@ import atexit
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 import typer
@@ -40,36 +41,47 @@ from regard.cli.heartbeat import heartbeat
 from regard.cli.stdio import standard_streams
 from regard.cli.verbs import Verbs, refuse_undecodable
 from regard.data.corpus import MAX_LINE_LENGTH, set_max_line_length
+from regard.plugins import load_installed, load_plugin, plugins_in
 from regard.version import __version__
 
-app = Verbs(
-    name="regard",
-    help="Train, run and look into Transformers that turn one sequence into another.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
-)
-app.command("demo")(demo.demo)
-app.command("prepare")(prepare.prepare)
-app.command("train")(train.train)
-app.command("translate")(translate.translate)
-app.command("generate")(generate.generate)
-app.command("fill")(fill.fill)
-app.command("tag")(tag.tag)
-app.command("classify")(classify.classify)
-app.command("embed")(embed.embed)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
-app.command("score")(score.score)
-app.command("align")(align.align)
-app.command("average")(average.average)
-app.command("merge")(merge.merge)
-app.command("distill")(distill.distill)
-app.command("shortlist")(shortlist.shortlist)
-app.command("import")(import_.import_)
-app.command("export")(export.export)
-app.add_typer(show.app, name="show")
+_VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "prepare": prepare.prepare,
+    "train": train.train,
+    "translate": translate.translate,
+    "generate": generate.generate,
+    "fill": fill.fill,
+    "tag": tag.tag,
+    "classify": classify.classify,
+    "embed": embed.embed,
+    "evaluate": evaluate.evaluate,
+    "compare": compare.compare,
+    "score": score.score,
+    "align": align.align,
+    "average": average.average,
+    "merge": merge.merge,
+    "distill": distill.distill,
+    "shortlist": shortlist.shortlist,
+    "import": import_.import_,
+    "export": export.export,
+}
+
+
+def build_app() -> Verbs:
+    """The command with all its options; those of plugins are there if they were loaded before."""
+    app = Verbs(
+        name="regard",
+        help="Train, run and look into Transformers that turn one sequence into another.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="rich",
+    )
+    app.callback()(options)
+    for name, function in _VERBS.items():
+        app.command(name)(function)
+    app.add_typer(show.build_app(), name="show")
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,7 +90,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool,
@@ -95,14 +106,25 @@ def options(
             max=2**30,
         ),
     ] = MAX_LINE_LENGTH,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Python file or module that registers model kinds or tasks. May be repeated.",
+            metavar="FILE_OR_MODULE",
+        ),
+    ] = None,
 ) -> None:
     """Train, run and look into Transformers that turn one sequence into another."""
     set_max_line_length(max_line_length)
 
 
 def _run() -> None:
-    refuse_undecodable(sys.argv[1:])
-    app()
+    words = sys.argv[1:]
+    refuse_undecodable(words)
+    load_installed()
+    for name in plugins_in(words):
+        load_plugin(name)
+    build_app()()
 
 
 def main() -> NoReturn:

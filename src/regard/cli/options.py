@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any
 
 import typer
 
-from regard.bounds import Bound, Ge, Le, limits, refuse_out_of_bounds
-from regard.config import Settings, settings_of
+from regard.bounds import Ge, Le
+from regard.cli.command import Fields, choices_of, described
+from regard.config import Doc, Flag, Settings, settings_of
 from regard.errors import ConfigError
 
 
 def setting(cls: type[Settings], name: str, *flags: str) -> Any:
     """A typer option with the documentation and the bounds of a setting."""
     found = next(s for s in settings_of(cls) if s.name == name)
-    choices = [found.kind] if get_origin(found.type) is Literal else []
     text = found.doc[0].upper() + found.doc[1:]
-    return _option(text, found.bounds, choices, *flags)
+    return described(text, found.bounds, choices_of(found.type), *flags)
 
 
 def numeric(text: str, low: float, high: float, **more: Any) -> Any:
     """A typer option for numbers from `low` to `high`; `text` is its help, without a full stop."""
-    return _option(text, (Ge(low), Le(high)), [], **more)
-
-
-def bounded(*bounds: Bound) -> Callable[[typer.CallbackParam, Any], Any]:
-    """A typer callback that refuses numbers, or lists of them, that are out of bounds.
-
-    Typer's own `min` and `max` let NaN pass, and list the largest numbers in the help.
-    """
-
-    def checked(param: typer.CallbackParam, value: Any) -> Any:
-        option = param.opts[0] if param.param_type_name == "option" else str(param.name)
-        for one in value if isinstance(value, list | tuple) else [value]:
-            refuse_out_of_bounds(option, one, *bounds)
-        return value
-
-    return checked
-
-
-def _option(
-    text: str, bounds: tuple[Bound, ...], choices: list[str], *flags: str, **more: Any
-) -> Any:
-    listed = ", ".join([*limits(bounds), *choices])
-    text += f" ({listed})." if listed else "."
-    callback = bounded(*bounds) if bounds else None
-    return typer.Option(*flags, help=text, callback=callback, **{"show_default": True} | more)
+    return described(text, (Ge(low), Le(high)), (), **more)
 
 
 Model = Annotated[Path, typer.Argument(help="A model folder, or a run folder.", show_default=False)]
@@ -62,16 +38,50 @@ Models = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what the command writes if it exists.")
 ]
-Device = Annotated[
-    str,
-    typer.Option(
-        help="cpu, cuda, cuda:1 (the second GPU, and so on), or auto: the GPU where there is one."
-    ),
-]
-BatchSize = Annotated[
-    int | None,
-    numeric("Sentences that are worked on at once; unset: what suits the engine", 1, 100_000),
-]
+
+
+@dataclass(frozen=True)
+class Runtime(Settings):
+    """Where and how a model runs."""
+
+    batch_size: Annotated[
+        int | None,
+        Doc("sentences that are processed at once; unset: what suits the backend"),
+        Ge(1),
+        Le(100_000),
+    ] = None
+    backend: Annotated[
+        str,
+        Doc(
+            "torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is installed and can run "
+            "the model"
+        ),
+        Flag(formerly=("--engine",)),
+    ] = "auto"
+    precision: Annotated[
+        str | None,
+        Doc(
+            "float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on a GPU, float32 "
+            "elsewhere, or as the model was exported"
+        ),
+    ] = None
+    device: Annotated[
+        str,
+        Doc("cpu, cuda, cuda:1 (the second GPU, and so on), or auto: the GPU where there is one"),
+    ] = "auto"
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The keywords with which pipelines are loaded."""
+        return {"device": self.device, "engine": self.backend, "precision": self.precision}
+
+
+# For verbs that run a model in PyTorch alone.
+TorchRuntime = Annotated[Runtime, Fields(only=("batch_size", "device"))]
+Device = Annotated[str, setting(Runtime, "device")]
+BatchSize = Annotated[int | None, setting(Runtime, "batch_size")]
+Engine = Annotated[str, setting(Runtime, "backend", "--backend"), Flag(formerly=("--engine",))]
+Precision = Annotated[str | None, setting(Runtime, "precision")]
 Column = Annotated[
     str | None,
     typer.Option(
@@ -91,21 +101,6 @@ Teacher = Annotated[
     Path | None,
     typer.Option(
         help="A model that writes word by word, to choose among --candidates.", show_default=False
-    ),
-]
-Engine = Annotated[
-    str,
-    typer.Option(
-        help="torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is installed and can run "
-        "the model."
-    ),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option(
-        help="float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on a GPU, float32 "
-        "elsewhere, or as the model was exported.",
-        show_default=False,
     ),
 ]
 

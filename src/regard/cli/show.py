@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.bounds import Ge, Le
+from regard.cli.command import bounded
 from regard.cli.drawing import draw_curves, draw_map
 from regard.cli.given import refuse_options
-from regard.cli.options import Assignments, Device, Model, Overwrite, bounded, numeric
+from regard.cli.options import Assignments, Device, Model, Overwrite, numeric
 from regard.cli.outputs import claim
 from regard.cli.verbs import Verbs
 from regard.errors import ConfigError
@@ -22,10 +23,6 @@ from regard.json_text import dumps
 if TYPE_CHECKING:
     from regard.config import Setting, Settings
     from regard.decoding.look import Attention
-
-app = Verbs(
-    help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
-)
 
 _MARGIN = " " * 4
 _OPTIONS = {  # of masks, by their kind
@@ -39,7 +36,6 @@ _OPTIONS = {  # of masks, by their kind
 Out = Annotated[Path | None, typer.Option(help="A PNG to write; without it, text is printed.")]
 
 
-@app.command()
 def positions(
     context: typer.Context,
     length: Annotated[int, numeric("How many positions", 1, 1_000)] = 50,
@@ -68,7 +64,6 @@ def positions(
         draw_map(out, table, title="sinusoidal positions", rows="position", columns="dimension")
 
 
-@app.command()
 def mask(
     context: typer.Context,
     kind: Annotated[
@@ -115,7 +110,6 @@ def mask(
     draw_map(out, allowed, title=f"{kind} mask", rows="query", columns="key")
 
 
-@app.command()
 def scores(
     context: typer.Context,
     widths: Annotated[
@@ -157,7 +151,6 @@ def scores(
         written(out, complete)
 
 
-@app.command()
 def schedule(
     context: typer.Context,
     recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
@@ -180,7 +173,6 @@ def schedule(
     draw_curves(out, {"rate": rates}, title="learning rate", x="update", y="rate")
 
 
-@app.command()
 def attention(
     context: typer.Context,
     model: Model,
@@ -252,7 +244,6 @@ def _attention(model: Path, sentence: str, device: str) -> Attention:
     return look_at_text(loaded, described.tokenizers, ids)
 
 
-@app.command()
 def fertilities(
     context: typer.Context,
     model: Model,
@@ -306,7 +297,6 @@ def _one(number: int | None, count: int, what: str) -> slice:
     return slice(number - 1, number)
 
 
-@app.command()
 def model(folder: Model) -> None:
     """What a model folder holds: languages, settings, parts and their parameters."""
     from regard.cli.screen import show, table
@@ -327,7 +317,6 @@ def model(folder: Model) -> None:
     show(table("", ["setting", "value"], rows))
 
 
-@app.command()
 def settings(
     section: Annotated[
         str | None,
@@ -385,3 +374,13 @@ def _print_setting(path: str, setting: Setting) -> None:
         print(f"{path} = {'none' if default is None else dumps(default)}")
     limits = "; ".join([setting.kind, *setting.limits])
     print(fill(f"{setting.doc} ({limits})", 80, initial_indent=_MARGIN, subsequent_indent=_MARGIN))
+
+
+def build_app() -> Verbs:
+    """The group of verbs."""
+    app = Verbs(
+        help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
+    )
+    for verb in (positions, mask, scores, schedule, attention, fertilities, model, settings):
+        app.command(verb.__name__)(verb)
+    return app

@@ -66,7 +66,7 @@ def suggest(folder: ForeignFolder, made: ModelFolder, out: Path) -> Suggestion:
         options = " ".join(search.options)
         return Suggestion(f"regard generate {path} {options} 'How it begins'", search.left_out)
     search.read(_TRANSLATE)
-    options = " ".join(["--engine torch", *search.options])
+    options = " ".join(["--backend torch", *search.options])
     return Suggestion(f"regard translate {path} {options} < your.txt", search.left_out)
 
 

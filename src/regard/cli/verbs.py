@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from regard.cli.command import expanded
 from regard.cli.hints import meaning
 from regard.errors import ConfigError
 
@@ -26,6 +27,20 @@ class Verb(TyperCommand):
             _refuse_repetition(given)
         rest: list[str] = super().parse_args(ctx, args)
         return rest
+
+    def make_parser(self, ctx: Any) -> Any:
+        """The parser, which also accepts the old names of options."""
+        parser: Any = super().make_parser(ctx)
+        options = {option.name: option for option in self.params}
+        for alias, name in getattr(self.callback, "aliases", {}).items():
+            old, is_value, value = alias.partition("=")
+            option, keywords = options[name], {"opts": [old], "dest": name}
+            if is_value:
+                parser.add_option(option, action="store_const", const=value, **keywords)
+            else:
+                action = "append" if option.multiple else "store"
+                parser.add_option(option, action=action, nargs=option.nargs, **keywords)
+        return parser
 
     def _given(self, ctx: Any, args: list[str]) -> list[Any]:
         """The options that a command line gives."""
@@ -98,5 +113,11 @@ class Verbs(typer.Typer):
         super().__init__(**{"cls": Group, **keywords})
 
     def command(self, name: str | None = None, **keywords: Any) -> Callable[[_Function], _Function]:
-        """As typer's, with our class of commands."""
-        return super().command(name, **{"cls": Verb, **keywords})
+        """As typer's, with our class of commands, and settings as options."""
+        register = super().command(name, **{"cls": Verb, **keywords})
+
+        def registered(function: _Function) -> _Function:
+            register(expanded(function))
+            return function
+
+        return registered

@@ -121,17 +121,17 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
     if any(map(is_onnx, models.paths)):
         if engine == "ctranslate2" or precision not in (None, "float32"):
             raise ConfigError(
-                "What was exported to ONNX runs in onnxruntime, in float32. Leave out --engine and "
-                "--precision, or use the model that it was made from."
+                "What was exported to ONNX runs in onnxruntime, in float32. Leave out --backend "
+                "and --precision, or use the model that it was made from."
             )
         return Choice(models.torch_engine, "Engine: onnxruntime on the CPU.")
     alone = models.paths[0] if len(models.paths) == 1 else None
     if alone and ctranslate2.inside(alone) and engine != "torch" and not is_gpu_name(device):
         return _exported(alone, models.folders[0], precision)
     if precision == "int8" and engine == "torch":
-        raise ConfigError("PyTorch knows no int8 here. For int8, use --engine ctranslate2.")
+        raise ConfigError("int8 is only available with --backend ctranslate2.")
     if precision == "bfloat16" and engine == "ctranslate2":
-        raise ConfigError("CTranslate2 is for float32 and int8 here. Use --engine torch.")
+        raise ConfigError("CTranslate2 is for float32 and int8 here. Use --backend torch.")
     wanted = {"int8": "ctranslate2", "bfloat16": "torch"}.get(precision or "", engine)
     if wanted == "torch" or (wanted == "auto" and models.device.type == "cuda"):
         return Choice(models.torch_engine, f"Engine: {models.torch_engine}.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
 from regard.bounds import IDS, Ge, Le
-from regard.config import Doc, Settings
+from regard.config import Doc, Flag, Settings
 
 ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"]
 TokenizerKind = Literal[
@@ -21,6 +21,7 @@ class TokenizerConfig(Settings):
     kind: Annotated[
         TokenizerKind,
         Doc("SentencePiece's way to find subwords; the last five come with imported models"),
+        Flag("--tokenizer"),
     ] = "unigram"
     vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1), IDS] = (
         8000
@@ -31,9 +32,15 @@ class TokenizerConfig(Settings):
         Ge(0.98),  # as SentencePiece asks
         Le(1),
     ] = 0.9995
-    joint: Annotated[bool, Doc("one vocabulary for both languages")] = True
-    nfkc: Annotated[bool, Doc("fold compatible Unicode characters into one (NFKC)")] = False
-    lowercase: Annotated[bool, Doc("lower-case all text")] = False
+    joint: Annotated[bool, Doc("one vocabulary for both languages"), Flag("--joint/--separate")] = (
+        True
+    )
+    nfkc: Annotated[
+        bool, Doc("fold compatible Unicode characters into one (NFKC)"), Flag("--nfkc/--no-nfkc")
+    ] = False
+    lowercase: Annotated[bool, Doc("lower-case all text"), Flag("--lowercase/--no-lowercase")] = (
+        False
+    )
 
     @property
     def is_foreign(self) -> bool:

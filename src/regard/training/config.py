@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from regard.bounds import COUNT, LAYERS, SEED, WEIGHT, Ge, Le, Lt
-from regard.config import Doc, Settings, Tree, as_tree, build, merged, override, read_toml
+from regard.config import Doc, Settings, Tree, as_tree, build, merged, override
 from regard.data.loader import DataConfig, Extras
 from regard.data.store import Content, Store
 from regard.devices import Precision
 from regard.errors import ConfigError
+from regard.files import read_toml
 from regard.layers.adapters import LoraConfig
 from regard.models import SHAPES
 from regard.models.base import ModelConfig

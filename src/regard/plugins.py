@@ -1,0 +1,94 @@
+"""Plugins: files, modules and installed packages that register model kinds and tasks."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from regard.errors import ConfigError
+
+GROUP = "regard.plugins"  # the entry points of packages that are plugins
+
+
+def load_plugin(name: str) -> None:
+    """Import a file (`kinds/mine.py`, under its stem) or a module (`package.mine`), once."""
+    try:
+        if name.endswith(".py") or "/" in name:
+            _import_file(Path(name))
+        else:
+            importlib.import_module(name)
+    except ConfigError as error:
+        raise ConfigError(f"Plugin {name}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"Plugin {name} cannot be imported: {type(error).__name__}: {error}."
+            f"{_place(name, error)} Correct it, or leave out --plugin {name}."
+        ) from error
+
+
+def load_installed() -> None:
+    """Import what installed packages name in the entry point group `regard.plugins`."""
+    if not any(map(_has_plugins, sys.path)):
+        return  # importlib.metadata takes longer to import than all else that `--help` needs
+    from importlib.metadata import entry_points
+
+    for value in dict.fromkeys(point.value for point in entry_points(group=GROUP)):
+        load_plugin(value.partition(":")[0].strip())
+
+
+def _has_plugins(folder: str) -> bool:
+    """Whether a package that is installed in a folder of `sys.path` has such an entry point."""
+    section = f"[{GROUP}]"
+    files = Path(folder or ".").glob("*-info/entry_points.txt")
+    return any(section in path.read_text(encoding="utf-8", errors="replace") for path in files)
+
+
+def plugins_in(words: Iterable[str]) -> list[str]:
+    """The values of `--plugin` before the verb of a command line."""
+    found: list[str] = []
+    option = ""  # whose value comes next
+    for word in words:
+        if option:
+            found += [word] if option == "--plugin" else []
+            option = ""
+        elif word.startswith("--plugin="):
+            found.append(word.partition("=")[2])
+        elif word in ("--plugin", "--max-line-length"):
+            option = word
+        elif not word.startswith("-"):
+            break
+    return found
+
+
+def _import_file(path: Path) -> None:
+    path = path.expanduser().resolve()
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}. Check the path.")
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None:
+        if getattr(loaded, "__file__", None) == str(path):
+            return
+        raise ConfigError(f"a module {path.stem} is imported already. Rename the file.")
+    spec = spec_from_file_location(path.stem, path, loader=SourceFileLoader(path.stem, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+
+
+def _place(name: str, error: BaseException) -> str:
+    """Where in the plugin's own file it happened, if it did there."""
+    trace, lines = error.__traceback__, []
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename).name == Path(name).name:
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return f" It happened in line {lines[-1]}." if lines else ""
