@@ -230,7 +230,7 @@ def _compared(job: Job, options: Any, *more: str) -> Tree:
     how = ["--device", job.device, "--format", "json"]
     folder = str(_kept(job.row, options.seeds[0], options))
     told = regard("compare", folder, *test, *how, *more, threads=options.threads)
-    [model] = json.loads(told)["models"]
+    [model] = json.loads(told)["results"]
     found: Tree = model
     return found
 

@@ -29,7 +29,7 @@ def diagonal(count: int) -> list[str]:
 def test_words_are_aligned_by_their_text_alone(
     text: list[str | Path], tmp_path: Path, regard: Command
 ) -> None:
-    done = regard("align", *text, "--out", tmp_path / "a.png", "--line", "3")
+    done = regard("align", *text, "--picture", tmp_path / "a.png", "--line", "3")
     assert done.status == 0, done.err
     lines = done.out.split("\n")
     lengths = [len(source.split()) for source, _ in some_pairs()]
@@ -102,14 +102,14 @@ def test_subwords_can_be_linked(run: Path, text: list[str | Path], regard: Comma
         (["TEXT", "--device", "cpu"], "--device: no effect without a model"),
         (["RUN", "TEXT", "--head", "1"], "--head: a layer is needed. Give --layer."),
         (["RUN", "TEXT", "--written"], "--written: a layer is needed. Give --layer."),
-        (["TEXT", "--line", "2"], "--line: no effect without --out"),
-        (["TEXT", "--overwrite"], "--overwrite: nothing is written without --out"),
+        (["TEXT", "--line", "2"], "--line: no effect without --picture"),
+        (["TEXT", "--overwrite"], "--overwrite: nothing is written without --picture"),
         (["--data", "DATA", "--subwords"], "--subwords: a text is needed"),
         (["TEXT", "--subwords"], "needs a model or --data"),
-        (["TEXT", "--line", "99", "--out", "x.png"], "There is no line 99: the text has 61"),
+        (["TEXT", "--line", "99", "--picture", "x.png"], "There is no line 99: the text has 61"),
         (
-            ["--data", "DATA", "--out", "x.png"],
-            "--out: a text is needed. Give --source and --target.",
+            ["--data", "DATA", "--picture", "x.png"],
+            "--picture: a text is needed. Give --source and --target.",
         ),
         (["RUN", "TEXT", "--layer", "9"], "There is no layer 9, all heads, as a word is read"),
         (["RUN", "TEXT", "--data", "OTHER"], "is cut in another way than"),

@@ -99,13 +99,13 @@ def test_values_are_held_to_bounds_and_choices(command: Any) -> None:
     for words, message in (
         (["--heat", "20"], "--heat is 20, and must be at least 50"),
         (["--trays", "1", "--trays", "7"], "--trays is 7, and must be at most 5"),
-        (["--mode", "steam"], "--mode is 'steam', and must be fan | grill"),
+        (["--mode", "steam"], "--mode is 'steam'. Use fan or grill"),
         (["--light"], "no option --light"),
         (["--mode", "grill", "--timer", "1"], "--timer: no effect on the grill"),
         (["--heat", "60", "--heat", "70"], "--heat is given more than once"),
         (["--format", "text", "--json"], "--format is given more than once"),
     ):
-        with pytest.raises(ConfigError, match=message.replace("|", r"\|")):
+        with pytest.raises(ConfigError, match=message):
             call(command, "bake", "rye", *words)
 
 

@@ -37,7 +37,8 @@ def test_a_length_that_takes_too_long_is_shown_as_such(regard: Command) -> None:
     done = regard("compare", *SMALL, "--seconds", "0")
     assert done.status == 0, done.err
     assert done.out.count("over 0 s") == 3
-    points = json.loads(regard("compare", *SMALL, "--seconds", "0", "--format", "json").out)
+    told = json.loads(regard("compare", *SMALL, "--seconds", "0", "--format", "json").out)
+    points = told["results"]
     assert [point["forward"] is None for point in points] == [False] * 3 + [True] * 3
 
 
@@ -49,10 +50,10 @@ def test_a_length_that_takes_too_long_is_shown_as_such(regard: Command) -> None:
         (["--heads", "3"], "3 heads do not divide"),
         (["--kernel", "2"], "has no middle"),
         (["--precision", "int8"], "Use float32 or bfloat16"),
-        (["--format", "xml"], "Use text or json"),
+        (["--format", "xml"], "Use text, json or jsonl"),
         (["somewhere"], "Give --source and --reference"),
-        (["--source", "text", "--reference", "text"], "are for models. Name some."),
-        (["--gradients", "2"], "are for models. Name some."),
+        (["--source", "text", "--reference", "text"], "for models. Name some"),
+        (["--gradients", "2"], "for models. Name some"),
     ],
 )
 def test_what_cannot_be_compared_is_told(words: list[str], said: str, regard: Command) -> None:
@@ -77,20 +78,20 @@ def test_models_of_every_kind(
         assert done.status == 0, done.err
     (runs[1] / "metrics.jsonl").unlink()  # as of a folder that was copied without it
     few = ["--rounds", "1", "--one-by-one", "2", "--batch-size", "4", "--gradients", "3"]
-    done = regard("compare", *runs, *text, *few, "--out", tmp_path / "models.png")
+    done = regard("compare", *runs, *text, *few, "--picture", tmp_path / "models.png")
     assert done.status == 0, done.err
     for part in (*map(str, runs), "BLEU by length", "reaches the first source word"):
         assert part in done.out
     assert (tmp_path / "models.png").read_bytes().startswith(b"\x89PNG")
 
     found = json.loads(regard("compare", *runs, *text, *few, "--format", "json").out)
-    first, second, third, *others = found["models"]
+    first, second, third, *others = found["results"]
     kinds = ["recurrent", "recurrent", "convolutional", "unilm", "nonautoregressive"]
-    assert [model["kind"] for model in found["models"]] == kinds
+    assert [model["kind"] for model in found["results"]] == kinds
     assert first["training"]["steps"] == 12
     assert first["training"]["tokens_per_second"] > 0
     assert second["training"] is None
-    for model in found["models"]:
+    for model in found["results"]:
         assert model["parameters"] > 1000
         assert min(model["speed"].values()) > 0
         assert sum(group["sentences"] for group in model["quality"]["by_length"]) == 12

@@ -157,7 +157,7 @@ def test_input_that_is_not_utf8(tmp_path: Path, regard: Command, reversal_store:
     done = regard("translate", tmp_path, stdin=b"a b\n\xff\xfe\n")
     assert_told(done, "standard input, line 2", "UTF-8")
     assert done.out.count("\n") == 1  # the line before is not lost
-    assert_told(regard("translate", tmp_path, "--format", "xml"), "text or jsonl")
+    assert_told(regard("translate", tmp_path, "--format", "xml"), "Use text, json or jsonl")
     assert_told(regard("translate", tmp_path, "--device", "abacus"), "Use cpu, cuda, cuda:1")
     assert_told(regard("translate", tmp_path, "--top-beams", "9"), "beam_size 5")
 

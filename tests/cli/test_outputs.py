@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli.commands import Command, Outcome, regard
+from regard.cli.results import OutputOptions
 from regard.data.store import Store
 from regard.files import held_output, whole_file
 from toys import altered, run, small_run, write_model_folder
@@ -84,11 +85,11 @@ COMMANDS: dict[str, tuple[Words, str]] = {
     "embed": (lambda w: ["embed", w.model, "--out"], "file"),
     "evaluate output": (lambda w: ["evaluate", w.model, *TEST(w), "--output"], "file"),
     "evaluate picture": (lambda w: ["evaluate", w.model, *TEST(w), "--picture"], "file"),
-    "compare": (lambda w: ["compare", "--lengths", "4", "--rounds", "1", "--out"], "file"),
-    "align": (lambda w: ["align", *TEXTS(w), "--gold", w.gold, "--out"], "file"),
-    "show positions": (lambda w: ["show", "positions", "--out"], "file"),
-    "show schedule": (lambda w: ["show", "schedule", w.recipe, "--out"], "file"),
-    "show attention": (lambda w: ["show", "attention", w.model, "a b", "--out"], "file"),
+    "compare": (lambda w: ["compare", "--lengths", "4", "--rounds", "1", "--picture"], "file"),
+    "align": (lambda w: ["align", *TEXTS(w), "--gold", w.gold, "--picture"], "file"),
+    "show positions": (lambda w: ["show", "positions", "--picture"], "file"),
+    "show schedule": (lambda w: ["show", "schedule", w.recipe, "--picture"], "file"),
+    "show attention": (lambda w: ["show", "attention", w.model, "a b", "--picture"], "file"),
 }
 FILES = [name for name, (_, kind) in COMMANDS.items() if kind == "file"]
 FOLDERS = [name for name, (_, kind) in COMMANDS.items() if kind == "folder"]
@@ -276,13 +277,14 @@ def test_signals_leave_nothing_behind(
 ) -> None:
     before = signal.getsignal(number)
 
-    def interrupted(path: Path, *_: object, **__: object) -> None:
-        with whole_file(path) as temporary:
+    def interrupted(_: object, output: OutputOptions, *__: object, **___: object) -> None:
+        assert output.picture is not None
+        with whole_file(output.picture) as temporary:
             temporary.write_text("half")
             os.kill(os.getpid(), number)
 
     monkeypatch.setattr("regard.cli.show.draw_map", interrupted)
-    done = regard("show", "mask", "--out", tmp_path / "mask.png")
+    done = regard("show", "mask", "--picture", tmp_path / "mask.png")
     assert done.status == 128 + number
     assert done.err == f"regard: Stopped by {number.name} before it was done.\n"
     assert not [*tmp_path.iterdir()]
@@ -293,7 +295,7 @@ def test_signals_leave_nothing_behind(
 def test_overwrite_needs_an_output(words: list[str], regard: Command) -> None:
     done = regard(*words, "--overwrite")
     assert done.status == 2
-    assert done.err == "regard: --overwrite: nothing is written without --out. Leave it out.\n"
+    assert done.err == "regard: --overwrite: nothing is written without --picture. Leave it out.\n"
 
 
 def test_two_outputs_of_one_path_are_refused(world: World, regard: Command) -> None:

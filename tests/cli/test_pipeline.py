@@ -110,7 +110,7 @@ def test_jsonl_has_source_text_score_and_alternatives(run: Path, regard: Command
     done = regard("translate", run, "--format", "jsonl", "--top-beams", "2", stdin="a b\nc\n")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["source"] for row in rows] == ["a b", "c"]
-    assert all(set(row) == {"source", "text", "score", "alternatives"} for row in rows)
+    assert all([*row] == ["schema", "source", "text", "score", "alternatives"] for row in rows)
     assert set(rows[0]["alternatives"][0]) == {"text", "score"}
 
 

@@ -99,14 +99,14 @@ def test_bert_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command
     assert done.status == 0, done.err
     assert "<s>" in regard("show", "attention", run, "a b").out
     found = regard("fill", run, "a [MASK] c", "--top-k", "3", "--format", "json")
-    (row,) = map(json.loads, found.out.splitlines())
+    (row,) = json.loads(found.out)["results"]
     assert len(row["blanks"]) == 1
     assert len(row["blanks"][0]) == 3
     assert "probability" in regard("fill", run, stdin="[MASK] b\n").out
     assert "\n\\n " in regard("fill", run, "a [MASK] b", "--top-k", "400").out
     done = regard("fill", run, "a b")
     assert (done.status, done.out) == (2, "a b\n")
-    done = regard("fill", run, "--format", "json", stdin="a b\na [MASK] b\n")
+    done = regard("fill", run, "--format", "jsonl", stdin="a b\na [MASK] b\n")
     assert done.status == 0
     assert [len(json.loads(line)["blanks"]) for line in done.out.splitlines()] == [0, 1]
     assert "Line 1 has no blank" in done.err

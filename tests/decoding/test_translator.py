@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import regard
+from regard.config import settings_of
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.translator import Translator
@@ -31,8 +31,8 @@ def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) 
 
 
 def test_keywords_are_the_fields_of_the_config() -> None:
-    fields = {field.name for field in dataclasses.fields(SearchConfig)}
-    assert set(get_type_hints(SearchKeywords)) == fields
+    fields = {setting.name: setting.type for setting in settings_of(SearchConfig)}
+    assert get_type_hints(SearchKeywords) == fields
 
 
 def test_every_text_gets_its_translation_in_order(translator: Translator) -> None:

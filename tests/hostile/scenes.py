@@ -25,7 +25,7 @@ translate-candidates: translate models/nonautoregressive --candidates 2
 score: score models/transformer --source text/test.xx --target text/test.yy
 align: align models/transformer --source text/test.xx --target text/test.yy --gold text/test.gold
 align-picture: align models/transformer --source text/test.xx --target text/test.yy --line 2
-  --out picture.png
+  --picture picture.png
 align-data: align --data data/pairs > data/pairs/train.fertilities > data/pairs/valid.fertilities
 evaluate: evaluate models/transformer --source text/test.xx --reference text/test.yy --format json
   --beam-size 1
@@ -41,10 +41,10 @@ evaluate-labelled: evaluate models/classifier --labelled text/test.labels --pict
 compare-models: compare models/transformer models/recurrent --source text/test.xx
   --reference text/test.yy --rounds 1 --one-by-one 2 --format json --gradients 1
 compare-layers: compare --lengths 4,8 --width 8 --heads 2 --batch 1 --rounds 1 --format json
-compare-picture: compare --lengths 4 --width 8 --heads 2 --batch 1 --rounds 1 --out picture.png
+compare-picture: compare --lengths 4 --width 8 --heads 2 --batch 1 --rounds 1 --picture picture.png
 generate: generate models/causal --max-tokens 8 --format jsonl --whole --count 2 < text/test.xx
 generate-xl: generate models/xl "a b" --max-tokens 8 --stream
-fill: fill models/masked --format json < text/masked.txt
+fill: fill models/masked --format jsonl < text/masked.txt
 fill-text: fill models/masked "a [MASK] b"
 embed: embed models/masked --pool first < text/test.xx
 embed-out: embed models/masked --out vectors.npy < text/test.xx
@@ -83,12 +83,12 @@ train-from: train --data data/pairs --from models/transformer --out new/run @ste
   --set training.lora.rank=2 --set training.warmup_steps=2 --set training.tensorboard=false
 train-teacher: train --data data/aligned --out new/run @nonautoregressive
   --set training.teacher=models/transformer
-show-positions: show positions --length 8 --width 8 --out picture.png --dimension 1
-show-mask: show mask causal --length 6 --out picture.png
+show-positions: show positions --length 8 --width 8 --picture picture.png --dimension 1
+show-mask: show mask causal --length 6 --picture picture.png
 show-mask-text: show mask window --length 6
-show-scores: show scores 4 8 --keys 4 --out picture.png
-show-schedule: show schedule recipe.toml --out picture.png
-show-attention: show attention models/transformer "a b c" --layer 1 --head 1 --out picture.png
+show-scores: show scores 4 8 --keys 4 --picture picture.png
+show-schedule: show schedule recipe.toml --picture picture.png
+show-attention: show attention models/transformer "a b c" --layer 1 --head 1 --picture picture.png
 show-fertilities: show fertilities models/nonautoregressive "a b c"
 show-model: show model models/transformer
 show-model-adapter: show model models/adapter
@@ -185,6 +185,6 @@ def _expanded(word: str) -> list[str]:
 
 def _format(words: list[str]) -> str:
     """What standard output has to be."""
-    if "--json" in words or words[0] == "fill" or (words[0] == "embed" and "--out" not in words):
-        return "jsonl" if words[0] != "fill" or "--format" in words else ""
+    if "--json" in words or (words[0] == "embed" and "--out" not in words):
+        return "jsonl"
     return words[words.index("--format") + 1] if "--format" in words else ""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from regard.bounds import Ge, Le
+from regard.cli.command import Fields
 from regard.cli.given import refuse_options
-from regard.cli.options import Device, Overwrite, numeric
+from regard.cli.options import Runtime, numeric
 from regard.cli.outputs import claim
+from regard.cli.results import OutputOptions, Results
+from regard.config import Doc, Settings
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.data.aligner import Ids
-    from regard.data.links import Rule
+    from regard.data.links import Links, Rule
     from regard.data.rows import Rows
     from regard.data.store import Store
     from regard.data.words import Pairs
@@ -36,23 +41,47 @@ class Aligner(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TextOptions(Settings):
+    """What is aligned, and what is learned from."""
+
+    source: Annotated[Path | None, Doc("source text")] = None
+    target: Annotated[Path | None, Doc("its translation")] = None
+    data: Annotated[
+        Path | None,
+        Doc(
+            "a folder from `regard prepare` to learn from; without a text, it is aligned itself, "
+            "and gets fertilities"
+        ),
+    ] = None
+    subwords: Annotated[bool, Doc("link subwords, not words")] = False
+    gold: Annotated[
+        Path | None, Doc("links that people marked, as 1-2 or 1p2, to compare with")
+    ] = None
+
+
+@dataclass(frozen=True)
+class AttentionOptions(Settings):
+    """Which attention of a model is read."""
+
+    layer: Annotated[
+        int | None, Doc("look at this layer, from 1; unset: at the best"), Ge(1), Le(1000)
+    ] = None
+    head: Annotated[
+        int | None, Doc("at this head of it, from 1; unset: at all"), Ge(1), Le(1000)
+    ] = None
+    written: Annotated[bool, Doc("as a word is written, not as it is read")] = False
+
+
 def align(
     context: typer.Context,
+    text: TextOptions,
+    attention: AttentionOptions,
+    runtime: Annotated[Runtime, Fields(only=("device",))],
+    output: OutputOptions,
     model: Annotated[
         Path | None,
         typer.Argument(help="A model folder, to align by its attention.", show_default=False),
-    ] = None,
-    source: Annotated[Path | None, typer.Option(help="Source text.", show_default=False)] = None,
-    target: Annotated[
-        Path | None, typer.Option(help="Its translation.", show_default=False)
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder from `regard prepare` to learn from. Without a text, it is aligned "
-            "itself, and gets fertilities.",
-            show_default=False,
-        ),
     ] = None,
     rule: Annotated[
         str,
@@ -61,24 +90,7 @@ def align(
             "grow-diag-final-and."
         ),
     ] = "grow-diag-final-and",
-    subwords: Annotated[bool, typer.Option("--subwords", help="Link subwords, not words.")] = False,
-    gold: Annotated[
-        Path | None,
-        typer.Option(help="Links that people marked, as 1-2 or 1p2, to compare with."),
-    ] = None,
-    layer: Annotated[
-        int | None, numeric("Look at this layer, from 1; unset: at the best", 1, 1_000)
-    ] = None,
-    head: Annotated[
-        int | None, numeric("At this head of it, from 1; unset: at all", 1, 1_000)
-    ] = None,
-    written: Annotated[
-        bool, typer.Option("--written", help="As a word is written, not as it is read.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="A picture of one line, as PNG.")] = None,
     line: Annotated[int, numeric("The line that is drawn", 1, 1_000_000_000)] = 1,
-    overwrite: Overwrite = False,
-    device: Device = "auto",
 ) -> None:
     """Print which words of two texts belong together, or put fertilities into a prepared folder.
 
@@ -86,46 +98,48 @@ def align(
     and head of its attention that agree best with what would be learned, or with --gold.
     """
     from regard.data.store import Store
-    from regard.decoding.gaze import View
 
-    if (source is None) != (target is None) or (source is None and data is None):
-        raise ConfigError("Give a text by --source and --target, or a folder by --data, or both.")
     _refuse_ignored(context)
-    chosen, store = _rule(rule), None if data is None else Store(data)
-    if store is not None and source is None:
-        claim(context, _fertility_files(store), inputs=(model,), overwrite=overwrite)
+    chosen, store = _rule(rule), None if text.data is None else Store(text.data)
+    if store is not None and text.source is None:
+        files = _fertility_files(store)
+        claim(context, files, inputs=[model], overwrite=output.overwrite)
     else:
-        inputs = (model, source, target, data, gold)
-        claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite)
-    translator = None if model is None else _loaded(model, store, device)
+        output.claim(context, model, text.source, text.target, text.data, text.gold)
+    translator = None if model is None else _loaded(model, store, runtime.device)
     owner = translator.folder if translator is not None else store
-    tokenizers = None if owner is None else owner.tokenizers
-    pairs = _pairs(source, target, tokenizers, over_words=not subwords)
+    pairs = _pairs(text, None if owner is None else owner.tokenizers)
     if pairs is not None and line > len(pairs):
         raise ConfigError(f"There is no line {line}: the text has {len(pairs)}.")
-    marked = None if gold is None or pairs is None else _gold(gold, pairs)
+    marked = None if text.gold is None or pairs is None else _gold(text.gold, pairs)
     aligner: Aligner
     if translator is None:
         aligner = _learned(store, pairs)
-    elif layer is not None:
-        view = View(not written, layer - 1, None if head is None else head - 1)
-        aligner = _told(translator.models[0], _sides(store, pairs, "train"), view)
+    elif attention.layer is not None:
+        aligner = _told(translator.models[0], _sides(store, pairs, "train"), attention)
     else:
         aligner = _best(translator.models[0], store, pairs, marked, chosen)
-    if pairs is not None:
-        _print_links(aligner, pairs, chosen, marked, out, line)
-    elif store is not None:
+    if pairs is None:
+        assert store is not None
         _write_fertilities(store, aligner, chosen)
+        return
+    found = _links(aligner, pairs, chosen)
+    _print_links(found, marked, output.results(context))
+    if output.picture is not None:
+        _draw(output.picture, pairs, found, line - 1)
 
 
 def _refuse_ignored(context: typer.Context) -> None:
     """Refuse options that have no effect without others."""
     given = context.params
-    if given["source"] is None:
-        names = {"gold", "out", "subwords"}
+    source, target, data = (given[name] is not None for name in ("source", "target", "data"))
+    if source != target or not (source or data):
+        raise ConfigError("Give a text by --source and --target, or a folder by --data, or both.")
+    if not source:
+        names = {"gold", "picture", "subwords", "format"}
         refuse_options(context, names, "a text is needed. Give --source and --target.")
-    if given["out"] is None:
-        refuse_options(context, {"line"}, "no effect without --out. Leave it out.")
+    if given["picture"] is None:
+        refuse_options(context, {"line"}, "no effect without --picture. Leave it out.")
     if given["model"] is None:
         names = {"layer", "head", "written", "device"}
         refuse_options(context, names, "no effect without a model. Name one, or leave it out.")
@@ -153,23 +167,21 @@ def _loaded(model: Path, store: Store | None, device: str) -> Translator:
     return translator
 
 
-def _pairs(
-    source: Path | None, target: Path | None, tokenizers: Tokenizers | None, *, over_words: bool
-) -> Pairs | None:
-    """The text, cut as a model or a store cuts it; without either, into words."""
+def _pairs(text: TextOptions, tokenizers: Tokenizers | None) -> Pairs | None:
+    """The text, tokenized as for a model or a store; without either, into words."""
     from regard.data.corpus import read_parallel
     from regard.data.words import Pairs, by_subwords, by_words
 
-    if source is None or target is None:
+    if text.source is None or text.target is None:
         return None
-    sources, targets = read_parallel(source, target)
-    if tokenizers is None:
-        if not over_words:
-            raise ConfigError("--subwords needs a model or --data, which know subwords.")
-        return Pairs(by_words(sources), by_words(targets), over_words)
-    return Pairs(
-        by_subwords(sources, tokenizers.source), by_subwords(targets, tokenizers.target), over_words
-    )
+    sources, targets = read_parallel(text.source, text.target)
+    if tokenizers is not None:
+        sides = by_subwords(sources, tokenizers.source), by_subwords(targets, tokenizers.target)
+    elif text.subwords:
+        raise ConfigError("--subwords needs a model or --data, which know subwords.")
+    else:
+        sides = by_words(sources), by_words(targets)
+    return Pairs(*sides, not text.subwords)
 
 
 def _gold(path: Path, pairs: Pairs) -> list[Gold]:
@@ -198,10 +210,13 @@ def _sides(store: Store | None, pairs: Pairs | None, part: str) -> tuple[Rows, R
     return pairs.sides
 
 
-def _told(model: Model, sides: tuple[Rows, Rows], view: View) -> Aligner:
+def _told(model: Model, sides: tuple[Rows, Rows], options: AttentionOptions) -> Aligner:
     """The view of a model's attention that was asked for."""
-    from regard.decoding.gaze import Gaze, all_views
+    from regard.decoding.gaze import Gaze, View, all_views
 
+    assert options.layer is not None
+    head = None if options.head is None else options.head - 1
+    view = View(not options.written, options.layer - 1, head)
     [seen] = all_views(model, *(side.first(1) for side in sides))
     if view not in seen.views:
         raise ConfigError(f"There is no {view}. The last that this model has is {seen.views[-2]}.")
@@ -243,35 +258,42 @@ def _shown(rates: dict[View, float], pairs: int) -> View:
     return best
 
 
-def _print_links(
-    aligner: Aligner,
-    pairs: Pairs,
-    rule: Rule,
-    marked: list[Gold] | None,
-    out: Path | None,
-    line: int,
-) -> None:
-    """The links of each line; how good they are, if that is known; and a picture."""
-    from regard import plots
-    from regard.cli.screen import say, written
-    from regard.data.links import links_of, pharaoh
-    from regard.evaluation.alignment import agreement
+def _links(aligner: Aligner, pairs: Pairs, rule: Rule) -> list[Links]:
+    """Those of each line."""
+    from regard.data.links import links_of
 
-    found = [
+    return [
         pairs.links(number, links_of(*heads, rule))
         for number, heads in enumerate(aligner.heads(*pairs.sides))
     ]
-    for links in found:
-        print(pharaoh(links))
+
+
+def _print_links(found: Sequence[Links], marked: list[Gold] | None, results: Results) -> None:
+    """The links of each line; and how good they are, if that is known."""
+    from regard.cli.screen import say
+    from regard.data.links import pharaoh
+    from regard.evaluation.alignment import agreement
+
+    with results:
+        for links in found:
+            if results.is_text:
+                print(pharaoh(links))
+            else:
+                results.add({"links": [[int(i), int(j)] for i, j in sorted(links)]})
     if marked is not None:
         one = agreement(found, marked)
         say(
             f"Alignment error rate {100 * one.error_rate:.2f} %, precision "
             f"{100 * one.precision:.2f} %, recall {100 * one.recall:.2f} %."
         )
-    if out is not None:
-        labels = pairs.labels(line - 1)
-        written(out, plots.alignment(out, *labels, found[line - 1], title=""))
+
+
+def _draw(picture: Path, pairs: Pairs, found: Sequence[Links], number: int) -> None:
+    from regard import plots
+    from regard.cli.screen import written
+
+    complete = plots.alignment(picture, *pairs.labels(number), found[number], title="")
+    written(picture, complete)
 
 
 def _fertility_files(store: Store) -> dict[str, Path]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Header, Model
-from regard.json_text import dumps
+from regard.cli.given import refuse_options
+from regard.cli.options import Header, Model, TorchRuntime
+from regard.cli.results import Printed
 
 
 def classify(
+    context: typer.Context,
     model: Model,
+    runtime: TorchRuntime,
+    output: Printed,
     texts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -27,27 +30,25 @@ def classify(
         ),
     ] = False,
     header: Header = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="A line of JSON for each text, with probabilities.")
-    ] = False,
-    batch_size: BatchSize = None,
-    device: Device = "auto",
 ) -> None:
     """Give each line a label: it comes out as label, tab, text.
 
     A line may be two texts with a tab between them.
     """
-    from regard.cli.piped import portions
+    from regard.cli.piped import given_or_piped
     from regard.data.examples import has_header
     from regard.decoding.labeller import Classifier
 
-    classifier = Classifier.load(model, device=device)
-    for number, lines in enumerate([texts] if texts else portions(2000)):
-        if labelled and number == 0 and not texts:
-            lines = lines[int(has_header(enumerate(lines, 1), header)) :]
-        rows = [line.split("\t")[int(labelled) :] for line in lines]
-        for found in classifier.classify(rows, batch_size=batch_size):
-            if as_json:
-                print(dumps(asdict(found)))
-            else:
-                print(found.label, *found.texts, sep="\t")
+    if not labelled or texts:
+        refuse_options(context, ["header"], "no effect without --labelled lines. Leave it out.")
+    classifier = Classifier.load(model, device=runtime.device)
+    with output.results(context) as results:
+        for number, lines in enumerate(given_or_piped(texts)):
+            if labelled and number == 0 and not texts:
+                lines = lines[int(has_header(enumerate(lines, 1), header)) :]
+            rows = [line.split("\t")[int(labelled) :] for line in lines]
+            for found in classifier.classify(rows, batch_size=runtime.batch_size):
+                if results.is_text:
+                    print(found.label, *found.texts, sep="\t")
+                else:
+                    results.add(found)

@@ -221,7 +221,8 @@ def one_of(choices: tuple[str, ...]) -> Callable[[typer.CallbackParam, Any], Any
 
     def refuse_others(option: str, value: Any) -> None:
         if value is not None and value not in choices:
-            raise ConfigError(f"{option} is {value!r}, and must be {' | '.join(choices)}.")
+            *others, last = choices
+            raise ConfigError(f"{option} is {value!r}. Use {', '.join(others)} or {last}.")
 
     return _checked(refuse_others)
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.cli.report import print_by_length, words_of
 from regard.cli.screen import show, table, written
 from regard.evaluation.contest import Compared
 from regard.evaluation.growth import Point
-from regard.json_text import dumps
 from regard.training.record import Effort
 
 _MEMORY = {
@@ -32,9 +32,9 @@ class LayersTold:
     points: Sequence[Point]
     device: str
 
-    def print_json(self) -> None:
+    def rows(self) -> list[dict[str, Any]]:
         """Every point."""
-        print(dumps([asdict(point) for point in self.points], indent=2))
+        return [asdict(point) for point in self.points]
 
     def print_text(self) -> None:
         """One table, and how to read it."""
@@ -80,13 +80,16 @@ class ModelsTold:
     efforts: Sequence[Effort | None]
     batch_size: int
 
-    def print_json(self) -> None:
+    def rows(self) -> list[dict[str, Any]]:
         """Everything; `training` is null where a folder has no metrics.jsonl."""
-        rows = [
-            {**asdict(model), "training": asdict(effort) if effort else None}
+        return [
+            {
+                **asdict(model),
+                "batch_size": self.batch_size,
+                "training": asdict(effort) if effort else None,
+            }
             for model, effort in zip(self.models, self.efforts, strict=True)
         ]
-        print(dumps({"batch_size": self.batch_size, "models": rows}, indent=2))
 
     def print_text(self) -> None:
         """The table of all figures, BLEU by length, and how far gradients reach."""

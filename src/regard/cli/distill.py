@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Engine, Overwrite, Precision, setting
+from regard.cli.command import Fields
+from regard.cli.options import Overwrite, Runtime
 from regard.cli.outputs import refuse_overlaps
 from regard.decoding.config import DistillConfig, SearchConfig
 from regard.errors import ConfigError, StoppedError
@@ -35,54 +37,31 @@ def distill(
             show_default=False,
         ),
     ],
+    search: Annotated[SearchConfig, Fields(only=("beam_size", "length_penalty", "patience"))],
+    distillation: Annotated[DistillConfig, Fields(without=("search",), panel="Distillation")],
+    runtime: Runtime,
     data: Annotated[Path, typer.Option(help="A folder from `regard prepare`.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The prepared folder to write.", show_default=False)],
-    beam_size: Annotated[int, setting(SearchConfig, "beam_size")] = SearchConfig.beam_size,
-    length_penalty: Annotated[
-        float, setting(SearchConfig, "length_penalty")
-    ] = SearchConfig.length_penalty,
-    patience: Annotated[float, setting(SearchConfig, "patience")] = SearchConfig.patience,
-    nearest: Annotated[
-        bool, setting(DistillConfig, "nearest", "--nearest")
-    ] = DistillConfig.nearest,
-    mix: Annotated[bool, setting(DistillConfig, "mix", "--mix")] = DistillConfig.mix,
-    distributions: Annotated[
-        int, setting(DistillConfig, "distributions")
-    ] = DistillConfig.distributions,
     share: Annotated[
         str, typer.Option(help="The part of the work to do here: 2/4 is the second of four.")
     ] = "1/1",
-    portion: Annotated[int, setting(DistillConfig, "portion")] = DistillConfig.portion,
     overwrite: Overwrite = False,
-    batch_size: BatchSize = None,
-    engine: Engine = "auto",
-    precision: Precision = None,
-    device: Device = "auto",
 ) -> None:
     """Let a teacher translate the training text, for a smaller model to learn from.
 
     The same command again goes on where it stopped.
     """
     from regard.cli.screen import say
-    from regard.config import build
     from regard.data.sampling import Turn
     from regard.data.store import Store
     from regard.decoding.distill import Distillation, refuse_unsuitable
     from regard.decoding.translator import Translator
     from regard.devices import keep_freed_memory
 
-    search = {"beam_size": beam_size, "length_penalty": length_penalty, "patience": patience}
-    settings = {
-        "search": search,
-        "nearest": nearest,
-        "mix": mix,
-        "distributions": distributions,
-        "portion": portion,
-    }
     refuse_overlaps({"--out": out}, [*teachers, data])
-    config, turn, store = build(DistillConfig, settings), _turn(share), Store(data)
+    config, turn, store = replace(distillation, search=search), _turn(share), Store(data)
     keep_freed_memory()
-    translator = Translator.load(*teachers, device=device, engine=engine, precision=precision)
+    translator = Translator.load(*teachers, **runtime.loading)
     say(translator.engine_told)
     refuse_unsuitable(translator, store, config)
     work = Distillation(store, teachers, out, config, overwrite=overwrite)
@@ -90,10 +69,10 @@ def distill(
         work.join()
         say(f"This is finished; there is nothing left to do. The result is in {out}.")
         return
-    _translate(work, turn, translator, batch_size, _nearness(store))
+    _translate(work, turn, translator, runtime.batch_size, _nearness(store))
     made = work.join()
     if made is not None:
-        _report(made, store, out, mix=mix)
+        _report(made, store, out, mix=config.mix)
     elif not work.is_finished:
         left = sum(len(work.sentences(number)) for number in work.missing(Turn()))
         say(

@@ -1,37 +1,52 @@
-"""Matrices and curves, as a picture or as text in the terminal."""
+"""Matrices and curves: as a picture, as text in the terminal, or as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+import typer
+
+from regard.cli.results import OutputOptions
 
 
-def draw_map(out: Path | None, values: ArrayLike, *, title: str, rows: str, columns: str) -> None:
-    """A matrix, as a picture or as text."""
+def draw_map(
+    context: typer.Context, output: OutputOptions, values: Any, *, title: str, axes: tuple[str, str]
+) -> None:
+    """A matrix, a NumPy array whose axes (rows, columns) have names."""
     from regard import plots
     from regard.cli.screen import written
 
-    if out is None:
+    rows, columns = axes
+    with output.results(context) as results:
+        results.add({"title": title, "rows": rows, "columns": columns, "values": values.tolist()})
+    if output.picture is not None:
+        complete = plots.heat_map(output.picture, values, title=title, rows=rows, columns=columns)
+        written(output.picture, complete)
+    elif results.is_text:
         print(plots.text_heat_map(values))
-    else:
-        written(out, plots.heat_map(out, values, title=title, rows=rows, columns=columns))
 
 
 def draw_curves(
-    out: Path | None, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str
+    context: typer.Context,
+    output: OutputOptions,
+    lines: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    axes: tuple[str, str],
 ) -> None:
-    """Lines, as one picture or as texts below each other."""
+    """Lines (x, y) in one picture, or as texts below each other."""
     from regard import plots
     from regard.cli.screen import written
 
-    if out is not None:
-        written(out, plots.curves(out, lines, title=title, x=x, y=y))
-        return
-    for name, values in lines.items():
-        if len(lines) > 1:
-            print(name)
-        print(plots.text_curve(values))
+    x, y = axes
+    with output.results(context) as results:
+        for name, values in lines.items():
+            results.add({"title": title, "name": name, "x": x, "y": y, "values": [*values]})
+    if output.picture is not None:
+        written(output.picture, plots.curves(output.picture, lines, title=title, x=x, y=y))
+    elif results.is_text:
+        for name, values in lines.items():
+            if len(lines) > 1:
+                print(name)
+            print(plots.text_curve(values))

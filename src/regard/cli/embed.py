@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model, Overwrite
+from regard.cli.given import refuse_options
+from regard.cli.options import Model, Overwrite, TorchRuntime
 from regard.cli.outputs import claim
+from regard.cli.results import Printed
+from regard.config import Doc, Flag, Settings
 from regard.errors import ConfigError
 from regard.json_text import dumps
+
+
+@dataclass(frozen=True)
+class VectorOptions(Settings):
+    """How the vectors of a line's tokens become one."""
+
+    pool: Annotated[Literal["mean", "first", "last"], Doc("of a line's tokens")] = "mean"
+    normalize: Annotated[
+        bool, Doc("vectors of length 1, or as they are"), Flag("--normalize/--raw")
+    ] = True
 
 
 def embed(
     context: typer.Context,
     model: Model,
-    pool: Annotated[str, typer.Option(help="Of a line's tokens: mean, first or last.")] = "mean",
-    normalize: Annotated[
-        bool, typer.Option("--normalize/--raw", help="Vectors of length 1, or as they are.")
-    ] = True,
+    vectors: VectorOptions,
+    runtime: TorchRuntime,
+    output: Printed,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -28,42 +41,45 @@ def embed(
         ),
     ] = None,
     overwrite: Overwrite = False,
-    batch_size: BatchSize = None,
-    device: Device = "auto",
 ) -> None:
     """A vector for each line of standard input: like lines have like vectors."""
     from regard.cli.piped import portions
     from regard.cli.screen import say, sparingly
-    from regard.decoding.embedder import Embedder, Pool
-    from regard.files import whole_file
+    from regard.decoding.embedder import Embedder
 
-    if pool not in get_args(Pool):
-        raise ConfigError(f"There is no --pool {pool!r}. Use {', '.join(get_args(Pool))}.")
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out is {out}, and must end in .npy.")
+    if out is not None:
+        refuse_options(context, ["format"], "no effect with --out. Leave one of them out.")
     claim(context, {"--out": out}, inputs=[model], overwrite=overwrite)
-    embedder = Embedder.load(model, device=device)
+    embedder = Embedder.load(model, device=runtime.device)
     found = []
     done = 0
-    with sparingly() as notice:
+    with sparingly() as notice, output.results(context) as results:
         for lines in portions(2000):
-            vectors = embedder.embed(
+            some = embedder.embed(
                 lines,
-                pool=pool,  # type: ignore[arg-type]
-                normalize=normalize,
-                batch_size=batch_size,
+                pool=vectors.pool,
+                normalize=vectors.normalize,
+                batch_size=runtime.batch_size,
                 notice=notice,
                 first_line=done + 1,
             )
             done += len(lines)
             if out is not None:
-                found.append(vectors)
+                found.append(some)
                 continue
-            for vector in vectors:
-                print(dumps([round(float(number), 7) for number in vector]))
+            for line, vector in zip(lines, some, strict=True):
+                numbers = [round(float(number), 7) for number in vector]
+                if results.is_text:
+                    print(dumps(numbers))
+                else:
+                    results.add({"text": line, "vector": numbers})
             sys.stdout.flush()
     if out is not None:
         import numpy as np
+
+        from regard.files import whole_file
 
         with whole_file(out) as temporary, temporary.open("wb") as file:
             np.save(file, np.concatenate(found))

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Model, numeric
+from regard.cli.options import Model, TorchRuntime, numeric
+from regard.cli.results import Printed, Results
 from regard.cli.screen import show, table
-from regard.errors import ConfigError, DataError
-from regard.json_text import dumps
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.decoding.filler import Filled
 
 
 def fill(
+    context: typer.Context,
     model: Model,
+    runtime: TorchRuntime,
+    output: Printed,
     texts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -26,34 +29,33 @@ def fill(
         ),
     ] = None,
     top_k: Annotated[int, numeric("Words for each blank", 1, 10_000)] = 5,
-    format: Annotated[str, typer.Option(help="text or json (a line for each text).")] = "text",
-    batch_size: BatchSize = None,
-    device: Device = "auto",
 ) -> None:
     """Say which words a masked language model finds likeliest in the blanks of a text."""
-    from regard.cli.piped import portions
+    from regard.cli.piped import given_or_piped
     from regard.cli.screen import sparingly
     from regard.decoding.filler import Filler
 
-    if format not in ("text", "json"):
-        raise ConfigError(f"There is no format {format!r}. Use text or json.")
-    filler = Filler.load(model, device=device)
+    filler = Filler.load(model, device=runtime.device)
     done = answered = 0
-    with sparingly() as notice:
-        for lines in [texts] if texts else portions(2000):
+    with sparingly() as notice, output.results(context) as results:
+        for lines in given_or_piped(texts):
             for filled in filler.fill(
-                lines, top_k=top_k, batch_size=batch_size, notice=notice, first_line=done + 1
+                lines,
+                top_k=top_k,
+                batch_size=runtime.batch_size,
+                notice=notice,
+                first_line=done + 1,
             ):
-                _print(filled, format)
+                _print(filled, results)
                 answered += bool(filled.blanks)
             done += len(lines)
     if done and not answered:
         raise DataError("No line was filled. Write [MASK] where a word is missing.")
 
 
-def _print(filled: Filled, format: str) -> None:
-    if format == "json":
-        print(dumps({**asdict(filled), "best": filled.best}))
+def _print(filled: Filled, results: Results) -> None:
+    if not results.is_text:
+        results.add({**asdict(filled), "best": filled.best})
         return
     if not filled.blanks:
         print(filled.text)

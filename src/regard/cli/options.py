@@ -53,21 +53,21 @@ class Runtime(Settings):
     backend: Annotated[
         str,
         Doc(
-            "torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is installed and can run "
-            "the model"
+            "what runs the model: torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is "
+            "installed and can run the model"
         ),
         Flag(formerly=("--engine",)),
     ] = "auto"
     precision: Annotated[
         str | None,
         Doc(
-            "float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on a GPU, float32 "
-            "elsewhere, or as the model was exported"
+            "of the numbers: float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on "
+            "a GPU, float32 elsewhere, or as the model was exported"
         ),
     ] = None
     device: Annotated[
         str,
-        Doc("cpu, cuda, cuda:1 (the second GPU, and so on), or auto: the GPU where there is one"),
+        Doc("where it runs: cpu, cuda, cuda:1 (the second GPU, and so on), or auto: a GPU if any"),
     ] = "auto"
 
     @property

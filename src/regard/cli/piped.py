@@ -13,6 +13,11 @@ from regard.errors import DataError
 _NAME = "standard input"
 
 
+def given_or_piped(texts: list[str] | None, size: int = 2000) -> Iterator[list[str]]:
+    """The arguments of a command, or else standard input, many lines at a time."""
+    return iter([texts]) if texts else portions(size)
+
+
 def portions(size: int) -> Iterator[list[str]]:
     """Standard input, many lines at a time; one at a time where a person types."""
     if sys.stdin is None:

@@ -7,27 +7,36 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Device, Models, setting
+from regard.cli.command import Fields
+from regard.cli.options import Models, TorchRuntime
+from regard.cli.results import Printed
 from regard.decoding.config import SearchConfig
 
 
 def score(
+    context: typer.Context,
     models: Models,
+    search: Annotated[SearchConfig, Fields(only=("length_penalty",))],
+    runtime: TorchRuntime,
+    output: Printed,
     source: Annotated[Path, typer.Option(help="Source text.", show_default=False)],
     target: Annotated[Path, typer.Option(help="Its translation.", show_default=False)],
-    length_penalty: Annotated[
-        float, setting(SearchConfig, "length_penalty")
-    ] = SearchConfig.length_penalty,
-    batch_size: BatchSize = None,
-    device: Device = "auto",
 ) -> None:
     """Print the score of each given translation, as the search would count it."""
     from regard.data.corpus import read_parallel
     from regard.decoding.translator import Translator
 
     sources, targets = read_parallel(source, target)
-    translator = Translator.load(*models, device=device, engine="torch")
-    for value in translator.score(
-        sources, targets, length_penalty=length_penalty, batch_size=batch_size
-    ):
-        print(f"{value:.6f}")
+    translator = Translator.load(*models, device=runtime.device, engine="torch")
+    scores = translator.score(
+        sources,
+        targets,
+        length_penalty=search.length_penalty,
+        batch_size=runtime.batch_size,
+    )
+    with output.results(context) as results:
+        for source_text, text, value in zip(sources, targets, scores, strict=True):
+            if results.is_text:
+                print(f"{value:.6f}")
+            else:
+                results.add({"source": source_text, "text": text, "score": value})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from regard.cli.options import Model, Overwrite, numeric
 from regard.cli.outputs import claim
+from regard.cli.results import Printed, Results
 
 if TYPE_CHECKING:
     from regard.data.lexicon import Ids
@@ -21,6 +23,7 @@ _BATCH = 32
 def shortlist(
     context: typer.Context,
     model: Model,
+    output: Printed,
     data: Annotated[
         Path,
         typer.Option(
@@ -56,12 +59,15 @@ def shortlist(
     always = most_frequent(part, sizes[1], frequent)
     table = learned(part, sizes, count=max(likeliest, *_SIZES), without=always)
     if store.has("valid"):
-        _show_coverage(store, always, table, likeliest)
+        with output.results(context) as results:
+            _show_coverage(store, always, table, likeliest, results)
     listed(always, table[:, :likeliest], tokenizers).write(model, tokenizers)
     say(f"Written: {model / SHORTLIST}")
 
 
-def _show_coverage(store: Store, always: Ids, learned: Ids, likeliest: int) -> None:
+def _show_coverage(
+    store: Store, always: Ids, learned: Ids, likeliest: int, results: Results
+) -> None:
     """What shortlists of several lengths are like, on the validation text."""
     from regard.cli.screen import show, table
     from regard.data.shortlist import coverage, shortlist
@@ -70,8 +76,11 @@ def _show_coverage(store: Store, always: Ids, learned: Ids, likeliest: int) -> N
     for size in sorted({*_SIZES, likeliest}):
         one = shortlist(always, learned[:, :size], store.tokenizers)
         found = coverage(one, store.part("valid"), batch_size=_BATCH)
+        results.add({"likeliest": size, "is_written": size == likeliest, **asdict(found)})
         mark = "written" if size == likeliest else ""
         rows.append([size, 100 * found.covered, round(found.sentence), round(found.batch), mark])
+    if not results.is_text:
+        return
     total = store.tokenizers.target.vocab_size
     title = f"Of {total:,} subwords, on the validation text:"
     columns = ["likeliest", "% covered", "for a sentence", f"for {_BATCH} sentences", ""]

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import BatchSize, Column, Device, Model
-from regard.errors import ConfigError, DataError
-from regard.json_text import dumps
+from regard.cli.command import one_of
+from regard.cli.given import refuse_options
+from regard.cli.options import Column, Model, TorchRuntime
+from regard.cli.results import Printed, Results
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.data.examples import Layout
-    from regard.decoding.labeller import Tagged
+    from regard.decoding.labeller import Tagged, Tagger
 
 _AT_ONCE = 1000  # sentences that are read before they are labelled
 
 
 def tag(
+    context: typer.Context,
     model: Model,
+    runtime: TorchRuntime,
+    output: Printed,
     texts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -33,48 +37,56 @@ def tag(
         str,
         typer.Option(
             help="text (a sentence a line), columns (CoNLL-U, or a word a line), or auto: columns "
-            "if the first line that is no comment has a tab."
+            "if the first line that is no comment has a tab.",
+            callback=one_of(("text", "columns", "auto")),
         ),
     ] = "auto",
     column: Column = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="A line of JSON for each sentence, with probabilities.")
-    ] = False,
-    batch_size: BatchSize = None,
-    device: Device = "auto",
 ) -> None:
     """Give each word a label: of sentences of text, CoNLL-U, or other columns.
 
     CoNLL-U comes out as it was, with other labels; text comes out as word, tab, label.
     """
-    from regard.cli.piped import portions
+    from regard.cli.piped import given_or_piped
     from regard.decoding.labeller import Tagger
 
-    if input not in ("text", "columns", "auto"):
-        raise ConfigError(f"There is no input {input!r}. Use text, columns or auto.")
-    tagger = Tagger.load(model, device=device)
-    given = iter([texts] if texts else portions(_AT_ONCE))
+    tagger = Tagger.load(model, device=runtime.device)
+    given = given_or_piped(texts, _AT_ONCE)
     first = next(given, [])
     read = chain([first], given)
-    if input == "columns" or (input == "auto" and not texts and _has_columns(first)):
-        usual = tagger.folder.seen.column
-        for blocks, layout in _blocks(chain.from_iterable(read), column, usual):
-            sentences = [[*_words(block, layout)] for block in blocks]
-            found = tagger.tag(sentences, batch_size=batch_size)
-            for block, tagged in zip(blocks, found, strict=True):
-                _print(tagged, _with_labels(block, layout, tagged.labels), as_json=as_json)
-    else:
+    has_columns = input == "columns" or (input == "auto" and not texts and _has_columns(first))
+    if not has_columns:
+        refuse_options(context, ["column"], "no effect on text. Leave it out, or use columns.")
+    with output.results(context) as results:
+        if has_columns:
+            _tag_columns(tagger, chain.from_iterable(read), column, runtime.batch_size, results)
+            return
         for lines in read:
-            for tagged in tagger.tag(lines, batch_size=batch_size):
+            for tagged in tagger.tag(lines, batch_size=runtime.batch_size):
                 rows = map("\t".join, zip(tagged.words, tagged.labels, strict=True))
-                _print(tagged, rows, as_json=as_json)
+                _print(tagged, rows, results)
 
 
-def _print(tagged: Tagged, lines: Iterable[str], *, as_json: bool) -> None:
-    if as_json:
-        print(dumps(asdict(tagged)))
-    else:
+def _tag_columns(
+    tagger: Tagger,
+    lines: Iterable[str],
+    column: str | None,
+    batch_size: int | None,
+    results: Results,
+) -> None:
+    """Sentences of a word a line come out as they were, with other labels."""
+    for blocks, layout in _blocks(lines, column, tagger.folder.seen.column):
+        sentences = [[*_words(block, layout)] for block in blocks]
+        found = tagger.tag(sentences, batch_size=batch_size)
+        for block, tagged in zip(blocks, found, strict=True):
+            _print(tagged, _with_labels(block, layout, tagged.labels), results)
+
+
+def _print(tagged: Tagged, lines: Iterable[str], results: Results) -> None:
+    if results.is_text:
         print(*lines, "", sep="\n")
+    else:
+        results.add(tagged)
 
 
 def _has_columns(lines: Iterable[str]) -> bool:

@@ -50,7 +50,7 @@ class Verb(TyperCommand):
             option = getattr(error, "option_name", None)
             if not hasattr(error, "possibilities"):  # of typer's error about unknown options alone
                 raise
-            verb = _name(ctx)
+            verb = verb_name(ctx)
             known = [name for one in self.params for name in (*one.opts, *one.secondary_opts)]
             raise ConfigError(
                 f"`{verb}` has no option {option}. {meaning(verb, str(option), known)}"
@@ -65,9 +65,9 @@ class Verb(TyperCommand):
             raise RuntimeError(f"{type(error).__name__} {error}".rstrip()) from error
 
 
-def _name(ctx: Any) -> str:
+def verb_name(ctx: Any) -> str:
     """What follows `regard` on the command line: "translate", "show mask"."""
-    parents = "" if ctx.parent is None or ctx.parent.parent is None else f"{_name(ctx.parent)} "
+    parents = "" if ctx.parent is None or ctx.parent.parent is None else f"{verb_name(ctx.parent)} "
     return f"{parents}{ctx.info_name}"
 
 

@@ -13,6 +13,7 @@ from regard.decoding.other_names import OTHER_NAMES
 EngineName = Literal["auto", "torch", "ctranslate2"]
 MAX_TOKENS = Le(50_000)  # that follow a prompt
 AtLimit = Literal["scored", "free", "cut"]
+Fertility = Literal["argmax", "average"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 
@@ -68,7 +69,7 @@ class SearchConfig(Settings):
     ] = 1.0
     seed: Annotated[int, Doc("sampling and candidates: same seed, same draws"), Ge(0), SEED] = 1
     fertility: Annotated[
-        Literal["argmax", "average"],
+        Fertility,
         Doc("nonautoregressive: the likeliest number of words for each source token, or the mean"),
     ] = "argmax"
     candidates: Annotated[
@@ -108,7 +109,7 @@ class SearchConfig(Settings):
 
 
 class SearchKeywords(TypedDict, total=False):
-    """The fields of `SearchConfig` as keyword arguments, checked by type."""
+    """The fields of `SearchConfig` as keyword arguments; a test keeps both the same."""
 
     beam_size: int
     top_beams: int
@@ -118,13 +119,13 @@ class SearchKeywords(TypedDict, total=False):
     max_ratio: float
     max_extra: int
     min_length: int | None
-    at_limit: str
+    at_limit: AtLimit
     sample: bool
     temperature: float
     top_k: int
     top_p: float
     seed: int
-    fertility: str
+    fertility: Fertility
     candidates: int
 
 

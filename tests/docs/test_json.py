@@ -1,0 +1,119 @@
+"""docs/json.md shows what the verbs print as JSON, and all of them print the same shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.commands import Command, regard
+from docs.generated import ROOT
+from labelled import write_labelled_store, write_tagged_store
+from regard.data.store import Store
+from toys import write_model_folder, write_text_store
+
+__all__ = ["regard"]  # a fixture
+
+PAGE = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+EXAMPLES = dict(re.findall(r"^## ([a-z ]+)\n.*?^```json\n(.*?)^```", PAGE, re.M | re.S))
+TEXT = "a b c\nd e\n"
+TIMED = {"compare layers", "compare models"}  # which no two runs print alike
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Path:
+    """A folder with untrained models of all tasks, and a text."""
+    place = tmp_path_factory.mktemp("json")
+    for name in ("tagged", "labelled"):
+        (place / name).mkdir()
+    stores = {
+        "transformer": reversal_store,
+        "nonautoregressive": reversal_store,
+        "causal": (text := write_text_store(place)),
+        "masked": text,
+        "tagger": write_tagged_store(place / "tagged"),
+        "classifier": write_labelled_store(place / "labelled"),
+    }
+    for kind, store in stores.items():
+        write_model_folder(place / kind, store, kind=kind)
+    (place / "pairs").symlink_to(reversal_store.folder)
+    (place / "text").write_text(TEXT)
+    return place
+
+
+def pair(world: Path) -> list[str | Path]:
+    return ["--source", world / "text", "--target", world / "text"]
+
+
+Words = list[str | Path]
+COMMANDS: dict[str, Callable[[Path], Words]] = {
+    "translate": lambda w: ["translate", w / "transformer", "--top-beams", "2"],
+    "generate": lambda w: ["generate", w / "causal", "a b", "--max-tokens", "3"],
+    "fill": lambda w: ["fill", w / "masked", "a [MASK] b", "--top-k", "2"],
+    "tag": lambda w: ["tag", w / "tagger", "the run"],
+    "classify": lambda w: ["classify", w / "classifier", "a good film"],
+    "embed": lambda w: ["embed", w / "masked"],
+    "score": lambda w: ["score", w / "transformer", *pair(w)],
+    "align": lambda w: ["align", *pair(w)],
+    "compare models": lambda w: [
+        *("compare", w / "transformer", "--source", w / "text", "--reference", w / "text"),
+        *("--rounds", "1", "--one-by-one", "1", "--gradients", "1"),
+    ],
+    "compare layers": lambda _: ["compare", "--lengths", "4", "--width", "8", "--rounds", "1"],
+    "shortlist": lambda w: ["shortlist", w / "transformer", "--data", w / "pairs", "--overwrite"],
+    "show positions": lambda _: ["show", "positions", "--length", "2", "--width", "2"],
+    "show mask": lambda _: ["show", "mask", "causal", "--length", "2"],
+    "show scores": lambda _: ["show", "scores", "4"],
+    "show schedule": lambda _: ["show", "schedule", "--preset", "tiny"],
+    "show attention": lambda w: ["show", "attention", w / "transformer", "a b"],
+    "show fertilities": lambda w: ["show", "fertilities", w / "nonautoregressive", "a b"],
+    "show model": lambda w: ["show", "model", w / "transformer"],
+    "show settings": lambda _: ["show", "settings", "model.heads"],
+}
+
+
+def shape(value: Any) -> Any:
+    """Names and types, of the first item of a list alone."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(inner) for inner in value[:1]]
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def without_free_names(row: dict[str, Any]) -> dict[str, Any]:
+    """Without the objects whose names are labels, parts or settings."""
+    return row | {name: {} for name in ("probabilities", "parts", "settings") if name in row}
+
+
+def test_every_verb_is_described() -> None:
+    assert {*EXAMPLES} == {*COMMANDS}
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_the_page_shows_what_is_printed(verb: str, world: Path, regard: Command) -> None:
+    words = COMMANDS[verb](world)
+    done = regard(*words, "--format", "jsonl", stdin=TEXT)
+    assert done.status == 0, done.err
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert rows
+    assert all(next(iter(row)) == "schema" for row in rows)
+    example = json.loads(EXAMPLES[verb])
+    assert shape(without_free_names(example)) == shape(without_free_names(rows[0]))
+    assert [*example] == [*rows[0]]
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_a_document_holds_the_same_results(verb: str, world: Path, regard: Command) -> None:
+    words = COMMANDS[verb](world)
+    document = json.loads(regard(*words, "--format", "json", stdin=TEXT).out)
+    assert [*document] == ["schema", "command", "results"]
+    assert document["schema"] == 1
+    assert document["command"] == verb.removesuffix(" layers").removesuffix(" models")
+    if verb not in TIMED:
+        lines = regard(*words, "--json", stdin=TEXT).out.splitlines()
+        assert [{"schema": 1, **row} for row in document["results"]] == [*map(json.loads, lines)]
