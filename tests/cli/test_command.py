@@ -135,3 +135,33 @@ def test_groups_share_options_of_one_name(command: Any) -> None:
     panels = {option.name: option.rich_help_panel for option in command.commands["cook"].params}
     assert panels["heat"] == "Oven"
     assert panels["lid"] == "Pan"
+
+
+@dataclass(frozen=True)
+class Nested(Settings):
+    """What no option can be made of."""
+
+    oven: Annotated[OvenConfig, Doc("another group")] = OvenConfig()
+
+
+@dataclass(frozen=True)
+class WarmOptions(Settings):
+    """An option of the same name, and of another type."""
+
+    heat: Annotated[str, Doc("in words")] = "low"
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ([OvenConfig, WarmOptions], "WarmOptions.heat is text, and integer elsewhere"),
+        ([Nested], "Nested: oven is a table, which cannot be an option"),
+    ],
+)
+def test_classes_that_cannot_be_options_are_refused(classes: list[Any], message: str) -> None:
+    def other(values: Annotated[Values, Groups(lambda: classes)]) -> None:
+        """Never called."""
+
+    other.__annotations__ = {"values": Annotated[Values, Groups(lambda: classes)]}
+    with pytest.raises(ConfigError, match=message):
+        Verbs().command("other")(other)

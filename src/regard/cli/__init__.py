@@ -9,62 +9,25 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli import (
-    align,
-    average,
-    classify,
-    compare,
-    demo,
-    distill,
-    embed,
-    evaluate,
-    export,
-    fill,
-    generate,
-    import_,
-    merge,
-    prepare,
-    score,
-    shortlist,
-    show,
-    tag,
-    train,
-    translate,
-)
 from regard.cli.failures import exit_status
 from regard.cli.heartbeat import heartbeat
+from regard.cli.show import build_app as build_show
 from regard.cli.stdio import standard_streams
 from regard.cli.verbs import Verbs, refuse_undecodable
 from regard.data.corpus import MAX_LINE_LENGTH, set_max_line_length
 from regard.plugins import load_installed, load_plugin, plugins_in
 from regard.version import __version__
 
-_VERBS: dict[str, Callable[..., None]] = {
-    "demo": demo.demo,
-    "prepare": prepare.prepare,
-    "train": train.train,
-    "translate": translate.translate,
-    "generate": generate.generate,
-    "fill": fill.fill,
-    "tag": tag.tag,
-    "classify": classify.classify,
-    "embed": embed.embed,
-    "evaluate": evaluate.evaluate,
-    "compare": compare.compare,
-    "score": score.score,
-    "align": align.align,
-    "average": average.average,
-    "merge": merge.merge,
-    "distill": distill.distill,
-    "shortlist": shortlist.shortlist,
-    "import": import_.import_,
-    "export": export.export,
-}
+_VERBS = (  # modules, each with a function of its name
+    *("demo", "prepare", "train", "translate", "generate", "fill", "tag", "classify", "embed"),
+    *("evaluate", "compare", "score", "align", "average", "merge", "distill", "shortlist"),
+    *("import_", "export"),
+)
 
 
 def build_app() -> Verbs:
@@ -78,9 +41,10 @@ def build_app() -> Verbs:
         rich_markup_mode="rich",
     )
     app.callback()(options)
-    for name, function in _VERBS.items():
-        app.command(name)(function)
-    app.add_typer(show.build_app(), name="show")
+    for name in _VERBS:
+        verb = getattr(import_module(f"regard.cli.{name}"), name)
+        app.command(name.removesuffix("_"))(verb)
+    app.add_typer(build_show(), name="show")
     return app
 
 

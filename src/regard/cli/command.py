@@ -14,6 +14,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -26,6 +27,7 @@ from regard.errors import ConfigError
 
 S = TypeVar("S", bound=Settings)
 _CONTEXT = "context"
+_KINDS = (int, float, str, bool, Path)  # of options
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _add(parameters: dict[str, inspect.Parameter], new: inspect.Parameter) -> None:
-    assert new.name not in parameters, f"two options are called {new.name}"
+    if new.name in parameters:
+        raise ConfigError(f"Two options of one command are called {new.name}. Rename one of them.")
     parameters[new.name] = new
 
 
@@ -144,7 +147,11 @@ def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
     for cls in classes:
         for setting in settings_of(cls):
             first, panel = options.setdefault(setting.name, (setting, _panel(cls)))
-            assert _plain(first.type) == _plain(setting.type), f"{cls.__name__}.{setting.name}"
+            if _plain(first.type) != _plain(setting.type):
+                raise ConfigError(
+                    f"{cls.__name__}.{setting.name} is {setting.kind}, and {first.kind} elsewhere. "
+                    "Rename it."
+                )
             if first.default != setting.default or first.default is MISSING:
                 options[setting.name] = (replace(first, default=None), panel)
     return [*options.values()]
@@ -159,6 +166,8 @@ def _panel(cls: type[Settings]) -> str:
 def _option_of(setting: Setting, panel: str) -> inspect.Parameter:
     """A field as a keyword parameter that typer makes an option of."""
     kind, choices = _plain(setting.type), choices_of(setting.type)
+    if kind not in _KINDS and get_args(kind)[:1] not in [(item,) for item in _KINDS]:
+        raise ConfigError(f"{panel}: {setting.name} is {setting.kind}, which cannot be an option.")
     flags = [setting.flag.name] if setting.flag.name else []
     if kind is bool and setting.default is False and not flags:
         flags = [f"--{setting.name.replace('_', '-')}"]  # without a --no- that would do nothing
@@ -167,7 +176,8 @@ def _option_of(setting: Setting, panel: str) -> inspect.Parameter:
         default = list(default) or None
     is_list = get_origin(kind) is list
     annotation = kind | None if default is None or is_list else kind
-    text = setting.doc[0].upper() + setting.doc[1:]
+    doc = setting.doc or setting.name.replace("_", " ")
+    text = doc[0].upper() + doc[1:]
     option = described(text, setting.bounds, choices, *flags, rich_help_panel=panel)
     return inspect.Parameter(
         setting.name,

@@ -58,8 +58,8 @@ def shortlist(
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     always = most_frequent(part, sizes[1], frequent)
     table = learned(part, sizes, count=max(likeliest, *_SIZES), without=always)
-    if store.has("valid"):
-        with output.results(context) as results:
+    with output.results(context) as results:
+        if store.has("valid"):
             _show_coverage(store, always, table, likeliest, results)
     listed(always, table[:, :likeliest], tokenizers).write(model, tokenizers)
     say(f"Written: {model / SHORTLIST}")
