@@ -49,19 +49,19 @@ def _has_plugins(folder: str) -> bool:
 
 def plugins_in(words: Iterable[str]) -> list[str]:
     """The values of `--plugin` before the verb of a command line."""
-    found: list[str] = []
+    names: list[str] = []
     option = ""  # whose value comes next
     for word in words:
         if option:
-            found += [word] if option == "--plugin" else []
+            names += [word] if option == "--plugin" else []
             option = ""
         elif word.startswith("--plugin="):
-            found.append(word.partition("=")[2])
+            names.append(word.partition("=")[2])
         elif word in ("--plugin", "--max-line-length"):
             option = word
         elif not word.startswith("-"):
             break
-    return found
+    return names
 
 
 def _import_file(path: Path) -> None:

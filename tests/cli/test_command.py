@@ -37,6 +37,8 @@ class PanOptions(Settings):
 
     heat: Annotated[int, Doc("level"), Ge(1), Le(300)] = 5
     lid: Annotated[bool, Doc("whether it is covered")] = False
+    mode: Annotated[Literal["fry", "grill"], Doc("how")] = "fry"
+    oil: Annotated[bool, Doc("whether there is any")] = False
 
 
 received: list[Any] = []
@@ -57,6 +59,8 @@ def bake(
 
 def cook(values: Annotated[Values, Groups(lambda: [OvenConfig, PanOptions])]) -> None:
     """Cook in whatever there is."""
+    if not values.settings(PanOptions).lid:
+        values.refuse_others(OvenConfig, "no effect in an oven.")
     received.append((values.settings(OvenConfig), values.settings(PanOptions)))
 
 
@@ -132,6 +136,14 @@ def test_groups_share_options_of_one_name(command: Any) -> None:
     assert call(command, "cook") == (OvenConfig(), PanOptions())
     oven, pan = call(command, "cook", "--heat", "70", "--lid", "--light")
     assert (oven, pan) == (OvenConfig(70, light=True), PanOptions(70, lid=True))
+    with pytest.raises(ConfigError, match="heat is 3, and must be at least 50"):
+        call(command, "cook", "--heat", "3")
+    with pytest.raises(ConfigError, match="--oil: no effect in an oven"):
+        call(command, "cook", "--oil")
+    with pytest.raises(ConfigError, match="--heat is 400, and must be at most 300"):
+        call(command, "cook", "--heat", "400")
+    with pytest.raises(ConfigError, match='mode is "fry", and must be fan'):
+        call(command, "cook", "--mode", "fry")
     panels = {option.name: option.rich_help_panel for option in command.commands["cook"].params}
     assert panels["heat"] == "Oven"
     assert panels["lid"] == "Pan"

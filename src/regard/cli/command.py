@@ -14,6 +14,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 
 from regard.bounds import Bound, limits, refuse_out_of_bounds
-from regard.cli.given import given_settings
+from regard.cli.given import given_settings, refuse_options
 from regard.config import Flag, Setting, Settings, build, settings_of
 from regard.errors import ConfigError
 
@@ -67,10 +68,16 @@ class Values:
     """The options of `Groups` that were given, as settings of whichever class is needed."""
 
     context: typer.Context
+    names: frozenset[str]  # of all options
 
     def settings(self, cls: type[S]) -> S:
         """An instance of one of the classes."""
         return build(cls, given_settings(self.context, cls))
+
+    def refuse_others(self, cls: type[Settings], why: str) -> None:
+        """Refuse options that were given and that a class does not have."""
+        used = {setting.name for setting in settings_of(cls)}
+        refuse_options(self.context, self.names - used, why)
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
@@ -83,8 +90,9 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         hint, notes = _parts(hints[parameter.name])
         if hint is Values:
             [groups] = [note for note in notes if isinstance(note, Groups)]
-            made[parameter.name] = Values
             options = _merged(groups.classes())
+            names = frozenset(setting.name for setting, _ in options)
+            made[parameter.name] = partial(Values, names=names)
         elif isinstance(hint, type) and issubclass(hint, Settings):
             fields = next((note for note in notes if isinstance(note, Fields)), Fields())
             made[parameter.name] = _builder(hint, fields)
@@ -126,7 +134,7 @@ def _with_signature(
         parameters = {_CONTEXT: context, **parameters}
     call.__name__, call.__doc__ = function.__name__, inspect.getdoc(function)
     call.__module__ = function.__module__
-    call.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    call.__annotations__ = {p.name: p.annotation for p in parameters.values()}
     vars(call).update(__signature__=inspect.Signature([*parameters.values()]), aliases=aliases)
     return call
 
@@ -135,14 +143,14 @@ def _builder(cls: type[S], fields: Fields) -> Callable[[typer.Context], S]:
     def built(context: typer.Context) -> S:
         names = {setting.name for setting in fields.of(cls)}
         given = given_settings(context, cls)
-        own = {name: value for name, value in given.items() if name in names}
-        return build(cls, {**fields.defaults, **own})
+        chosen = {name: value for name, value in given.items() if name in names}
+        return build(cls, {**fields.defaults, **chosen})
 
     return built
 
 
 def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
-    """Each name once; a default that is not everywhere the same is not shown."""
+    """Each name once, with the default, the bounds and the choices that all classes have."""
     options: dict[str, tuple[Setting, str]] = {}
     for cls in classes:
         for setting in settings_of(cls):
@@ -152,8 +160,14 @@ def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
                     f"{cls.__name__}.{setting.name} is {setting.kind}, and {first.kind} elsewhere. "
                     "Rename it."
                 )
-            if first.default != setting.default or first.default is MISSING:
-                options[setting.name] = (replace(first, default=None), panel)
+            is_same = first.default == setting.default and first.default is not MISSING
+            shared = replace(
+                first,
+                type=first.type if first.type == setting.type else _plain(first.type),
+                default=first.default if is_same else None,
+                bounds=tuple(bound for bound in first.bounds if bound in setting.bounds),
+            )
+            options[setting.name] = shared, panel
     return [*options.values()]
 
 
@@ -205,7 +219,7 @@ def choices_of(kind: Any) -> tuple[str, ...]:
     """The words that a field may be."""
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return next((found for inner in get_args(kind) if (found := choices_of(inner))), ())
+    return next((words for inner in get_args(kind) if (words := choices_of(inner))), ())
 
 
 def described(
@@ -240,8 +254,8 @@ def one_of(choices: tuple[str, ...]) -> Callable[[typer.CallbackParam, Any], Any
 def _checked(check: Callable[[str, Any], None]) -> Callable[[typer.CallbackParam, Any], Any]:
     def checked(param: typer.CallbackParam, value: Any) -> Any:
         option = param.opts[0] if param.param_type_name == "option" else str(param.name)
-        for one in value if isinstance(value, list | tuple) else [value]:
-            check(option, one)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            check(option, item)
         return value
 
     return checked
