@@ -23,7 +23,7 @@ from pages import fill
 from regard.data.corpus import read_lines
 from regard.devices import device_named
 from regard.models.folder import WEIGHTS
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from side_by_side import (
     Tree,
     add_options,

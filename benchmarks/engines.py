@@ -35,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     lines = options.text.read_text(encoding="utf-8").splitlines()
-    translator = Translator.load(options.model, device="cpu", engine="torch")
+    translator = Translator.load(options.model, device="cpu", backend="torch")
     engines: dict[str, Engine] = {
         "torch": translator.engine,
         "onnx": TorchEngine([OnnxModel.load(options.onnx)], torch.device("cpu")),

@@ -30,9 +30,10 @@ from regard.data.demo import demo_corpus
 from regard.data.store import Store
 from regard.devices import keep_freed_memory
 from regard.evaluation.metrics import exact_matches
+from regard.tasks import task_of
 from regard.training.config import RunConfig
 from regard.training.loop import train
-from regard.training.record import Row, read_metrics
+from regard.training.metrics_log import Row, read_metrics
 
 PAGES = [Path("docs/attention.md"), Path("docs/zh/attention.md")]
 FORMS: dict[str, dict[str, Any]] = {
@@ -108,7 +109,7 @@ def _measured(form: str, changes: dict[str, Any], options: Any) -> Result:
     out = options.runs / form.replace(" ", "_").replace(":", "").replace(",", "")
     places = {"out": str(out), "data": {"folder": str(options.data)}, "model": changes}
     config = build(RunConfig, merged(SETTINGS, places))
-    train(config, Store(options.data), torch.device("cpu"), watcher=Quiet())
+    train(config, Store(options.data), task_of(config.model), torch.device("cpu"), watcher=Quiet())
     heldout = demo_corpus("en-fr").heldout
     found = regard.load(out, device="cpu").translate([s for s, _ in heldout], beam_size=1)
     rows = read_metrics(out)

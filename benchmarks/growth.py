@@ -23,13 +23,14 @@ import machine
 from curves import Point, alone, draw, table
 from memory import forget_peak, peak_memory
 from pages import fill
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.devices import device_named, keep_freed_memory
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import RunConfig
 from regard.training.engine import Engine
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 
@@ -88,7 +89,7 @@ def measured(length: int, width: int, device: torch.device, tokens: int) -> Poin
     )
     model = Transformer(config, Vocabulary(WORDS, WORDS)).to(device).train()
     run = RunConfig(out="nowhere", model=config)
-    updater = Updater(model, make_optimizer(model, run.training), run.training)
+    updater = Updater(model, make_optimizer(model, run.training), Objective(run.training))
     batch = sentences(length, tokens)
     small = sentences(4, 8)
     updater([small], step=1, rate=1e-4)  # the optimizer's memory belongs to the model

@@ -29,7 +29,7 @@ import machine
 from label_texts import prepare
 from pages import fill
 from regard.devices import device_named
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from side_by_side import Tree, add_options, all_of, regard, results_in, seconds_of, settings
 
 PAGES = [Path("docs/finetuning.md"), Path("docs/zh/finetuning.md")]

@@ -22,14 +22,15 @@ import torch
 from pages import fill
 from regard import plots
 from regard.attention.config import PositionName
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.devices import keep_freed_memory
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import TrainingConfig
+from regard.training.objective import Objective
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.step import Updater
 
@@ -113,7 +114,7 @@ def _trained(
         seed=seed,
     )
     model = Transformer(shape, Vocabulary(LETTERS.stop, LETTERS.stop))
-    update = Updater(model.train(), make_optimizer(model, config), config)
+    update = Updater(model.train(), make_optimizer(model, config), Objective(config))
     sums, tokens = torch.zeros(2), 0
     for step in range(1, steps + 1):
         lines = with_ends(_lines(draw, 64, 1, LONGEST))

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from regard.data.ahead import Placed, ahead
+from regard.data.batch import Batch
 from regard.data.loader import DataConfig, Loader
+from regard.data.pairs import PairDataset
+from regard.data.prefetch import prefetched
 from regard.data.sampling import Position
 from regard.data.store import Store
 
@@ -38,10 +40,9 @@ def main() -> None:
             sampling_candidates=candidates,
             sampling_temperature=2.0,
         )
-        ways = {
-            workers: ahead(Loader(store, config, seed=1), Position(), workers)
-            for workers in options.workers
-        }
+        pairs = PairDataset.of(store, store.part("train"), config, seed=1)
+        loader = Loader(pairs, options.batch_tokens, seed=1)
+        ways = {workers: prefetched(loader, Position(), workers) for workers in options.workers}
         first = {workers: speed(batches, options.batches) for workers, batches in ways.items()}
         rounds = [
             {workers: speed(batches, options.batches) for workers, batches in ways.items()}
@@ -56,7 +57,7 @@ def main() -> None:
             )
 
 
-def speed(batches: Iterator[Placed], count: int) -> float:
+def speed(batches: Iterator[tuple[Position, Batch]], count: int) -> float:
     """Target tokens a second over the next batches."""
     begin = time.monotonic()
     tokens = sum(batch.target_tokens for _, batch in islice(batches, count))

@@ -56,7 +56,7 @@ def bleu(run: Path, source: str, reference: str, *options: str) -> float:
     told = regard(
         *["evaluate", str(run), *files, "--format", "json", "--batch-size", "256", *options]
     )
-    figure: float = json.loads(told)["systems"][0]["results"][0]["value"]
+    figure: float = json.loads(told)["results"][0]["metrics"][0]["value"]
     return figure
 
 

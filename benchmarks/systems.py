@@ -32,10 +32,9 @@ import torch
 import machine
 from pages import fill
 from regard import plots
-from regard.cli.report import words_of
 from regard.devices import device_named
 from regard.evaluation.analysis import LengthBucket
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from side_by_side import (
     Tree,
     add_options,
@@ -286,7 +285,7 @@ def draw(results: Sequence[Tree]) -> None:
         "words of the reference",
         range(len(groups)),
         {title: [group["bleu"] for group in one["by_length"]] for title, one in found.items()},
-        [words_of(LengthBucket(**group)) for group in groups],
+        [LengthBucket(**group).words for group in groups],
     )
     places = range(1, 1 + min(len(one["reach"]) for one in found.values()))
     reach = plots.Panel(

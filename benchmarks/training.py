@@ -41,7 +41,8 @@ from peers import (
 from peers.process import Worker, environment
 from peers.toolkit import ToolkitRun
 from regard.data.doctor import DoctorConfig
-from regard.data.prepare import Files, prepare
+from regard.data.pair_files import Files, PairReader
+from regard.data.prepare import prepare
 from regard.text.config import TokenizerConfig
 
 RESULTS = Path("benchmarks/results")
@@ -193,7 +194,7 @@ def _prepared(text: Path | None) -> Path:
         )
     files = Files(text / "train.en", text / "train.de")
     tokenizer = TokenizerConfig(vocab_size=VOCABULARY["cpu"])
-    prepare({"train": [files]}, folder, tokenizer=tokenizer, doctor=DoctorConfig())
+    prepare(PairReader({"train": [files]}, DoctorConfig()), folder, tokenizer=tokenizer)
     return folder
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from regard.config import build
 from regard.data.doctor import DoctorConfig
-from regard.data.label_doctor import LabelFormat
-from regard.data.prepare_labels import prepare_labels
+from regard.data.label_files import LabelFormat, LabelReader
+from regard.data.prepare import prepare
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -94,11 +94,11 @@ def write_labelled_store(
 def _prepared(folder: Path, format: LabelFormat, tokenizer: str | Tokenizers) -> Store:
     if isinstance(tokenizer, str):
         cut = build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 320})
-    prepare_labels(
-        {name: [folder / f"{name}.tsv"] for name in ("train", "valid")},
+    prepare(
+        LabelReader(
+            {name: [folder / f"{name}.tsv"] for name in ("train", "valid")}, format, DoctorConfig()
+        ),
         folder / "prepared",
-        format=format,
         tokenizer=cut if isinstance(tokenizer, str) else tokenizer,
-        doctor=DoctorConfig(),
     )
     return Store(folder / "prepared")

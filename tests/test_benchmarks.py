@@ -27,8 +27,10 @@ from regard.cli.demo import SETTINGS
 from regard.config import build, merged
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
+from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.models.xl import XLConfig
-from regard.training.config import RunConfig, run_config
+from regard.tasks.recipes import run_config
+from regard.training.config import RunConfig
 from toys import write_model_folder
 
 ROOT = Path(__file__).parent.parent
@@ -256,7 +258,7 @@ def test_every_student_is_a_run(name: str, tmp_path: Path, reversal_store: Store
         changes["init_from"] = str(origin)
         assert list(parallel.STUDENTS).index(student.after) < list(parallel.STUDENTS).index(name)
     config = run_config(recipe, preset=None, changes=changes, assignments=[])
-    assert config.model.kind == "nonautoregressive"
+    assert isinstance(config.model, NonAutoregressiveConfig)
     assert config.model.needs_fertilities == ("parallel" in student.recipe)
 
 

@@ -32,7 +32,8 @@ from regard.config import (
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
 from regard.files import read_toml
-from regard.training.config import RunConfig, run_config
+from regard.tasks.recipes import run_config
+from regard.training.config import RunConfig
 from regard.training.other_names import OTHER_NAMES
 
 
@@ -441,11 +442,14 @@ class Tart(Baked):
     fruit: str = "plum"
 
 
+BAKED = OneOf(lambda: (Bread, Tart))
+
+
 @dataclass(frozen=True)
 class Order(Settings):
     """Something of several kinds."""
 
-    item: Annotated[Baked, OneOf((Bread, Tart))] = field(default_factory=Bread)
+    item: Annotated[Baked, BAKED] = field(default_factory=Bread)
 
 
 @pytest.mark.parametrize(

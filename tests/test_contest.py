@@ -18,7 +18,7 @@ from peers import joeynmt, ours
 from peers.process import Worker, environment
 from peers.toolkit import FAILED, Job, Toolkit, ToolkitRun
 from peers.worker import Rounds, make_learner
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
 from training import TOOLKITS

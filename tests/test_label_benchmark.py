@@ -10,7 +10,7 @@ import pytest
 
 import label_texts
 import labels
-from regard.training.config import run_config
+from regard.tasks.recipes import run_config
 from side_by_side import Tree, results_in
 
 ROOT = Path(__file__).parent.parent

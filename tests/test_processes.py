@@ -11,6 +11,7 @@ from torch import nn
 from regard.data.store import Store
 from regard.errors import ConfigError, LostError, RegardError, RunError
 from regard.processes import ALONE, Team, _explained_losses, _said_once, joined, keeping_gradients
+from regard.tasks import TASKS
 from regard.training.loop import Trainer
 from toys import Silent, altered, small_run
 
@@ -71,7 +72,7 @@ def test_batch_norm_is_for_one_process(reversal_store: Store) -> None:
     config = small_run(reversal_store.folder / "never", reversal_store)
     config = altered(config, model={"norm": "batch"})
     with pytest.raises(ConfigError, match=r"model.norm=batch .* set model.norm=layer"):
-        Trainer(config, reversal_store, CPU, Silent(), None, Team(1, 2))
+        Trainer(config, reversal_store, TASKS["translation"], CPU, Silent(), Team(1, 2))
 
 
 def said(counts: Counter[str], *errors: RegardError) -> list[bool]:

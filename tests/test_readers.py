@@ -17,7 +17,6 @@ import regard
 from labelled import write_tagged_store
 from mutations import byte_mutations, json_mutations, outcomes, some
 from regard.config import build
-from regard.data.label_store import labelled_part
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
 from regard.errors import DataError, ModelError, RegardError, RunError
@@ -32,7 +31,7 @@ from regard.text.folder import tokenizers_in
 from regard.text.special import SPECIAL
 from regard.training import checkpoint
 from regard.training.ema import MovingAverage
-from regard.training.record import METRICS, Record, effort
+from regard.training.metrics_log import METRICS, MetricsLog, effort
 from regard.training.run import RUN, held
 from toys import (
     TINY,
@@ -71,7 +70,7 @@ def read_store(folder: Path) -> None:
         elif store.content == "text":
             store.text(name)
         else:
-            labelled_part(store, name)
+            store.labelled(name)
 
 
 def test_one_module_parses_json_and_no_output_has_nan() -> None:
@@ -335,7 +334,7 @@ def test_any_run_and_metrics_are_read_or_refused(finished: Path, reversal_store:
 
     def log() -> None:
         effort(finished)
-        with Record(finished, 10, tensorboard=False):
+        with MetricsLog(finished, 10, tensorboard=False):
             pass
 
     path = finished / METRICS

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +14,31 @@ from torch import Tensor
 
 from regard.attention.cache import Some
 from regard.config import as_tree, build, merged
+from regard.data.batch import Batch, FertilityBatch
 from regard.data.doctor import DoctorConfig
-from regard.data.loader import with_ends
-from regard.data.one_row import as_rows
-from regard.data.prepare import Files, prepare
-from regard.data.prepare_text import prepare_text
-from regard.data.ragged import Batch, Ragged
+from regard.data.loader import validation_batches
+from regard.data.pair_files import Files, PairReader
+from regard.data.pairs import with_ends
+from regard.data.prefix_rows import as_rows
+from regard.data.prepare import prepare
+from regard.data.ragged import Ragged
 from regard.data.store import Store
+from regard.data.text_files import TextReader
 from regard.models import ARCHITECTURES, new_model
-from regard.models.base import AutoregressiveModel, Model
+from regard.models.base import AutoregressiveModel, Model, ModelConfig
 from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
 from regard.models.language import LanguageConfig
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
+from regard.tasks import Task, task_of
+from regard.tasks.recipes import checked
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
+from regard.training.begin import begun
 from regard.training.config import RunConfig
 from regard.training.loop import train
-from regard.training.validation import Bleu
+from regard.training.task import Validation
 
 WORDS = 40
 # Small sizes of each kind of model.
@@ -237,12 +244,12 @@ def pairs(count: int, *, seed: int = 0) -> Batch:
     return Batch(with_ends(source), with_ends(target))
 
 
-def fertile(batch: Batch) -> Batch:
+def fertile(batch: Batch) -> FertilityBatch:
     """The same pairs, the first token of each source standing for all words of the target."""
     source, words = batch.source.lengths, batch.target.lengths.lengths - 1
     counts = torch.zeros(source.total, dtype=torch.long)
     counts[source.positions == 0] = words
-    return replace(batch, fertilities=counts)
+    return FertilityBatch(batch.source, batch.target, batch.filler, fertilities=counts)
 
 
 def read_by(kind: str, batch: Batch) -> Batch:
@@ -321,10 +328,9 @@ def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") 
         target.write_text("".join(line[::-1] + "\n" for line in part))
         files[name] = [Files(source, target)]
     prepare(
-        files,
+        PairReader(files, DoctorConfig(skip_copied=False)),
         folder / "prepared",
         tokenizer=build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 300}),
-        doctor=DoctorConfig(skip_copied=False),
         languages=("xx", "yy"),
     )
     return Store(folder / "prepared")
@@ -342,11 +348,11 @@ def write_text_store(folder: Path) -> Store:
         documents.append(" ".join(words[:cut]) + "\n" + " ".join(words[cut:]) + "\n\n")
     (folder / "train.txt").write_text("".join(documents[:140]))
     (folder / "valid.txt").write_text("".join(documents[140:]))
-    prepare_text(
-        {name: [folder / f"{name}.txt"] for name in ("train", "valid")},
+    prepare(
+        TextReader({name: [folder / f"{name}.txt"] for name in ("train", "valid")}),
         folder / "prepared",
         tokenizer=build(TokenizerConfig, {"kind": "word", "vocab_size": 300}),
-        language="xx",
+        languages=("xx", "xx"),
     )
     return Store(folder / "prepared")
 
@@ -371,12 +377,12 @@ def some_run(out: Path, store: Store, model: dict[str, Any], **training: Any) ->
             "tensorboard": False,
         },
     }
-    return build(RunConfig, merged(tree, {"model": model, "training": training}))
+    return checked(build(RunConfig, merged(tree, {"model": model, "training": training})))
 
 
 def altered(config: RunConfig, **changes: Any) -> RunConfig:
     """The same settings but for some, given as nested dictionaries."""
-    return build(RunConfig, merged(as_tree(config), changes))
+    return checked(build(RunConfig, merged(as_tree(config), changes)))
 
 
 class Silent:
@@ -397,12 +403,41 @@ class Silent:
 
 
 def run(
-    config: RunConfig, store: Store, *, watcher: Silent | None = None, bleu: Bleu | None = None
+    config: RunConfig,
+    store: Store,
+    *,
+    watcher: Silent | None = None,
+    bleu: Callable[[Model], float] | None = None,
 ) -> Silent:
-    """Train on the CPU; what was seen of it."""
-    watcher = watcher or Silent()
-    train(config, store, torch.device("cpu"), watcher=watcher, bleu=bleu)
+    """Train on the CPU, optionally with another BLEU; the watcher of the run."""
+    watcher, task = watcher or Silent(), task_of(config.model)
+    task = scored_by(bleu, task) if bleu else task
+    train(config, store, task, torch.device("cpu"), watcher=watcher)
     return watcher
+
+
+def scored_by(bleu: Callable[[Model], float], task: Task) -> Task:
+    """The same task with another BLEU in its validation."""
+    scored = copy.copy(task)
+    vars(scored)["scorer"] = lambda store, config: lambda model: {"bleu": bleu(model)}
+    return scored
+
+
+def new_folder(config: ModelConfig, store: Store) -> ModelFolder:
+    """The description of a model that will be trained on a store."""
+    return task_of(config).new_folder(config, store)
+
+
+def begun_on(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
+    """The description and the weights of a run's model before its first update."""
+    return begun(config, new_folder(config.model, store))
+
+
+def validated(model: Model, store: Store, config: RunConfig) -> Validation:
+    """The loss of a model on the validation part of a store."""
+    task = task_of(config.model)
+    batches = validation_batches(task.validation_data(store, config), config.data.batch_tokens)
+    return task.validate(model, batches, config)
 
 
 def wayward_bleu(model: Model) -> float:
@@ -420,7 +455,7 @@ def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
         layers = {"layers": 1}
     sizes = {**layers, "width": 32, "heads": 2, "feedforward_width": 48}
     config = build(shape, {**sizes, **changes})
-    description = ModelFolder.for_store(config, store)
+    description = new_folder(config, store)
     write_tensors(folder / WEIGHTS, weights_of(description.model()), {})
     description.write(folder)
     return folder

@@ -29,7 +29,7 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any
         return _search(exercise)
     engine, _, precision = form.partition(" ")
     translator = Translator.load(
-        exercise.folder, device=exercise.device, engine=engine, precision=precision or None
+        exercise.folder, device=exercise.device, backend=engine, precision=precision or None
     )
 
     def translate(lines: Sequence[str]) -> list[str]:

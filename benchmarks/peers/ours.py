@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from lesson import Lesson, Pair, Size
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.devices import Precision, keep_freed_memory
 from regard.models import new_model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig
 from regard.training.config import RunConfig, TrainingConfig
 from regard.training.engine import Engine
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 
@@ -41,7 +42,9 @@ class Learner:
         )
         vocabulary = Vocabulary(lesson.vocabulary, lesson.vocabulary)
         model = new_model(config.model, vocabulary).to(device).train()
-        self._update = Updater(model, make_optimizer(model, config.training), config.training)
+        self._update = Updater(
+            model, make_optimizer(model, config.training), Objective(config.training)
+        )
         self._stack = ExitStack()  # for good
         engine = Engine.chosen(config, device)
         self._stack.enter_context(self._update.as_chosen(engine, lesson.batch_tokens))

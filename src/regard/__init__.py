@@ -1,42 +1,72 @@
 """regard: train, run and look into Transformers that turn one sequence into another.
 
 >>> import regard
+>>> data = regard.prepare(source="train.en", target="train.de", out="data/ende")
+>>> run = regard.train(preset="tiny", data=data, out="runs/ende")
 >>> model = regard.load("runs/ende")
 >>> model.translate(["A dog runs."], beam_size=5)[0].text
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import RegardError
 from regard.version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from regard import attention, models, tasks
+    from regard.api import Run, load, prepare, register_model, register_task, train
+    from regard.tasks.pipelines import (
+        Classifier,
+        Embedder,
+        Generator,
+        MaskFiller,
+        Tagger,
+        Translator,
+    )
 
-    from regard.decoding.translator import Translator
+__all__ = [
+    "Classifier",
+    "Embedder",
+    "Generator",
+    "MaskFiller",
+    "RegardError",
+    "Run",
+    "Tagger",
+    "Translator",
+    "__version__",
+    "attention",
+    "load",
+    "models",
+    "prepare",
+    "register_model",
+    "register_task",
+    "tasks",
+    "train",
+]
+# Imported when they are used: PyTorch takes a second.
+_MODULES = {
+    **dict.fromkeys(
+        ("Run", "load", "prepare", "register_model", "register_task", "train"), "regard.api"
+    ),
+    **dict.fromkeys(
+        ("Classifier", "Embedder", "Generator", "MaskFiller", "Tagger", "Translator"),
+        "regard.tasks.pipelines",
+    ),
+}
 
-__all__ = ["RegardError", "__version__", "load"]
 
-
-def load(
-    *folders: str | Path, device: str = "auto", engine: str = "auto", precision: str | None = None
-) -> Translator:
-    """The translator in a model folder (or run folder); several folders translate together.
-
-    Language models are loaded by `Generator` (in `regard.decoding.generator`), `Filler` (in
-    `regard.decoding.filler`) and `Embedder` (in `regard.decoding.embedder`).
-
-    `engine` is "torch", "ctranslate2", or "auto": CTranslate2 on a CPU, if it is installed and can
-    run the model. `precision` is "float32", "bfloat16" (in PyTorch; the default on a
-    GPU), or "int8" (in CTranslate2).
-    """
-    from regard.decoding.translator import Translator
-
-    return Translator.load(*folders, device=device, engine=engine, precision=precision)
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used."""
+    if name in ("attention", "models", "tasks"):
+        return import_module(f"regard.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """What is for others to use, and not what this file needs itself."""
+    """The public names."""
     return __all__

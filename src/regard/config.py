@@ -14,7 +14,7 @@ import functools
 import json
 import tomllib
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import (
@@ -62,9 +62,9 @@ class Flag:
 
 @dataclass(frozen=True)
 class OneOf:
-    """The field is of one of these classes; its own field `kind` says which."""
+    """The field is of one of these classes, which may grow; its own field `kind` says which."""
 
-    classes: tuple[type[Settings], ...]
+    classes: Callable[[], tuple[type[Settings], ...]]
 
 
 class _FieldError(ConfigError):
@@ -104,7 +104,7 @@ class Setting:
     default: Any
     doc: str
     bounds: tuple[Bound, ...]
-    classes: tuple[type[Settings], ...] = ()  # if it is of one of several
+    one_of: OneOf | None = None
     flag: Flag = Flag()
 
     @property
@@ -120,7 +120,8 @@ class Setting:
     @property
     def kinds(self) -> dict[str, type[Settings]]:
         """By their names, the classes that a setting may be of."""
-        return {_field_of(cls, "kind").default: cls for cls in self.classes}
+        classes = self.one_of.classes() if self.one_of else ()
+        return {_field_of(cls, "kind").default: cls for cls in classes}
 
     @property
     def choice(self) -> Setting:
@@ -167,7 +168,7 @@ def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
         default=default,
         doc=" ".join(note.text for note in notes if isinstance(note, Doc)),
         bounds=tuple(note for note in notes if isinstance(note, Bound)),
-        classes=next((note.classes for note in notes if isinstance(note, OneOf)), ()),
+        one_of=next((note for note in notes if isinstance(note, OneOf)), None),
         flag=next((note for note in notes if isinstance(note, Flag)), Flag()),
     )
 
@@ -179,7 +180,7 @@ def all_settings(cls: type[Settings], prefix: str = "") -> Iterator[tuple[str, S
     """
     for setting in settings_of(cls):
         path = prefix + setting.name
-        if setting.classes:
+        if setting.one_of:
             yield path + ".kind", setting.choice
         elif _is_settings(setting.type):
             yield from all_settings(setting.type, path + ".")
@@ -263,7 +264,7 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: _Problems
 
 def _value_of(setting: Setting, value: Any, path: str, problems: _Problems) -> Any:
     """What a field is given, as its type or as the class of its `kind`; or a problem."""
-    if not setting.classes or not isinstance(value, Mapping):
+    if not setting.one_of or not isinstance(value, Mapping):
         return _convert(setting.type, value, path, problems)
     choice = setting.choice
     kind = _convert(choice.type, value.get("kind", choice.default), path + ".kind", problems)

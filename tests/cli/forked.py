@@ -166,7 +166,6 @@ if __name__ == "__main__":
     import torch
 
     import regard.cli.piped
-    import regard.cli.report
     import regard.decoding.embedder
     import regard.decoding.filler
     import regard.decoding.generator

@@ -100,7 +100,7 @@ def test_models_of_every_kind(
         assert len(model["reach"]["before"]) == len(model["reach"]["after"]) > 1
         assert model["reach"]["before"] != model["reach"]["after"]
     evaluated = json.loads(regard("evaluate", runs[0], *text, "--format", "json").out)
-    assert first["quality"]["bleu"] == evaluated["systems"][0]["results"][0]["value"]
+    assert first["quality"]["bleu"] == evaluated["results"][0]["metrics"][0]["value"]
 
 
 def test_a_bad_model_is_told_first(tmp_path: Path, text: list[str | Path], regard: Command) -> None:

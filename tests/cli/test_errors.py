@@ -49,7 +49,7 @@ def test_what_is_prepared_is_replaced_only_if_one_says_so(tmp_path: Path, regard
 def test_half_of_a_pair(tmp_path: Path, regard: Command) -> None:
     out = ["--out", tmp_path / "out"]
     assert_told(regard("prepare", "--source", "a", *out), "--target is not")
-    assert_told(regard("prepare", "--text", "a", "--valid-source", "b", *out), "--valid-text")
+    assert_told(regard("prepare", "--text", "a", "--valid-source", "b", *out), "--valid-source")
 
 
 def test_half_a_validation_set(tmp_path: Path, regard: Command) -> None:
@@ -148,10 +148,10 @@ def test_a_model_that_is_not_there(tmp_path: Path, regard: Command) -> None:
 
 
 def test_input_that_is_not_utf8(tmp_path: Path, regard: Command, reversal_store: Store) -> None:
-    from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
-    from toys import small_run
+    from regard.models.folder import WEIGHTS, weights_of, write_tensors
+    from toys import new_folder, small_run
 
-    folder = ModelFolder.for_store(small_run(tmp_path, reversal_store).model, reversal_store)
+    folder = new_folder(small_run(tmp_path, reversal_store).model, reversal_store)
     write_tensors(tmp_path / WEIGHTS, weights_of(folder.model()), {})
     folder.write(tmp_path)
     done = regard("translate", tmp_path, stdin=b"a b\n\xff\xfe\n")

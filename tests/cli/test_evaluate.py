@@ -1,9 +1,12 @@
-"""What `regard evaluate` says of translations that exist already."""
+"""What `regard evaluate` says of translations that exist already, and of other tests."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 import sacrebleu
@@ -11,6 +14,10 @@ import sacrebleu
 from cli.commands import Command, regard
 from cli.test_errors import assert_told
 from evaluation.translations import damaged, references
+from regard.bounds import Ge, Le
+from regard.config import Doc
+from regard.evaluation import options
+from regard.evaluation.options import EVALUATION_OPTIONS, EvaluationOptions
 
 __all__ = ["regard"]  # a fixture
 
@@ -40,14 +47,15 @@ def test_json_has_one_form(files: Path, regard: Command) -> None:
     )
     both = json.loads(regard(*words, *good, "--hypotheses", files / "bad").out)
     for found in (bare, full, both):
-        assert set(found) == {"systems", "summary", "comparison"}
-        for system in found["systems"]:
-            assert set(system) == {"name", "results", "by_length", "worst"}
-    assert bare["systems"][0]["results"] == full["systems"][0]["results"]
-    assert bare["summary"] == bare["comparison"] == []
+        assert [*found] == ["schema", "command", "results", "summary"]
+        for system in found["results"]:
+            assert [*system] == ["name", "metrics", "by_length", "worst", "comparison"]
+    assert bare["results"][0]["metrics"] == full["results"][0]["metrics"]
+    assert bare["summary"] == bare["results"][0]["comparison"] == []
     assert [metric["name"] for metric in both["summary"]] == ["BLEU", "chrF2", "TER"]
-    assert full["comparison"][0]["p_value"] < 0.05
-    assert len(full["systems"][0]["worst"]) == 3
+    assert full["results"][0]["comparison"][0]["p_value"] < 0.05
+    assert full["results"][1]["comparison"] == []
+    assert len(full["results"][0]["worst"]) == 3
 
 
 def test_a_comparison_ends_in_a_sentence(files: Path, regard: Command) -> None:
@@ -138,7 +146,7 @@ def test_ctrl_c_is_one_sentence(
         (["--hypotheses", "few"], ["59 lines", "has 60"]),
         (["--hypotheses", "good", "--against", "few"], ["59 lines", "has 60"]),
         (["model", "--source", "few"], ["59 lines", "has 60"]),
-        (["--hypotheses", "good", "--format", "xml"], ["text or json"]),
+        (["--hypotheses", "good", "--format", "xml"], ["text, json or jsonl"]),
         (["--hypotheses", "good", "--tokenize", "klingon"], ["klingon", "13a"]),
         (["--hypotheses", "nowhere"], ["There is no file"]),
     ],
@@ -163,13 +171,13 @@ def test_several_references_are_counted_together(files: Path, regard: Command) -
     words += ["--reference", files / "second"]
     extra: Words = ["--by-length", "--worst", "1", "--against", files / "bad"]
     found = json.loads(regard(*words, *extra, "--format", "json").out)
-    [bleu, chrf, ter] = found["systems"][0]["results"]
+    [bleu, chrf, ter] = found["results"][0]["metrics"]
     assert bleu["value"] == sacrebleu.corpus_bleu(good, [right, second]).score
     assert chrf["value"] == sacrebleu.corpus_chrf(good, [right, second]).score
     assert ter["value"] == sacrebleu.corpus_ter(good, [right, second]).score
     assert "nrefs:2" in bleu["signature"]
-    assert "nrefs:2" in found["comparison"][0]["signature"]
-    [sentence] = found["systems"][0]["worst"]
+    assert "nrefs:2" in found["results"][0]["comparison"][0]["signature"]
+    [sentence] = found["results"][0]["worst"]
     assert sentence["references"] == [right[sentence["line"] - 1], second[sentence["line"] - 1]]
     text = regard(*words, "--worst", "1").out
     assert f"BLEU   {bleu['value']:6.2f}   {bleu['signature']}" in text
@@ -188,3 +196,44 @@ def test_lower_case_against_cased_references_is_told(
     assert ("To count without case: --lowercase" in done.err) is (not option)
     assert "without case" not in regard(*words, files / "right", *option).err
     assert "without case" not in done.out
+
+
+@dataclass(frozen=True)
+class NamesOptions(EvaluationOptions):
+    """A test of a task that is registered."""
+
+    main = "letters"
+    title = "names"
+    letters: Annotated[int | None, Doc("how long a good name is"), Ge(1), Le(9)] = None
+
+    def run(
+        self, models: Sequence[Path], device: str = "auto", batch_size: int | None = None
+    ) -> list[dict[str, Any]]:
+        """How far each name is from a good one."""
+        assert self.letters is not None
+        return [
+            {"name": one.name, "too_long": len(one.name) - self.letters, "all": [batch_size]}
+            for one in models
+        ]
+
+    def notices(self, results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """A word on long names."""
+        yield f"{sum(result['too_long'] > 0 for result in results)} names are too long."
+
+
+def test_a_registered_test_needs_nothing_else(
+    regard: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "EVALUATION_OPTIONS", [*EVALUATION_OPTIONS, NamesOptions])
+    monkeypatch.setattr("regard.cli.evaluate.EVALUATION_OPTIONS", options.EVALUATION_OPTIONS)
+    words: Words = ["evaluate", "ab", "abcd", "--letters", "3"]
+    done = regard(*words)
+    rows = [line.split() for line in done.out.splitlines()]
+    assert rows == [["name", "too", "long"], ["ab", "-1"], ["abcd", "1"]]
+    assert "1 names are too long." in done.err
+    found = json.loads(regard(*words, "--batch-size", "7", "--format", "json").out)
+    assert found["results"][0] == {"name": "ab", "too_long": -1, "all": [7]}
+    for option in (["--lowercase"], ["--beam-size", "2"], ["--picture", "p"], ["--text", "t"]):
+        assert_told(regard(*words, *option), option[0])
+    assert_told(regard(*words, "--overwrite"), "--overwrite")
+    assert_told(regard(*words[:1], *words[3:]), "Give a model folder")

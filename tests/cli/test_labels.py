@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def evaluated(regard: Command, *words: str | Path) -> list[dict[str, Any]]:
+    """The results of `regard evaluate`."""
+    results: list[dict[str, Any]]
+    results = json.loads(regard("evaluate", *words, "--format", "json").out)["results"]
+    return results
+
+
 def test_words(folder: Path, regard: Command) -> None:
     files = ["--tagged", folder / "train.tags", "--valid-tagged", folder / "valid.tags"]
     data, out, test = folder / "tagged", folder / "tagger", folder / "valid.tags"
@@ -61,7 +69,7 @@ def test_words(folder: Path, regard: Command) -> None:
     told = regard("evaluate", out, "--tagged", test, "--worst", "3", "--picture", picture).out
     assert "span F1" in told
     assert picture.stat().st_size > 1000
-    (report,) = json.loads(regard("evaluate", out, "--tagged", test, "--format", "json").out)
+    (report,) = evaluated(regard, out, "--tagged", test)
     assert report["accuracy"] >= 0.95
     assert report["labels"] == sum(map(len, tagged_sentences(40, seed=40)))
     assert sum(map(sum, report["confusion"])) == report["labels"]
@@ -70,10 +78,10 @@ def test_words(folder: Path, regard: Command) -> None:
     assert "spread" in both
     assert_told(regard("tag", out, stdin="a\tO\nb\n"), "line 2", "1 columns")
     assert_told(regard("tag", out, "--input", "tsv", stdin="a"), "Use text, columns or auto")
-    assert_told(regard("classify", out, "text"), "tagger model", "classifier-tiny")
+    assert_told(regard("classify", out, "text"), "model kind 'tagger'", "classifier-tiny")
     assert_told(regard("evaluate", "--tagged", test), "Give a model folder")
     assert_told(regard("evaluate", out, "--text", test), "has no perplexity", "--tagged")
-    assert_told(regard("translate", out, stdin="a"), "translates nothing", "regard tag")
+    assert_told(regard("translate", out, stdin="a"), "does not translate", "tag")
     assert_told(regard("evaluate", out, out, "--tagged", test, "--picture", "p"), "--picture")
 
 
@@ -100,7 +108,7 @@ def test_a_tagger_knows_its_column(folder: Path, regard: Command) -> None:
     words = [row for row in rows if len(row) == 10]
     assert {row[3] for row in words} == {"X"}
     assert "B-thing" in {row[4] for row in words}
-    (report,) = json.loads(regard("evaluate", out, "--tagged", test, "--format", "json").out)
+    (report,) = evaluated(regard, out, "--tagged", test)
     assert report["accuracy"] > 0.5
     wrong = regard("evaluate", out, "--tagged", test, "--column", "upos")
     assert_told(wrong, "knows none of these labels (X)", "--column")

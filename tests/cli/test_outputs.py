@@ -83,7 +83,7 @@ COMMANDS: dict[str, tuple[Words, str]] = {
     "average": (lambda w: ["average", w.run, "--last", "2", "--out"], "folder"),
     "merge": (lambda w: ["merge", w.adapter, "--out"], "folder"),
     "embed": (lambda w: ["embed", w.model, "--out"], "file"),
-    "evaluate output": (lambda w: ["evaluate", w.model, *TEST(w), "--output"], "file"),
+    "evaluate output": (lambda w: ["evaluate", w.model, *TEST(w), "--out"], "file"),
     "evaluate picture": (lambda w: ["evaluate", w.model, *TEST(w), "--picture"], "file"),
     "compare": (lambda w: ["compare", "--lengths", "4", "--rounds", "1", "--picture"], "file"),
     "align": (lambda w: ["align", *TEXTS(w), "--gold", w.gold, "--picture"], "file"),
@@ -300,7 +300,7 @@ def test_overwrite_needs_an_output(words: list[str], regard: Command) -> None:
 
 def test_two_outputs_of_one_path_are_refused(world: World, regard: Command) -> None:
     words, out = command("evaluate output", world)
-    assert_refused(regard(*words, out, "--picture", out), "--output", "--picture", "both")
+    assert_refused(regard(*words, out, "--picture", out), "--out", "--picture", "both")
 
 
 def test_standard_output_may_be_an_output(world: World, regard: Command) -> None:

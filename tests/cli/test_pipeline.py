@@ -126,13 +126,13 @@ def test_score_prints_what_translate_said(run: Path, texts: Path, regard: Comman
 
 def test_evaluate_prints_figures_with_signatures(run: Path, texts: Path, regard: Command) -> None:
     files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
-    done = regard("evaluate", run, *files, "--lowercase", "--output", texts / "kept.y")
+    done = regard("evaluate", run, *files, "--lowercase", "--out", texts / "kept.y")
     assert [line.split()[0] for line in done.out.splitlines()] == ["BLEU", "chrF2", "TER"]
     assert "case:lc" in done.out
     assert len((texts / "kept.y").read_text().splitlines()) == 20
-    [system] = json.loads(regard("evaluate", run, *files, "--format", "json").out)["systems"]
+    [system] = json.loads(regard("evaluate", run, *files, "--format", "json").out)["results"]
     assert system["name"] == str(run)
-    assert system["results"][0]["name"] == "BLEU"
+    assert system["metrics"][0]["name"] == "BLEU"
 
 
 def test_evaluate_summarises_several_models(run: Path, texts: Path, regard: Command) -> None:
@@ -168,7 +168,7 @@ def test_translations_kept_from_a_model_are_measured_as_the_model(
     run: Path, texts: Path, regard: Command
 ) -> None:
     files = ["--source", texts / "test.x", "--reference", texts / "test.y"]
-    model = regard("evaluate", run, *files, "--output", texts / "mine.y")
+    model = regard("evaluate", run, *files, "--out", texts / "mine.y")
     assert regard("evaluate", "--hypotheses", texts / "mine.y", *files[2:]).out == model.out
 
 

@@ -42,6 +42,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Pa
         write_model_folder(place / kind, store, kind=kind)
     (place / "pairs").symlink_to(reversal_store.folder)
     (place / "text").write_text(TEXT)
+    (place / "tags").write_text("the\tO\nrun\tB-thing\n")
     return place
 
 
@@ -58,6 +59,14 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "classify": lambda w: ["classify", w / "classifier", "a good film"],
     "embed": lambda w: ["embed", w / "masked"],
     "score": lambda w: ["score", w / "transformer", *pair(w)],
+    "evaluate translations": lambda w: [
+        *("evaluate", w / "transformer", "--source", w / "text", "--reference", w / "text"),
+        *("--against", w / "text", "--resamples", "100", "--by-length", "--worst", "1"),
+    ],
+    "evaluate text": lambda w: ["evaluate", w / "causal", "--text", w / "text"],
+    "evaluate labels": lambda w: [
+        *("evaluate", w / "tagger", "--tagged", w / "tags", "--worst", "1"),
+    ],
     "align": lambda w: ["align", *pair(w)],
     "compare models": lambda w: [
         *("compare", w / "transformer", "--source", w / "text", "--reference", w / "text"),
@@ -87,7 +96,8 @@ def shape(value: Any) -> Any:
 
 def without_free_names(row: dict[str, Any]) -> dict[str, Any]:
     """Without the objects whose names are labels, parts or settings."""
-    return row | {name: {} for name in ("probabilities", "parts", "settings") if name in row}
+    row = row | {name: {} for name in ("probabilities", "parts", "settings") if name in row}
+    return row | {name: row[name] | {"each": {}} for name in ("each", "spans") if name in row}
 
 
 def test_every_verb_is_described() -> None:
@@ -111,9 +121,10 @@ def test_the_page_shows_what_is_printed(verb: str, world: Path, regard: Command)
 def test_a_document_holds_the_same_results(verb: str, world: Path, regard: Command) -> None:
     words = COMMANDS[verb](world)
     document = json.loads(regard(*words, "--format", "json", stdin=TEXT).out)
-    assert [*document] == ["schema", "command", "results"]
+    more = ["summary"] if verb.startswith("evaluate") else []
+    assert [*document] == ["schema", "command", "results", *more]
     assert document["schema"] == 1
-    assert document["command"] == verb.removesuffix(" layers").removesuffix(" models")
+    assert document["command"] in (verb, verb.split()[0])
     if verb not in TIMED:
         lines = regard(*words, "--json", stdin=TEXT).out.splitlines()
         assert [{"schema": 1, **row} for row in document["results"]] == [*map(json.loads, lines)]

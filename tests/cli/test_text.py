@@ -66,10 +66,10 @@ def test_gpt_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command)
 
     text = "--text", tmp_path / "valid.txt"
     told = regard("evaluate", run, *text, "--stride", "4", "--format", "json")
-    (row,) = json.loads(told.out)
+    (row,) = json.loads(told.out)["results"]
     assert 1 < row["perplexity"] < row["per_word"]
     assert row["window"] == 16
-    assert "bits/byte" in regard("evaluate", run, *text).out
+    assert "bits per byte" in regard("evaluate", run, *text).out
     assert regard("evaluate", run, *text, "--stride", "17").status == 2
 
     for refused in (
@@ -112,7 +112,7 @@ def test_bert_goes_the_whole_way(prepared: Path, tmp_path: Path, regard: Command
     assert "Line 1 has no blank" in done.err
     assert regard("generate", run, "a b").status == 2
     told = regard("evaluate", run, "--text", tmp_path / "valid.txt", "--format", "json")
-    assert json.loads(told.out)[0]["perplexity"] > 1
+    assert json.loads(told.out)["results"][0]["perplexity"] > 1
 
 
 def test_text_and_pairs_are_told_apart(prepared: Path, tmp_path: Path, regard: Command) -> None:

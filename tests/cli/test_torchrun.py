@@ -14,7 +14,7 @@ from cli.commands import Command, regard
 from cli.test_process import wait_for_a_checkpoint, words
 from regard.data.store import Store
 from regard.training.checkpoint import folders, read_progress
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 
 __all__ = ["regard"]  # a fixture
 

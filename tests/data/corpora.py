@@ -10,7 +10,8 @@ from typing import Any
 
 from regard.config import build
 from regard.data.doctor import DoctorConfig
-from regard.data.prepare import Files, Prepared, prepare
+from regard.data.pair_files import Files, PairReader
+from regard.data.prepare import Prepared, prepare
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -48,7 +49,7 @@ def prepared(
     if valid:
         parts["valid"] = [write_pairs(out.parent / "text", "valid", valid)]
     config = build(TokenizerConfig, {"vocab_size": 320, **text})
-    return prepare(parts, out, tokenizer=config, doctor=rules or DoctorConfig())
+    return prepare(PairReader(parts, rules or DoctorConfig()), out, tokenizer=config)
 
 
 def mixed(
@@ -65,7 +66,7 @@ def mixed(
     ]
     config = build(TokenizerConfig, {"vocab_size": 320, **text})
     return prepare(
-        {"train": files}, out, tokenizer=tokenizer or config, doctor=rules or DoctorConfig()
+        PairReader({"train": files}, rules or DoctorConfig()), out, tokenizer=tokenizer or config
     )
 
 

@@ -11,11 +11,13 @@ import pytest
 
 from data.corpora import mixed, prepared, some_pairs, texts_of
 from regard.config import build
+from regard.data.batch import Batch
 from regard.data.doctor import DoctorConfig
-from regard.data.loader import DataConfig, Loader, collate, in_order, with_ends
-from regard.data.ragged import Batch, Ragged
+from regard.data.loader import DataConfig, Loader, validation_batches
+from regard.data.pairs import PairDataset, collate, with_ends
+from regard.data.ragged import Ragged
 from regard.data.rows import Sentences
-from regard.data.sampling import Position, Share
+from regard.data.sampling import Position, RankShard
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.text.special import SPECIAL
@@ -46,12 +48,25 @@ def read(store: Store, batches: Sequence[Batch]) -> list[tuple[str, str]]:
     ]
 
 
+def loaded(
+    store: Store, config: DataConfig, *, seed: int = 1, shard: RankShard | None = None
+) -> Loader:
+    """The training pairs of a store."""
+    pairs = PairDataset.of(store, store.part("train"), config, seed)
+    return Loader(pairs, config.batch_tokens, seed=seed, shard=shard)
+
+
+def validated(store: Store, budget: int) -> list[Batch]:
+    """The batches of a validation."""
+    return list(validation_batches(PairDataset(store.part("valid")), budget))
+
+
 def epochs(
     store: Store, config: DataConfig, count: int, *, seed: int = 1, start: Position | None = None
 ) -> list[list[Batch]]:
     """The batches of the next epochs."""
     found: list[list[Batch]] = [[]]
-    for position, batch in Loader(store, config, seed=seed).batches(start or Position()):
+    for position, batch in loaded(store, config, seed=seed).batches(start or Position()):
         found[-1].append(batch)
         if position.batch == 0:
             if len(found) == count:
@@ -64,7 +79,7 @@ def stream(
     store: Store, config: DataConfig, position: Position, count: int
 ) -> list[tuple[Position, list[list[int]], list[list[int]]]]:
     """Batches from a position on, as lists."""
-    batches = Loader(store, config, seed=5).batches(position)
+    batches = loaded(store, config, seed=5).batches(position)
     return [
         (after, split(batch.source), split(batch.target)) for after, batch in islice(batches, count)
     ]
@@ -180,23 +195,23 @@ def test_each_copy_of_a_sentence_is_cut_by_itself(tmp_path: Path) -> None:
 def test_sampling_needs_a_unigram_tokenizer(tmp_path: Path, kind: str) -> None:
     prepared(tmp_path / "store", some_pairs(), kind=kind)
     with pytest.raises(ConfigError, match=f"data.sampling_candidates .* this store's is {kind}"):
-        Loader(Store(tmp_path / "store"), SAMPLED, seed=1)
+        loaded(Store(tmp_path / "store"), SAMPLED)
 
 
-# Shares.
+# Shards.
 
 
 @pytest.mark.parametrize("config", [PLAIN, SAMPLED])
 @pytest.mark.parametrize("processes", [2, 3, 40])
-def test_shares_together_are_the_batches_of_one_process(
+def test_shards_together_are_the_batches_of_one_process(
     store: Store, config: DataConfig, processes: int
 ) -> None:
-    whole = islice(Loader(store, config, seed=5).batches(Position(0, 3)), 12)
-    shares = [
-        Loader(store, config, seed=5, share=Share(number, processes)).batches(Position(0, 3))
+    whole = islice(loaded(store, config, seed=5).batches(Position(0, 3)), 12)
+    shards = [
+        loaded(store, config, seed=5, shard=RankShard(number, processes)).batches(Position(0, 3))
         for number in range(processes)
     ]
-    for (after, batch), *parts in zip(whole, *shares, strict=False):
+    for (after, batch), *parts in zip(whole, *shards, strict=False):
         assert all(position == after for position, _ in parts)
         assert sum(part.target_tokens for _, part in parts) == batch.target_tokens
         found = [
@@ -223,7 +238,7 @@ def test_a_process_reads_its_own_sentences_only(
     monkeypatch.setattr(Sentences, "__getitem__", noted)
     seen = []
     for number in range(2):
-        for after, _ in Loader(store, config, seed=1, share=Share(number, 2)).batches(Position()):
+        for after, _ in loaded(store, config, shard=RankShard(number, 2)).batches(Position()):
             if after.epoch:
                 break
         seen.append(sorted(read))
@@ -298,13 +313,13 @@ def test_a_wrong_number_of_weights_names_the_corpora(
         r"store-0\.en store-0\.de; store-1\.en store-1\.de <bt>\."
     )
     with pytest.raises(ConfigError, match=wanted):
-        Loader(mixture, DataConfig(weights=weights), seed=1)
+        loaded(mixture, DataConfig(weights=weights))
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0), (1e-9, 0.0)])
 def test_weights_that_leave_nothing_are_refused(mixture: Store, weights: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match=r"leaves .* pairs an epoch, of \d+\. Use larger"):
-        Loader(mixture, DataConfig(weights=weights), seed=1)
+        loaded(mixture, DataConfig(weights=weights))
 
 
 def test_weights_have_bounds() -> None:
@@ -318,12 +333,12 @@ def test_weights_have_bounds() -> None:
 
 
 def test_validation_brings_every_pair_once(store: Store) -> None:
-    batches = list(in_order(store.part("valid"), BUDGET))
+    batches = validated(store, BUDGET)
     assert sorted(read(store, batches)) == sorted(texts_of(store, "valid"))
 
 
 def test_validation_goes_from_short_to_long_within_the_budget(store: Store) -> None:
-    batches = list(in_order(store.part("valid"), BUDGET))
+    batches = validated(store, BUDGET)
     lengths = [n for batch in batches for n in batch.target.lengths.lengths.tolist()]
     assert lengths == sorted(lengths)
     assert len(batches) > 1
@@ -333,5 +348,5 @@ def test_validation_goes_from_short_to_long_within_the_budget(store: Store) -> N
 
 
 def test_a_budget_of_one_token_gives_batches_of_one_pair(store: Store) -> None:
-    batches = list(in_order(store.part("valid"), 1))
+    batches = validated(store, 1)
     assert [len(batch.source.lengths) for batch in batches] == [1] * 12

@@ -12,7 +12,8 @@ import pytest
 
 from data.corpora import mixed, prepared, some_pairs, texts_of, write_pairs
 from regard.data.doctor import DoctorConfig
-from regard.data.prepare import Files, prepare
+from regard.data.pair_files import Files, PairReader
+from regard.data.prepare import prepare
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError, RegardError, StorageError
 from regard.text.config import TokenizerConfig
@@ -53,7 +54,9 @@ def test_lines_of_several_sentences_are_measured(tmp_path: Path) -> None:
 def test_languages_are_stored(tmp_path: Path) -> None:
     parts = {"train": [write_pairs(tmp_path, "train", some_pairs())]}
     for name, languages in (("a", ("en", "de")), ("b", (None, None))):
-        prepare(parts, tmp_path / name, tokenizer=SMALL, doctor=DoctorConfig(), languages=languages)
+        prepare(
+            PairReader(parts, DoctorConfig()), tmp_path / name, tokenizer=SMALL, languages=languages
+        )
         source, target = languages
         assert Store(tmp_path / name).languages == {"source": source, "target": target}
 
@@ -99,10 +102,9 @@ def test_progress_is_told_of_both_passes_over_each_part(tmp_path: Path) -> None:
         "valid": [write_pairs(tmp_path, "valid", some_pairs(3))],
     }
     prepare(
-        parts,
+        PairReader(parts, DoctorConfig()),
         tmp_path / "out",
         tokenizer=SMALL,
-        doctor=DoctorConfig(),
         progress=lambda task, line: told.setdefault(task, []).append(line),
     )
     assert told == {
@@ -202,10 +204,9 @@ def test_progress_numbers_the_corpora(tmp_path: Path) -> None:
         write_pairs(tmp_path, name, pairs) for name, pairs in (("a", GENUINE), ("b", [("x", "y")]))
     ]
     prepare(
-        {"train": files},
+        PairReader({"train": files}, DoctorConfig()),
         tmp_path / "out",
         tokenizer=SMALL,
-        doctor=DoctorConfig(),
         progress=told.__setitem__,
     )
     assert told == {
@@ -224,7 +225,7 @@ def test_what_is_wrong_with_all_corpora_comes_at_once(tmp_path: Path) -> None:
         "valid": [Files(odd.target, tmp_path / "missing")],
     }
     with pytest.raises(DataError) as caught:
-        prepare(parts, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+        prepare(PairReader(parts, DoctorConfig()), tmp_path / "out", tokenizer=SMALL)
     for words in ("odd.en, line 1: not valid UTF-8", "no.en", "missing"):
         assert words in str(caught.value)
 
@@ -238,7 +239,7 @@ def test_all_bad_tags_are_named_before_anything_is_read(tmp_path: Path) -> None:
     nowhere = tmp_path / "no"
     parts = {"train": [Files(nowhere, nowhere, tag) for tag in ("a b", "", "<s>", "<bt>")]}
     with pytest.raises(ConfigError, match="2 problems") as caught:
-        prepare(parts, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+        prepare(PairReader(parts, DoctorConfig()), tmp_path / "out", tokenizer=SMALL)
     assert "'a b' must be one word" in str(caught.value)
     assert "'<s>' is a mark" in str(caught.value)
 
@@ -365,7 +366,7 @@ def test_text_that_lies_in_a_prepared_folder_is_not_deleted(tmp_path: Path) -> N
     prepared(tmp_path / "out", some_pairs())
     files = write_pairs(tmp_path / "out", "new", some_pairs())
     with pytest.raises(StorageError, match=r"it holds new\.de"):
-        prepare({"train": [files]}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+        prepare(PairReader({"train": [files]}, DoctorConfig()), tmp_path / "out", tokenizer=SMALL)
     assert files.source.exists()
     assert texts_of(Store(tmp_path / "out")) == some_pairs()
 
@@ -378,7 +379,7 @@ def test_the_folder_that_we_stand_in_is_not_replaced(
     files = write_pairs(tmp_path.parent / f"{tmp_path.name}-text", "train", some_pairs())
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(StorageError, match="Choose another --out"):
-        prepare({"train": [files]}, Path(out), tokenizer=SMALL, doctor=DoctorConfig())
+        prepare(PairReader({"train": [files]}, DoctorConfig()), Path(out), tokenizer=SMALL)
     assert names(tmp_path) == ["here"]
     assert names(tmp_path / "here") == []
 
@@ -403,7 +404,7 @@ def test_errors_of_the_text_leave_no_folder(tmp_path: Path) -> None:
     files = write_pairs(tmp_path, "train", some_pairs())
     files.source.write_bytes(b"\xff" + files.source.read_bytes())
     with pytest.raises(DataError, match=r"train\.en, line 1: not valid UTF-8"):
-        prepare({"train": [files]}, tmp_path / "out", tokenizer=SMALL, doctor=DoctorConfig())
+        prepare(PairReader({"train": [files]}, DoctorConfig()), tmp_path / "out", tokenizer=SMALL)
     assert names(tmp_path) == ["train.de", "train.en"]
 
 
@@ -415,10 +416,9 @@ def test_errors_of_the_validation_text_come_before_anything_is_learned(tmp_path:
     }
     with pytest.raises(DataError, match=r"There is no file .*missing"):
         prepare(
-            parts,
+            PairReader(parts, DoctorConfig()),
             tmp_path / "out",
             tokenizer=SMALL,
-            doctor=DoctorConfig(),
             progress=lambda task, line: told.append(task),
         )
     assert set(told) == {"examining train"}
@@ -445,11 +445,11 @@ def test_an_interruption_leaves_what_was_there(
     }
     rules = DoctorConfig()
     with pytest.raises(error):
-        prepare(parts, tmp_path / "new", tokenizer=SMALL, doctor=rules, progress=interrupt)
+        prepare(PairReader(parts, rules), tmp_path / "new", tokenizer=SMALL, progress=interrupt)
     assert names(tmp_path) == ["text"]
-    prepare(parts, tmp_path / "old", tokenizer=SMALL, doctor=rules)
+    prepare(PairReader(parts, rules), tmp_path / "old", tokenizer=SMALL)
     with pytest.raises(error):
-        prepare(parts, tmp_path / "old", tokenizer=SMALL, doctor=rules, progress=interrupt)
+        prepare(PairReader(parts, rules), tmp_path / "old", tokenizer=SMALL, progress=interrupt)
     assert names(tmp_path) == ["old", "text"]
     assert texts_of(Store(tmp_path / "old")) == some_pairs()
 

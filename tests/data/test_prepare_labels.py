@@ -1,4 +1,4 @@
-"""Labelled text, prepared: what the doctor tells, what the store holds, what is in batches."""
+"""Labelled text, prepared: what the doctor tells, what the store holds."""
 
 from __future__ import annotations
 
@@ -7,25 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from labelled import columns, tagged_sentences, write_labelled_store, write_tagged_store
+from labelled import columns, tagged_sentences, write_tagged_store
 from regard.config import build
-from regard.data.ahead import ahead
 from regard.data.doctor import DoctorConfig
-from regard.data.label_doctor import LabelFormat
-from regard.data.label_rows import fitted, label_batch
-from regard.data.label_store import labelled_part
-from regard.data.loader import DataConfig
-from regard.data.prepare import Prepared
-from regard.data.prepare_labels import prepare_labels
-from regard.data.sampling import Position
+from regard.data.label_files import LabelFormat, LabelReader
+from regard.data.prepare import Prepared, prepare
 from regard.data.store import Store
-from regard.data.text_loader import TextLoader, text_in_order
-from regard.data.text_rows import TextTask
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 from regard.text.config import TokenizerConfig
-from regard.text.special import SPECIAL
-
-TAGGED = TextTask("tagged", 64)
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +25,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def prepared(folder: Path, content: str, **texts: str) -> Prepared:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return prepare_labels(
-        {name: [folder / name] for name in texts},
+    return prepare(
+        LabelReader(
+            {name: [folder / name] for name in texts},
+            LabelFormat("tagged" if content == "tagged" else "labelled"),
+            DoctorConfig(max_tokens=9, max_characters=60),
+        ),
         folder / "prepared",
-        format=LabelFormat("tagged" if content == "tagged" else "labelled"),
         tokenizer=build(TokenizerConfig, {"kind": "word", "vocab_size": 300}),
-        doctor=DoctorConfig(max_tokens=9, max_characters=60),
     )
 
 
@@ -49,7 +40,7 @@ def test_a_store_says_what_it_holds(store: Store) -> None:
     assert store.content == "tagged"
     labels = store.description["vocabulary"]["labels"]
     assert labels == ["B-name", "B-place", "B-thing", "I-name", "I-place", "O"]
-    part, tokenizer = labelled_part(store, "train"), store.tokenizers.source
+    part, tokenizer = store.labelled("train"), store.tokenizers.source
     sentences = tagged_sentences(300, seed=1)
     assert len(part) == len(sentences)
     for number in (0, 7, 299):
@@ -82,7 +73,7 @@ def test_what_the_doctor_tells(tmp_path: Path) -> None:
 
 def test_spans_are_made_to_begin(tmp_path: Path) -> None:
     done = prepared(tmp_path, "tagged", train="a\tI-x\nb\tI-x\nc\tO\nd\tI-y\n")
-    part = labelled_part(Store(tmp_path / "prepared"), "train")
+    part = Store(tmp_path / "prepared").labelled("train")
     labels = done.description["vocabulary"]["labels"]
     assert [labels[i - 1] for i in part.labels[0]] == ["B-x", "I-x", "O", "B-y"]
     assert "a span that begins with I-: made B-" in done.reports["train"][0].found
@@ -115,12 +106,14 @@ def test_a_validation_part_of_which_nothing_is_left(tmp_path: Path) -> None:
 def test_what_is_no_text(content: str, tmp_path: Path) -> None:
     (tmp_path / "train").write_bytes("a\tX\nb\tY\n".encode("utf-16"))
     with pytest.raises(DataError, match="UTF-16"):
-        prepare_labels(
-            {"train": [tmp_path / "train"]},
+        prepare(
+            LabelReader(
+                {"train": [tmp_path / "train"]},
+                LabelFormat("tagged" if content == "tagged" else "labelled"),
+                DoctorConfig(),
+            ),
             tmp_path / "prepared",
-            format=LabelFormat("tagged" if content == "tagged" else "labelled"),
             tokenizer=TokenizerConfig(),
-            doctor=DoctorConfig(),
         )
 
 
@@ -137,75 +130,13 @@ def test_gzip_is_the_same(tmp_path: Path) -> None:
     packed = tmp_path / "packed"
     packed.mkdir()
     (packed / "train").write_bytes(gzip.compress(text.encode()))
-    found = prepare_labels(
-        {"train": [packed / "train"]},
+    found = prepare(
+        LabelReader(
+            {"train": [packed / "train"]},
+            LabelFormat("tagged"),
+            DoctorConfig(max_tokens=9, max_characters=60),
+        ),
         packed / "prepared",
-        format=LabelFormat("tagged"),
         tokenizer=build(TokenizerConfig, {"kind": "word", "vocab_size": 300}),
-        doctor=DoctorConfig(max_tokens=9, max_characters=60),
     )
     assert found.description == plain
-
-
-def test_batches_of_words(store: Store) -> None:
-    seen = 0
-    for batch in text_in_order(store, DataConfig(batch_tokens=100), TAGGED):
-        assert batch.words is not None
-        rows = batch.source.lengths.lengths
-        assert batch.words.total == int(rows.sum()) - 2 * len(rows)
-        assert len(batch.words) == batch.target.lengths.total
-        first = batch.source.tokens[batch.source.lengths.offsets[:-1].long()]
-        assert (first == SPECIAL.start).all()
-        assert int(batch.target.tokens.min()) >= 1
-        assert batch.twice().words is not None
-        seen += len(rows)
-    assert seen == 60
-
-
-def test_words_are_cut_anew_and_stay_words(store: Store) -> None:
-    config = DataConfig(batch_tokens=200, sampling_candidates=8)
-    loader = TextLoader(store, config, TAGGED, seed=1)
-    plain = TextLoader(store, DataConfig(batch_tokens=200), TAGGED, seed=1)
-    one, two = (next(each.batches(Position()))[1] for each in (loader, plain))
-    assert one.words is not None
-    assert two.words is not None
-    assert one.target.tokens.tolist() == two.target.tokens.tolist()
-    assert one.words.lengths.tolist() != two.words.lengths.tolist()
-    texts = [store.tokenizers.source.decode(one.source.tokens.tolist()) for one in (one, two)]
-    assert texts[0] == texts[1]
-
-
-def test_workers_make_the_same_batches(store: Store) -> None:
-    loader = TextLoader(store, DataConfig(batch_tokens=300), TAGGED, seed=1)
-    here, there = ahead(loader, Position(), 0), ahead(loader, Position(), 1)
-    for _ in range(3):
-        (place, one), (other, two) = next(here), next(there)
-        assert place == other
-        assert one.words is not None
-        assert two.words is not None
-        assert one.words.lengths.tolist() == two.words.lengths.tolist()
-        assert one.source.tokens.tolist() == two.source.tokens.tolist()
-
-
-def test_a_sentence_that_no_model_could_read(store: Store) -> None:
-    with pytest.raises(ConfigError, match=r"--max-tokens 4\."):
-        TextLoader(store, DataConfig(), TextTask("tagged", 6), seed=1)
-
-
-def test_rows_of_one_text_and_of_two(tmp_path: Path) -> None:
-    store = write_labelled_store(tmp_path, pairs=True)
-    task = TextTask("labelled", 64)
-    batch = next(text_in_order(store, DataConfig(batch_tokens=60), task))
-    ends = (batch.source.tokens == SPECIAL.end).long()
-    assert batch.source.lengths.sums(ends).tolist() == [2] * len(batch.source.lengths)
-    assert batch.target.lengths.lengths.tolist() == [1] * len(batch.source.lengths)
-    assert batch.source.lengths.total <= 60
-    short = label_batch([[[7, 8, 9], [4]], [[5]]], TextTask("labelled", 5))
-    assert short.source.tokens.tolist() == [2, 7, 3, 4, 3, 2, 5, 3]
-
-
-def test_the_longer_text_is_cut_first() -> None:
-    assert fitted([[1] * 9, [2] * 3], 8) == [[1] * 5, [2] * 3]
-    assert fitted([[1] * 9, [2] * 3], 4) == [[1] * 2, [2] * 2]
-    assert fitted([[1, 2, 3]], 2) == [[1, 2]]
-    assert fitted([[1], [2]], 2) == [[1], [2]]

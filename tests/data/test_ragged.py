@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.ragged import Lengths, Ragged
 
 lengths = st.lists(st.integers(1, 7), min_size=1, max_size=6)
 sentences = st.lists(st.lists(st.integers(4, 99), min_size=1, max_size=7), min_size=1, max_size=6)
@@ -192,32 +192,6 @@ def test_shifting_leaves_the_sentences_as_they_were() -> None:
     ragged = Ragged.of([[5, 6], [7]])
     ragged.shifted_right(2)
     assert ragged.tokens.tolist() == [5, 6, 7]
-
-
-@settings(deadline=None)
-@given(sentences, sentences)
-def test_twice_is_two_copies(source: list[list[int]], target: list[list[int]]) -> None:
-    batch = Batch(Ragged.of(source), Ragged.of(target)).twice()
-    for row, expected in (
-        (batch.source, Ragged.of(source * 2)),
-        (batch.target, Ragged.of(target * 2)),
-    ):
-        assert row.tokens.tolist() == expected.tokens.tolist()
-        assert row.lengths.lengths.tolist() == expected.lengths.lengths.tolist()
-        assert (row.lengths.longest, row.lengths.total) == (
-            expected.lengths.longest,
-            expected.lengths.total,
-        )
-
-
-def test_a_batch_counts_the_tokens_of_its_targets() -> None:
-    assert Batch(Ragged.of([[5, 6], [7]]), Ragged.of([[5], [8, 9, 10]])).target_tokens == 4
-
-
-def test_moving_to_the_same_device_keeps_everything() -> None:
-    batch = Batch(Ragged.of([[5, 6], [7]]), Ragged.of([[5], [8, 9]])).to(torch.device("cpu"))
-    assert batch.source.tokens.tolist() == [5, 6, 7]
-    assert batch.target.lengths.lengths.tolist() == [1, 2]
 
 
 def test_moving_to_another_device_keeps_what_is_known_without_asking_it() -> None:

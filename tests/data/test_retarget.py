@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from data.corpora import mixed, prepared, some_pairs, texts_of
 from regard.data.loader import DataConfig, Loader
+from regard.data.pairs import PairDataset
 from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Position
 from regard.data.store import Store
@@ -113,7 +114,8 @@ def test_no_pair_is_mixed_with_itself(store: Store, tmp_path: Path) -> None:
 
 def test_weights_say_how_often_new_and_old_are_read(store: Store, tmp_path: Path) -> None:
     new, _ = retargeted(store, tmp_path / "new", ["Haus und Haus"] * len(PAIRS), mix=True)
-    loader = Loader(new, DataConfig(weights=(2, 1), batch_tokens=10**6), seed=1)
+    pairs = PairDataset.of(new, new.part("train"), DataConfig(weights=(2, 1)), seed=1)
+    loader = Loader(pairs, 10**6, seed=1)
     _, batch = next(loader.batches(Position()))  # an epoch fits into one batch
     rows = batch.target.tokens.split(batch.target.lengths.lengths.tolist())
     texts = Counter(new.tokenizers.target.decode(row.tolist()) for row in rows)

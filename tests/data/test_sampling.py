@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regard.data.sampling import Position, Share, batches_from, epoch_batches, fill
+from regard.data.sampling import Position, RankShard, Weights, endless, epoch_batches, fill
 
 Array = NDArray[np.int64]
 pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=50)
@@ -23,6 +23,24 @@ epochs = st.integers(0, 1000)
 def sides(lengths: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
     array = np.array(lengths, dtype=np.int64).reshape(-1, 2)
     return array[:, 0], array[:, 1]
+
+
+def batches_from(
+    position: Position,
+    source: Array,
+    target: Array,
+    *,
+    budget: int,
+    seed: int,
+    weights: Weights | None = None,
+) -> Iterator[tuple[Position, Array]]:
+    """Endless batches from a position on, each with the position after it."""
+    return endless(
+        position,
+        lambda epoch: epoch_batches(
+            source, target, budget=budget, seed=seed, epoch=epoch, weights=weights
+        ),
+    )
 
 
 def lists(batches: Sequence[Array]) -> list[list[int]]:
@@ -244,7 +262,7 @@ def test_shares_are_a_partition_and_differ_by_one_sentence_at_most(
     lengths: list[int], processes: int
 ) -> None:
     array = np.array(lengths, dtype=np.int64)
-    shares = [Share(number, processes).places(array) for number in range(processes)]
+    shares = [RankShard(number, processes).places(array) for number in range(processes)]
     assert sorted(place for share in shares for place in share.tolist()) == [*range(len(lengths))]
     assert all(share.tolist() == sorted(share) for share in shares)
     counts = [len(share) for share in shares]
@@ -255,14 +273,14 @@ def test_shares_are_a_partition_and_differ_by_one_sentence_at_most(
 
 def test_sentences_are_dealt_out_to_and_fro() -> None:
     lengths = np.array([5, 9, 9, 1, 7, 3])
-    assert [Share(number, 2).places(lengths).tolist() for number in (0, 1)] == [
+    assert [RankShard(number, 2).places(lengths).tolist() for number in (0, 1)] == [
         [0, 1, 5],
         [2, 3, 4],
     ]
 
 
 def test_one_process_has_everything() -> None:
-    assert Share().places(np.array([3, 1, 2])).tolist() == [0, 1, 2]
+    assert RankShard().places(np.array([3, 1, 2])).tolist() == [0, 1, 2]
 
 
 # A position.

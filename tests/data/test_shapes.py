@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch, FertilityBatch
+from regard.data.pairs import with_ends
 from regard.data.shapes import Shape
 from regard.text.special import SPECIAL
 from regard.training.config import TrainingConfig
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 from toys import FORMS, any_model, fertile, pairs, read_by
@@ -73,8 +74,7 @@ def test_with_fertilities_no_sentence_is_empty(
         assert int(row.lengths.lengths.sum()) == side.tokens
         assert int(row.lengths.lengths.min()) >= 1
         assert int(row.lengths.lengths.max()) <= side.longest
-    assert batch.fertilities is not None
-    assert filled.fertilities is not None
+    assert isinstance(filled, FertilityBatch)
     assert torch.equal(filled.fertilities[: len(batch.fertilities)], batch.fertilities)
     words = filled.source.lengths.sums(filled.fertilities)
     assert torch.equal(words, filled.target.lengths.lengths - 1)
@@ -102,7 +102,9 @@ def learned(
     """The sums of an update, and its gradients."""
     model = any_model(0, kind=kind, **FORMS[form])
     config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
-    done = Updater(model.train(), make_optimizer(model, config), config)([batch], step=1, rate=0.0)
+    done = Updater(model.train(), make_optimizer(model, config), Objective(config))(
+        [batch], step=1, rate=0.0
+    )
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     return done.sums, [gradient * done.tokens for gradient in gradients]
 

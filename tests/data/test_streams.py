@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -9,19 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regard.data.ahead import ahead
-from regard.data.loader import DataConfig
-from regard.data.ragged import Batch
+from regard.data.batch import Batch, StreamBatch
+from regard.data.loader import Loader, validation_batches
+from regard.data.prefetch import prefetched
 from regard.data.sampling import Position
 from regard.data.store import Store
-from regard.data.streams import StreamLoader, stream_in_order
-from regard.data.text_rows import TextTask
+from regard.data.streams import StreamDataset
 from regard.errors import ConfigError
 from regard.text.special import SPECIAL
-from toys import write_text_store
+from toys import altered, some_run, write_text_store
 
-TASK = TextTask("causal", 8, streams=True)
-CONFIG = DataConfig(batch_tokens=40)
+BUDGET = 40
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +28,24 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return write_text_store(tmp_path_factory.mktemp("text"))
 
 
-def epoch_of(store: Store, epoch: int) -> list[Batch]:
+def streams(store: Store, part: str = "train") -> StreamDataset:
+    """A part of a store, in segments of eight tokens."""
+    return StreamDataset(store.text(part).documents, 8, BUDGET, SPECIAL.start, seed=1)
+
+
+def epoch_of(store: Store, epoch: int) -> list[StreamBatch]:
     """Its batches."""
-    batches = StreamLoader(store, CONFIG, TASK, seed=1).batches(Position(epoch, 0))
+    batches = Loader(streams(store), BUDGET, seed=1).batches(Position(epoch, 0))
     found = []
     for after, batch in batches:
+        assert isinstance(batch, StreamBatch)
         found.append(batch)
         if after.epoch > epoch:
             return found
     raise AssertionError
 
 
-def rows_of(batches: list[Batch], side: str) -> NDArray[np.int64]:
+def rows_of(batches: Sequence[Batch], side: str) -> NDArray[np.int64]:
     """Whole streams. (B, T)"""
     parts = [getattr(batch, side) for batch in batches]
     return np.concatenate([part.tokens.view(len(part.lengths), -1).numpy() for part in parts], 1)
@@ -75,11 +80,13 @@ def test_only_the_first_batch_of_an_epoch_begins(store: Store) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_it_goes_on_from_a_position(store: Store, workers: int) -> None:
-    loader = StreamLoader(store, CONFIG, TASK, seed=1)
+    loader = Loader(streams(store), BUDGET, seed=1)
     whole = [*islice(loader.batches(Position()), 80)]
-    again = [*islice(ahead(loader, whole[59][0], workers), 20)]
+    again = [*islice(prefetched(loader, whole[59][0], workers), 20)]
     for (place, batch), (other_place, other) in zip(whole[60:], again, strict=True):
         assert place == other_place
+        assert isinstance(batch, StreamBatch)
+        assert isinstance(other, StreamBatch)
         assert batch.continues == other.continues
         assert batch.source.tokens.equal(other.source.tokens)
         assert batch.target.tokens.equal(other.target.tokens)
@@ -87,12 +94,13 @@ def test_it_goes_on_from_a_position(store: Store, workers: int) -> None:
 
 def test_validation_has_long_rows(store: Store) -> None:
     text = store.text("valid")
-    batches = [*stream_in_order(text, CONFIG, TASK)]
+    batches = [*validation_batches(streams(store, "valid"), BUDGET)]
     rows = rows_of(batches, "target")
     assert rows.flatten().tolist() == text.documents.flat()[: rows.size].tolist()
     assert len(batches) >= 16
 
 
 def test_what_is_for_pairs_is_refused(store: Store, tmp_path: Path) -> None:
+    config = some_run(tmp_path, store, {"kind": "xl"})
     with pytest.raises(ConfigError, match=r"data\.weights"):
-        StreamLoader(store, DataConfig(weights=(1.0,)), TASK, seed=1)
+        altered(config, data={"weights": [1.0]})

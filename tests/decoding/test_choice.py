@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def exported(model: Path) -> Path:
 def test_auto_takes_ctranslate2_on_a_cpu(model: Path) -> None:
     chosen = regard.load(model, device="cpu")
     assert chosen.engine_told == "Engine: CTranslate2, float32."
-    own = regard.load(model, device="cpu", engine="torch")
+    own = regard.load(model, device="cpu", backend="torch")
     assert own.engine_told == "Engine: PyTorch on the CPU, float32."
     for one, other in zip(
         *(loaded.translate(TEXTS, beam_size=1) for loaded in (chosen, own)), strict=True
@@ -47,7 +48,7 @@ def test_auto_takes_ctranslate2_on_a_cpu(model: Path) -> None:
 def test_half_precision_is_pytorchs(model: Path) -> None:
     half = regard.load(model, device="cpu", precision="bfloat16")
     assert half.engine_told == "Engine: PyTorch on the CPU, bfloat16."
-    exact = regard.load(model, device="cpu", engine="torch")
+    exact = regard.load(model, device="cpu", backend="torch")
     for one, other in zip(
         *(loaded.translate(TEXTS, beam_size=1) for loaded in (half, exact)), strict=True
     ):
@@ -76,26 +77,26 @@ def test_what_was_asked_for_is_taken_or_refused(
     small = regard.load(model, device="cpu", precision="int8")
     assert small.engine_told == "Engine: CTranslate2, int8."
     odd = write_model_folder(tmp_path / "odd", reversal_store, norm="batch", key_width=5)
-    for keywords in ({"engine": "ctranslate2"}, {"precision": "int8"}):
+    for keywords in ({"backend": "ctranslate2"}, {"precision": "int8"}):
         with pytest.raises(ConfigError, match="2 problems") as error:
             regard.load(odd, device="cpu", **keywords)
         assert "model.key_width is 5" in str(error.value)
     with pytest.raises(ConfigError, match="int8 is only available with --backend ctranslate2"):
-        regard.load(model, engine="torch", precision="int8")
+        regard.load(model, backend="torch", precision="int8")
     with pytest.raises(ConfigError, match="CTranslate2 is for float32 and int8 here"):
-        regard.load(model, engine="ctranslate2", precision="bfloat16")
-    with pytest.raises(ConfigError, match=r"There is no engine 'onnx'. Use auto, torch or ctra"):
-        regard.load(model, engine="onnx")
+        regard.load(model, backend="ctranslate2", precision="bfloat16")
+    with pytest.raises(ConfigError, match=r"There is no backend 'onnx'. Use auto, torch or ctra"):
+        regard.load(model, backend="onnx")
     with pytest.raises(ConfigError, match=r"no precision 'int4'. Use float32, bfloat16 or int8"):
         regard.load(model, precision="int4")
     monkeypatch.setattr(ctranslate2, "is_installed", lambda: False)
     with pytest.raises(ConfigError, match="it is not installed"):
-        regard.load(model, engine="ctranslate2")
+        regard.load(model, backend="ctranslate2")
 
 
 def test_pytorch_is_there_when_it_is_needed(model: Path) -> None:
     chosen = regard.load(model, device="cpu")
-    own = regard.load(model, device="cpu", engine="torch")
+    own = regard.load(model, device="cpu", backend="torch")
     sampled: Any = {"sample": True, "seed": 3, "max_extra": 1}
     assert chosen.translate(TEXTS, **sampled) == own.translate(TEXTS, **sampled)
     pairs = ["a b", "c"], ["b a", "c"]
@@ -118,21 +119,22 @@ def test_an_exported_folder_translates_by_itself(model: Path, exported: Path) ->
     alone = regard.load(exported, device="cpu")
     assert alone.engine_told == "Engine: CTranslate2, int8."
     assert alone.translate(TEXTS) == regard.load(model, precision="int8").translate(TEXTS)
-    assert regard.load(exported, engine="ctranslate2", precision="int8").folder == alone.folder
+    assert regard.load(exported, backend="ctranslate2", precision="int8").folder == alone.folder
 
 
 def test_what_an_exported_folder_cannot_do_is_said(
     model: Path, exported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = regard.load(exported, device="cpu")
-    for refused in (
+    calls: list[Callable[[], object]] = [
         lambda: alone.score(["a"], ["b"]),
         lambda: alone.translate(["a"], attention=True),
         lambda: alone.translate(["a"], sample=True),
-        lambda: regard.load(exported, engine="torch"),
+        lambda: regard.load(exported, backend="torch"),
         lambda: regard.load(exported, model),
         lambda: regard.load(model, exported),
-    ):
+    ]
+    for refused in calls:
         with pytest.raises(ModelError, match="was exported to CTranslate2"):
             refused()
     with pytest.raises(ConfigError, match="was exported as int8"):

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from exchange.engines import described, found, in_ctranslate2, in_torch
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
 from regard.decoding.engine import Engine
 from regard.decoding.hypothesis import Hypothesis, best_first, finished

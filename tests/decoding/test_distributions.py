@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from distilling import config, teacher, translator, work_on
+from regard.data.batch import Batch
 from regard.data.distributions import DISTRIBUTIONS, read_distributions
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.pairs import with_ends
 from regard.data.sampling import Turn
 from regard.data.store import Store
 from regard.decoding.distill import Distillation, refuse_unsuitable

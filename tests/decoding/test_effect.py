@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.effect import effective, mode_of, refuse_unused, refuse_unused_by_all, unused
 from regard.decoding.parallel import parallel_search

@@ -29,7 +29,7 @@ def embedder(kind: str, **changes: object) -> Embedder:
     torch.manual_seed(3)
     config = build(ARCHITECTURES[kind][0], TINY[kind] | changes)
     folder: ModelFolder = own_folder(config, learned(LINES))
-    return Embedder(folder, folder.model().eval())
+    return Embedder(Path("unused"), folder, folder.model().eval())
 
 
 @pytest.mark.parametrize("kind", ["masked", "causal", "transformer"])

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import regard
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
 from regard.decoding.ensemble import Ensemble, mean_probability
@@ -95,7 +95,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> 
 
 def test_one_folder_twice_is_that_folder(folders: list[Path]) -> None:
     texts = ["a b c", "d e f g", ""]
-    alone = regard.load(folders[0], engine="torch").translate(texts, beam_size=3)
+    alone = regard.load(folders[0], backend="torch").translate(texts, beam_size=3)
     twice = regard.load(folders[0], folders[0]).translate(texts, beam_size=3)
     assert [t.text for t in twice] == [t.text for t in alone]
     assert [t.score for t in twice] == pytest.approx([t.score for t in alone], abs=1e-5)

@@ -9,8 +9,8 @@ import pytest
 
 from data.test_aligner import rows
 from regard.attention.multihead import AttentionRecord
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.gaze import Gaze, View, all_views
 from regard.errors import ConfigError
 from toys import sentences, some_model

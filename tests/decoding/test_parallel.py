@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
+from regard.data.ragged import Ragged
 from regard.data.store import Store
 from regard.decoding.choice import word_by_word
 from regard.decoding.config import SearchConfig
@@ -220,7 +221,7 @@ def test_a_folder_translates_with_its_teacher(tmp_path: Path, reversal_store: St
     with pytest.raises(ConfigError, match="needs no teacher"):
         Translator.load(teacher, teacher=teacher)
     with pytest.raises(ConfigError, match="ensemble"):
-        Translator.load(teacher, student, engine="torch")
+        Translator.load(teacher, student, backend="torch")
 
 
 def test_score_of_ctc_is_its_likelihood(tmp_path: Path, reversal_store: Store) -> None:

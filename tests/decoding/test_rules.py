@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.decoding.beam import beam_search
 from regard.decoding.config import AtLimit, SearchConfig
 from regard.decoding.greedy import greedy_search

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
 from regard.decoding.sample import drawn, kept_top_k, kept_top_p
 from regard.decoding.search import search

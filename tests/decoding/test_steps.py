@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding import steps
 from regard.decoding.config import SearchConfig

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from labelled import write_labelled_store, write_tagged_store
 from regard.data.store import Store
 from regard.decoding.embedder import Embedder
-from regard.decoding.filler import Filler
+from regard.decoding.filler import MaskFiller
 from regard.decoding.generator import Generator
 from regard.decoding.labeller import Classifier, Tagger
 from regard.decoding.translator import Translator
@@ -36,7 +36,7 @@ def takers(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> T
         return tmp_path_factory.mktemp("store")
 
     text = write_text_store(new())
-    translator = Translator.load(folder(reversal_store, "transformer"), engine="torch")
+    translator = Translator.load(folder(reversal_store, "transformer"), backend="torch")
     generator = Generator.load(folder(text, "causal"))
     tagger = Tagger.load(folder(write_tagged_store(new()), "tagger"))
     return {
@@ -45,7 +45,7 @@ def takers(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> T
         "sources": lambda texts: translator.score(texts, ["a"] * len(texts)),
         "targets": lambda texts: translator.score(["a"] * len(texts), texts),
         "generate": lambda texts: generator.generate(texts, max_tokens=1),
-        "fill": Filler.load(folder(text, "masked")).fill,
+        "fill": MaskFiller.load(folder(text, "masked")).fill,
         "embed": Embedder.load(folder(text, "masked")).embed,
         "tag": tagger.tag,
         "words": lambda texts: tagger.tag([texts]),
@@ -72,7 +72,7 @@ PIPELINES: Takers = {
     "likeliest": lambda texts: unloaded(Translator).likeliest(texts, [[4]], 3),
     "generate": lambda texts: unloaded(Generator).generate(texts),
     "embed": lambda texts: unloaded(Embedder).embed(texts),
-    "fill": lambda texts: unloaded(Filler).fill(texts),
+    "fill": lambda texts: unloaded(MaskFiller).fill(texts),
     "tag": lambda texts: unloaded(Tagger).tag(texts),
     "classify": lambda texts: unloaded(Classifier).classify(texts),
 }

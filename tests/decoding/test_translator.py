@@ -9,7 +9,6 @@ from typing import get_type_hints
 
 import numpy as np
 import pytest
-import torch
 
 import regard
 from regard.config import settings_of
@@ -17,8 +16,7 @@ from regard.data.store import Store
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError, ModelError
-from regard.training.loop import train
-from toys import Silent, small_run
+from toys import run, small_run
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) 
     """A model that has seen single lines of two to seven letters, and knows a little."""
     out = tmp_path_factory.mktemp("run") / "reversal"
     config = small_run(out, reversal_store, max_steps=60, checkpoint_every=60)
-    train(config, reversal_store, torch.device("cpu"), watcher=Silent())
+    run(config, reversal_store)
     return regard.load(out)
 
 

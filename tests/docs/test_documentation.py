@@ -12,7 +12,7 @@ import typer
 
 from docs.generated import README, ROOT, SETTINGS, readme_with, settings, tree
 from regard.cli import build_app
-from regard.training.config import run_config
+from regard.tasks.recipes import run_config
 
 PAGES = [README, ROOT / "README.zh.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))

@@ -12,6 +12,7 @@ import regard
 from docs.generated import ROOT
 from labelled import write_labelled_store, write_tagged_store
 from regard.data.store import Store
+from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from toys import write_model_folder, write_text_store
 
@@ -50,11 +51,14 @@ def test_from_python(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_language_model_is_no_translator(runs: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Generator in regard\.decoding\.generator"):
-        regard.load(runs / "gpt")
-    with pytest.raises(ConfigError, match=r"Tagger and Classifier in regard\.decoding\.labeller"):
-        regard.load(runs / "tagger")
+    for name, task in (("gpt", "language modeling"), ("tagger", "tagging")):
+        message = f"a model for {task} .* does not translate.*regard.load.* generate, .* tag"
+        with pytest.raises(ConfigError, match=message):
+            Translator.load(runs / name)
 
 
 def test_the_package_shows_what_is_for_others() -> None:
-    assert dir(regard) == ["RegardError", "__version__", "load"]
+    pipelines = {"Classifier", "Embedder", "Generator", "MaskFiller", "Tagger", "Translator"}
+    functions = {"load", "prepare", "register_model", "register_task", "train"}
+    others = {"RegardError", "Run", "__version__", "attention", "models", "tasks"}
+    assert {*dir(regard)} == pipelines | functions | others

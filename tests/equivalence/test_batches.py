@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend, attend_ragged, attention_weights
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch, Lengths
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
+from regard.data.ragged import Lengths
 from regard.training.config import TrainingConfig
-from regard.training.losses import smoothed_cross_entropy
+from regard.training.losses import token_loss
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 from toys import EVERY_FORM, pairs, sentences, small_model, some_model
@@ -75,7 +77,7 @@ def test_loss_is_pytorchs(smoothing: float) -> None:
         label_smoothing=smoothing,
         reduction="sum",
     )
-    found = smoothed_cross_entropy(predictions, smoothing)
+    found = token_loss(predictions, smoothing)
     torch.testing.assert_close(found.total, expected)
 
 
@@ -87,7 +89,7 @@ def test_accumulated_batches_are_one_batch() -> None:
         model, config = small_model(), TrainingConfig(clip_norm=0.0, precision="float32")
         batches = [Batch(with_ends(source[cut]), with_ends(target[cut])) for cut in cuts]
         optimizer = make_optimizer(model, config)
-        Updater(model.train(), optimizer, config)(batches, step=1, rate=1e-3)
+        Updater(model.train(), optimizer, Objective(config))(batches, step=1, rate=1e-3)
         return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
     whole = gradients([slice(0, 12)])

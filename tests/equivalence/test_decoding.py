@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 import torch
 
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
+from regard.data.ragged import Ragged
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.decoding.greedy import greedy_search

@@ -13,6 +13,7 @@ from labelled import write_labelled_store, write_tagged_store
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.processes import Team
+from regard.tasks import task_of
 from regard.training.config import RunConfig
 from regard.training.loop import Trainer
 from toys import Silent, altered, run, some_run, write_reversal_store, write_text_store
@@ -84,5 +85,6 @@ def test_others_are_refused_with_a_way_out(
     content: str, model: dict[str, Any], message: str, tmp_path: Path, stores: dict[str, Store]
 ) -> None:
     config = some_run(tmp_path / "run", stores[content], model)
+    task = task_of(config.model)
     with pytest.raises(ConfigError, match=message):
-        Trainer(config, stores[content], torch.device("cpu"), Silent(), None, Team(0, 2))
+        Trainer(config, stores[content], task, torch.device("cpu"), Silent(), Team(0, 2))

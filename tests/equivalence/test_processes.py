@@ -19,7 +19,7 @@ from regard.data.store import Store
 from regard.models.folder import WEIGHTS, read_tensors
 from regard.training.checkpoint import OPTIMIZER, folders, read_progress
 from regard.training.config import RunConfig
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from toys import altered, run, small_run, write_reversal_store
 
 NO_DROPOUT: dict[str, Any] = {"model": {"dropout": 0.0}}

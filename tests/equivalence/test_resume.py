@@ -16,7 +16,7 @@ from regard.models.folder import AVERAGE, WEIGHTS, read_tensors
 from regard.training import checkpoint
 from regard.training.checkpoint import OPTIMIZER, folders, read_progress
 from regard.training.config import RunConfig
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from toys import Silent, altered, small_run, wayward_bleu, write_reversal_store
 from toys import run as run_with
 

@@ -15,6 +15,7 @@ import torch
 from regard.config import build
 from regard.data.store import Store
 from regard.processes import joined
+from regard.tasks import task_of
 from regard.training.config import RunConfig
 from regard.training.loop import train
 
@@ -38,7 +39,8 @@ def main(runs: Path) -> None:
         for tree in json.loads(runs.read_text()):
             config = build(RunConfig, tree)
             store = Store(Path(config.data.folder))
-            train(config, store, torch.device("cpu"), watcher=Nobody(), team=team)
+            task, cpu = task_of(config.model), torch.device("cpu")
+            train(config, store, task, cpu, watcher=Nobody(), team=team)
             team.wait()  # until the first has saved: the next run may go on from there
 
 

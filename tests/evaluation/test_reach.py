@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.evaluation.reach import reach
 from regard.models.base import Model, PairModel
 from toys import EVERY_FORM, sentences, some_model

@@ -7,7 +7,8 @@ import pytest
 
 from evaluation.translations import damaged, references
 from regard.evaluation.metrics import Counting, Result
-from regard.evaluation.report import System, report, summarize
+from regard.evaluation.report import System, report
+from regard.evaluation.summary import summarize
 
 RIGHT = references()
 SYSTEMS = [System(f"seed {seed}", damaged(RIGHT, 0.2, seed=seed)) for seed in (1, 2, 3)]
@@ -32,7 +33,7 @@ def test_one_system_has_no_summary_and_nothing_that_was_not_asked_for() -> None:
 def test_several_systems_are_summarised_in_the_order_of_the_metrics() -> None:
     found = report(SYSTEMS, [RIGHT], Counting(), resamples=100, lengths=True, worst_count=2)
     assert [metric.name for metric in found.summary] == ["BLEU", "chrF2", "TER"]
-    bleus = [system.results[0].value for system in found.systems]
+    bleus = [system.metrics[0].value for system in found.systems]
     assert found.summary[0].mean == pytest.approx(np.mean(bleus))
     assert all(len(system.worst) == 2 for system in found.systems)
     sizes = [[bucket.sentences for bucket in system.by_length] for system in found.systems]
@@ -43,4 +44,4 @@ def test_a_rival_is_measured_too_and_never_part_of_a_mean() -> None:
     found = report(SYSTEMS[:1], [RIGHT], Counting(), against=SYSTEMS[1], resamples=100)
     assert [system.name for system in found.systems] == ["seed 1", "seed 2"]
     assert found.summary == []
-    assert found.comparison[0].against.value == found.systems[1].results[0].value
+    assert found.comparison[0].against.value == found.systems[1].metrics[0].value

@@ -24,13 +24,14 @@ from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import SentencePieceTokenizer, Tokenizers
+from toys import new_folder
 
 
 def described(store: Store, **changes: Any) -> ModelFolder:
     torch.manual_seed(3)
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2}
     config = build(TransformerConfig, {**sizes, "feedforward_width": 24, **changes})
-    return ModelFolder.for_store(config, store)
+    return new_folder(config, store)
 
 
 def test_a_package_has_all_that_argos_reads(reversal_store: Store, tmp_path: Path) -> None:

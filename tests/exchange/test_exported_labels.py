@@ -15,7 +15,7 @@ from exchange.languages import TEXTS, write_bert
 from exchange.test_round_trips import assert_same_folders
 from parity.weights import shake
 from regard.config import build
-from regard.data.label_rows import label_batch
+from regard.data.labelled import ClassifiedCollate, Collate, TaggedCollate
 from regard.errors import ModelError
 from regard.exchange.huggingface import (
     export_folder,
@@ -29,6 +29,7 @@ from regard.models.classifier import ClassifierConfig
 from regard.models.folder import ModelFolder, Training, load_model
 from regard.models.labelling import LabelConfig, LabelModel
 from regard.models.protocol import Vocabulary
+from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 from text.learned import LINES, learned
 
@@ -98,7 +99,7 @@ def test_logits_are_theirs(kind: str, family: str, seed: int, tmp_path: Path) ->
     assert_same_folders(tmp_path / "out", tmp_path / "out again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     if family == "ours":
-        batch = label_batch([[tokenizers.source.encode(LINES[0])]], TASK)
+        batch = COLLATE([[tokenizers.source.encode(LINES[0])]])
         assert tokenizer(LINES[0]).input_ids == batch.source.tokens.tolist()
 
 
@@ -112,7 +113,8 @@ def assert_same_scores(folder: ModelFolder, model: Model, theirs: Any) -> None:
     for text in (*TEXTS[:2], LINES[0]):
         words = tokenizer.encode_words(text.split())
         tags = folder.config.kind == "tagger"
-        batch = label_batch([words if tags else [tokenizer.encode(text)]], folder.config.task)
+        collate: Collate = TaggedCollate(folder.config.start_mark) if tags else COLLATE
+        batch = collate([words if tags else [tokenizer.encode(text)]])
         row = torch.tensor([encoded.written(batch.source.tokens)])
         expected = theirs(row).logits[0]
         if tags:
@@ -121,7 +123,7 @@ def assert_same_scores(folder: ModelFolder, model: Model, theirs: Any) -> None:
         assert_close(scores, expected, atol=1e-4, rtol=0)
 
 
-TASK = build(ClassifierConfig, {}).task
+COLLATE = ClassifiedCollate(SPECIAL.start, ClassifierConfig().max_positions)
 
 
 @pytest.mark.parametrize("family", ["ours", "BertModel"])
@@ -135,7 +137,7 @@ def test_two_texts_are_two_segments(family: str, tmp_path: Path) -> None:
     shake(model, 0.1)
     name = export_folder(folder, model, tmp_path / "out")
     theirs = getattr(transformers, name).from_pretrained(tmp_path / "out").eval()
-    batch = label_batch([tokenizers.source.encode_all(LINES[:2])], TASK)
+    batch = COLLATE([tokenizers.source.encode_all(LINES[:2])])
     if family == "ours":
         tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
         rows = tokenizer(*LINES[:2], return_tensors="pt", return_token_type_ids=True)

@@ -27,7 +27,7 @@ from regard.cli import build_app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.decoding.embedder import Embedder
-from regard.decoding.filler import BLANK, Filler
+from regard.decoding.filler import BLANK, MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.folder import load_model
@@ -151,7 +151,9 @@ def test_blanks_are_filled_as_theirs(name: str, tmp_path: Path) -> None:
     row = torch.tensor([[first, *ids, last]])
     with torch.no_grad():
         logits = theirs(row).logits[0, [first, *ids].index(mask)]
-    [[guesses]] = [one.blanks for one in Filler.load(tmp_path / "ours", device="cpu").fill([text])]
+    [[guesses]] = [
+        one.blanks for one in MaskFiller.load(tmp_path / "ours", device="cpu").fill([text])
+    ]
     words = [library.token_to_id(mark) for mark in ("[PAD]", "[UNK]", *marks[:2])]
     logits[[number for number in words if number is not None]] = -torch.inf
     expected = [library.decode([number]).strip() for number in logits.topk(5).indices.tolist()]

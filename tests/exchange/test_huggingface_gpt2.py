@@ -14,7 +14,8 @@ from torch.testing import assert_close
 from exchange.languages import TEXTS, byte_bpe, own_folder, write_gpt2
 from parity.weights import shake
 from regard.config import build
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.decoding.generator import Generator
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder

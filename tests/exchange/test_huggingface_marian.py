@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from exchange.marians import SENTENCES, write_marian
 from parity.weights import padded
 from regard.cli import build_app
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.data.store import Store
 from regard.decoding.translator import Translator
 from regard.errors import ModelError
@@ -164,7 +164,7 @@ def test_generate_writes_what_we_write(beams: int, reversal_store: Store, tmp_pa
     texts = ["a b c", "j", "d a d e f g"]
     tokenizer = their_tokenizer(tmp_path / "theirs")
     written = they_write(theirs, tokenizer, texts, num_beams=beams, max_length=21)
-    found = Translator.load(ours, engine="torch").translate(
+    found = Translator.load(ours, backend="torch").translate(
         texts, beam_size=beams, max_ratio=0.0, max_extra=20, at_limit="free"
     )
     assert [translation.text.strip() for translation in found] == written

@@ -11,19 +11,19 @@ from torch.testing import assert_close
 from exchange.languages import TEXTS, write_bert
 from labelled import write_labelled_store, write_tagged_store
 from regard.config import build
-from regard.data.label_rows import label_batch
+from regard.data.labelled import ClassifiedCollate, TaggedCollate
 from regard.data.store import Store
 from regard.decoding.labeller import Classifier, Tagger
 from regard.exchange.huggingface import import_folder
 from regard.models.classifier import ClassifierConfig, ClassifierModel
 from regard.models.folder import load_model, shown_weights
-from regard.models.labelling import lent_stack
+from regard.models.labelling import stack_settings
 from regard.models.language import LanguageConfig
 from regard.models.protocol import Vocabulary
 from regard.models.tagger import TaggerConfig, TaggerModel
+from regard.tasks.recipes import run_config
 from regard.text.foreign import LibraryTokenizer
 from regard.training.begin import put_stack
-from regard.training.config import run_config
 from toys import run
 
 transformers = pytest.importorskip("transformers")
@@ -40,7 +40,7 @@ def test_words_are_judged_as_theirs(family: str, tmp_path: Path) -> None:
     theirs = getattr(transformers, f"{family}ForTokenClassification")(base.config).eval()
     getattr(theirs, family.lower()).load_state_dict(base.state_dict(), strict=False)
     assert isinstance(old.config, LanguageConfig)
-    config = build(TaggerConfig, lent_stack(old.config))
+    config = build(TaggerConfig, stack_settings(old.config))
     vocabulary = Vocabulary(old.vocabulary.source, old.vocabulary.target, True, tuple(LABELS))
     ours = TaggerModel(config, vocabulary).eval()
     put_stack(ours, shown_weights(tmp_path / "ours"), tmp_path)
@@ -52,7 +52,7 @@ def test_words_are_judged_as_theirs(family: str, tmp_path: Path) -> None:
     for text in TEXTS[:2]:
         words = tokenizer.encode_words(text.split())
         assert [part for word in words for part in word] == tokenizer.encode(text)
-        batch = label_batch([words], config.task)
+        batch = TaggedCollate(config.start_mark)([words])
         row = torch.tensor([tokenizer.numbering.written(batch.source.tokens)])
         firsts = torch.tensor([0, *map(len, words[:-1])]).cumsum(0) + 1
         assert_close(ours.scores(ours(batch)), theirs(row).logits[0][firsts], atol=2e-5, rtol=0)
@@ -66,7 +66,7 @@ def test_pairs_of_texts_are_judged_as_theirs(tmp_path: Path) -> None:
     theirs = transformers.BertForSequenceClassification(base.config).eval()
     theirs.bert.load_state_dict(base.state_dict(), strict=False)
     assert isinstance(old.config, LanguageConfig)
-    form = {**lent_stack(old.config), "pooling": "first", "tanh_layer": True}
+    form = {**stack_settings(old.config), "pooling": "first", "tanh_layer": True}
     config = build(ClassifierConfig, form)
     vocabulary = Vocabulary(old.vocabulary.source, old.vocabulary.target, True, tuple(LABELS))
     ours = ClassifierModel(config, vocabulary).eval()
@@ -81,7 +81,7 @@ def test_pairs_of_texts_are_judged_as_theirs(tmp_path: Path) -> None:
     assert isinstance(tokenizer, LibraryTokenizer)
     one, two = tokenizer.encode_all(TEXTS[:2])
     for texts in ([one], [one, two]):
-        batch = label_batch([texts], config.task)
+        batch = ClassifiedCollate(config.start_mark, config.max_positions)([texts])
         row = torch.tensor([tokenizer.numbering.written(batch.source.tokens)])
         segments = torch.zeros_like(row)
         segments[0, len(one) + 2 :] = 1

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from exchange.languages import ROBERTA_MARKS, TEXTS, byte_bpe, wordpiece, write_bert, write_gpt2
-from regard.decoding.filler import BLANK, Filler
+from regard.decoding.filler import BLANK, MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import import_folder
 from regard.text.foreign import LibraryTokenizer
@@ -88,7 +88,7 @@ def test_masks_of_either_name_are_filled(name: str, older: bool, tmp_path: Path)
     import_folder(tmp_path / "theirs", tmp_path / "ours")
     made, own = (wordpiece(), "[MASK]") if name == "BERT" else (byte_bpe(ROBERTA_MARKS), "<mask>")
     text = f"the dog {own} and"
-    filler = Filler.load(tmp_path / "ours", device="cpu")
+    filler = MaskFiller.load(tmp_path / "ours", device="cpu")
     first, second = filler.fill([text, text.replace(own, BLANK)])
     assert first == second
     assert "MASK" not in first.best.upper()

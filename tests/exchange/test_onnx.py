@@ -15,7 +15,7 @@ import torch
 from docs.generated import ROOT
 from exchange.test_onnx_graphs import WRITTEN
 from regard.config import build
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.data.ragged import Ragged
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.exchange.onnx import problems
 from regard.exchange.onnx_graphs import DecoderGraph, EncoderGraph
 from regard.models.transformer import Transformer, TransformerConfig

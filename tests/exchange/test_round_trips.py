@@ -19,9 +19,10 @@ from exchange.marians import SENTENCES, write_marian
 from parity.permutations import LENGTH, ROWS, batch_of
 from parity.weights import shake
 from regard.config import build
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch, Ragged
-from regard.decoding.filler import Filler
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
+from regard.data.ragged import Ragged
+from regard.decoding.filler import MaskFiller
 from regard.decoding.generator import Generator
 from regard.errors import ModelError
 from regard.exchange.huggingface import (
@@ -190,7 +191,7 @@ def assert_same_continuations(*pair: Any) -> None:
     assert isinstance(network, Causal)
     prompts = ["", *LINES[:3]]
     first, second = (
-        Generator(one, net).generate(prompts, max_tokens=8, beam_size=2)
+        Generator(Path("unused"), one, net).generate(prompts, max_tokens=8, beam_size=2)
         for one, net in ((folder, model), (again, network))
     )
     for one, other in zip(first, second, strict=True):
@@ -210,8 +211,8 @@ def test_blanks_are_filled_as_before(tmp_path: Path) -> None:
     export_folder(folder, model, tmp_path / "theirs")
     import_folder(tmp_path / "theirs", tmp_path / "again")
     texts = ["the dog [MASK] and runs", "[MASK] house", "to its [MASK]", "the [MASK] [MASK] runs"]
-    before = Filler(folder, model).fill(texts)
-    after = Filler.load(tmp_path / "again", device="cpu").fill(texts)
+    before = MaskFiller(tmp_path, folder, model).fill(texts)
+    after = MaskFiller.load(tmp_path / "again", device="cpu").fill(texts)
     for one, other in zip(before, after, strict=True):
         for ours, theirs in zip(one.blanks, other.blanks, strict=True):
             expected = [guess.probability for guess in ours]

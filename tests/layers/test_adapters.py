@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.linear import Linear
-from regard.data.loader import joined, with_ends
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch, FertilityBatch, PermutedBatch
+from regard.data.pairs import joined, with_ends
+from regard.data.ragged import Ragged
 from regard.errors import ConfigError
 from regard.layers.adapters import (
     AdaptedLinear,
@@ -41,11 +42,13 @@ def model_of(form: str) -> Model:
 def logits(model: Model) -> Tensor:
     """Of some batch that this kind of model reads."""
     batch, rows = pairs(6), sentences(6)
-    if model.config.kind in TEXT:
+    if model.config.kind == "permuted":
+        batch = PermutedBatch(Ragged.of(rows), Ragged.of(rows))
+    elif model.config.kind in TEXT:
         batch = Batch(Ragged.of(rows), Ragged.of(rows))
-    elif model.config.needs_fertilities:
+    elif model.config.kind == "nonautoregressive":
         ones = joined([np.ones(len(row), np.int64) for row in rows], last=0)
-        batch = Batch(with_ends(rows), with_ends(rows), fertilities=ones)
+        batch = FertilityBatch(with_ends(rows), with_ends(rows), fertilities=ones)
     found = model(batch)
     return model.projection(found.hidden)
 

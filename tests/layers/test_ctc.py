@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compiling import assert_compiles
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.ctc import (
     BLANK,

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from regard.config import Tree, build
-from regard.data.loader import joined, with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import FertilityBatch
+from regard.data.pairs import joined, with_ends
 from regard.decoding.config import SearchConfig
 from regard.decoding.parallel import parallel_search
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.protocol import Vocabulary
+from regard.tasks.nonautoregressive_translation import NonAutoregressiveObjective
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.step import Updater
@@ -65,7 +66,8 @@ def test_learns(form: str, task: str) -> None:
     tree = {"max_steps": 300, "learning_rate": 3e-3, "warmup_steps": 40, "schedule": "cosine"}
     config = build(TrainingConfig, {**tree, "seed": seed, **training})
     learner = NonAutoregressive(shape, Vocabulary(16, 16))
-    update = Updater(learner.train(), make_optimizer(learner, config), config)
+    objective = NonAutoregressiveObjective(learner, config)
+    update = Updater(learner.train(), make_optimizer(learner, config), objective)
 
     def written(line: list[int]) -> list[int]:
         return [symbol for symbol in line for _ in range(TASKS[task](symbol))]
@@ -74,7 +76,7 @@ def test_learns(form: str, task: str) -> None:
         sources = lines(draw, 48)
         counts = joined([[TASKS[task](symbol) for symbol in line] for line in sources], last=0)
         targets = with_ends([*map(written, sources)])
-        batch = Batch(with_ends(sources), targets, fertilities=counts)
+        batch = FertilityBatch(with_ends(sources), targets, fertilities=counts)
         update([batch], step=step, rate=learning_rate(step, config, shape.width))
     tests = lines(draw, 200)
     found = parallel_search(learner.eval(), with_ends(tests), SearchConfig())

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from regard.config import build
-from regard.data.prepare_text import prepare_text
+from regard.data.prepare import prepare
 from regard.data.store import Store
+from regard.data.text_files import TextReader
 from regard.text.config import TokenizerConfig
 from toys import run, some_run, write_text_store
 
@@ -26,8 +27,8 @@ def write_echo_store(folder: Path) -> Store:
     for part, blocks in (("train", 60), ("valid", 15)):
         words = [word for _ in range(blocks) for word in draw.choices(LETTERS, k=SEGMENT) * 16]
         (folder / f"{part}.txt").write_text(" ".join(words) + "\n")
-    prepare_text(
-        {part: [folder / f"{part}.txt"] for part in ("train", "valid")},
+    prepare(
+        TextReader({part: [folder / f"{part}.txt"] for part in ("train", "valid")}),
         folder / "prepared",
         tokenizer=build(TokenizerConfig, {"kind": "word", "vocab_size": 300}),
     )

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from regard.config import Tree, build
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search_with
 from regard.models import ARCHITECTURES, new_model
 from regard.models.protocol import Vocabulary
 from regard.training.config import TrainingConfig
+from regard.training.objective import Objective
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.step import Updater
 
@@ -68,7 +69,7 @@ def learned(task: Task, model: Tree, seed: int, *, steps: int, rate: float, long
         max_steps=steps, learning_rate=rate, warmup_steps=steps // 7, schedule="cosine", seed=seed
     )
     learner = new_model(shape, Vocabulary(16, 16))
-    update = Updater(learner.train(), make_optimizer(learner, config), config)
+    update = Updater(learner.train(), make_optimizer(learner, config), Objective(config))
     for step in range(1, config.max_steps + 1):
         sources = lines(draw, 64, longest)
         batch = Batch(with_ends(sources), with_ends([*map(task, sources)]))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.models.causal import Causal

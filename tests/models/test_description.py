@@ -28,7 +28,7 @@ from regard.models.folder import (
     write_tensors,
 )
 from regard.models.protocol import Vocabulary
-from toys import TINY, run, small_run, write_reversal_store
+from toys import TINY, new_folder, run, small_run, write_reversal_store
 from toys import altered as changed_run
 
 CPU = torch.device("cpu")
@@ -62,7 +62,7 @@ def plausible(tree: dict[str, Any], kind: str) -> Iterator[str]:
 def written(folder: Path, store: Store, kind: str, labels: tuple[str, ...] = ()) -> ModelFolder:
     """A model folder with fresh weights."""
     config = ARCHITECTURES[kind][0](**TINY[kind])
-    description = ModelFolder.for_store(ARCHITECTURES["transformer"][0](), store)
+    description = new_folder(ARCHITECTURES["transformer"][0](), store)
     size = store.vocabulary.source
     vocabulary = Vocabulary(size, size, labels=labels)
     description = dataclasses.replace(description, config=config, vocabulary=vocabulary)

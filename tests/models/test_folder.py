@@ -21,7 +21,7 @@ from regard.models.folder import (
 )
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
-from toys import run, small_run
+from toys import new_folder, run, small_run
 
 CPU = torch.device("cpu")
 CONFIG = TransformerConfig(
@@ -31,7 +31,7 @@ CONFIG = TransformerConfig(
 
 @pytest.fixture
 def folder(tmp_path: Path, reversal_store: Store) -> Path:
-    description = ModelFolder.for_store(CONFIG, reversal_store)
+    description = new_folder(CONFIG, reversal_store)
     write_tensors(tmp_path / WEIGHTS, weights_of(description.model()), {})
     description.write(tmp_path)
     return tmp_path
@@ -66,7 +66,7 @@ def test_weights_of_another_model_are_refused(folder: Path, reversal_store: Stor
     other = TransformerConfig(
         encoder_layers=2, decoder_layers=1, width=16, heads=2, feedforward_width=24
     )
-    ModelFolder.for_store(other, reversal_store).write(folder)
+    new_folder(other, reversal_store).write(folder)
     with pytest.raises(ModelError, match=r"lacks weights \(encoder.blocks.1"):
         load_model(folder, CPU)
 

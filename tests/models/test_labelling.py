@@ -20,8 +20,9 @@ from labelled import (
     write_tagged_store,
 )
 from regard.config import build
-from regard.data.label_rows import label_batch
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.labelled import ClassifiedCollate, TaggedCollate
+from regard.data.ragged import Ragged
 from regard.data.spans import first_illegal
 from regard.data.spelling import Speller
 from regard.data.store import Store
@@ -31,9 +32,10 @@ from regard.models import ARCHITECTURES, new_model
 from regard.models.folder import load_model
 from regard.models.labelling import LabelModel, inner_places, segments_of
 from regard.models.protocol import Vocabulary
+from regard.tasks.recipes import checked
+from regard.tasks.tagging import LabelObjective
 from regard.text.base import Tokenizer
-from regard.training.config import RunConfig
-from regard.training.losses import loss_of
+from regard.training.config import RunConfig, TrainingConfig
 from toys import altered, run, some_run, write_model_folder
 
 LABELS = ["B-x", "I-x", "O"]
@@ -90,7 +92,10 @@ SPELLER = Speller(cast(Tokenizer, Letters()))
 def batch_of(
     model: LabelModel, rows: list[list[list[int]]], labels: list[list[int]] | None = None
 ) -> Batch:
-    return label_batch(rows, model.config.task, labels, SPELLER)
+    config = model.config
+    if config.kind == "tagger":
+        return TaggedCollate(config.start_mark, SPELLER)(rows, labels)
+    return ClassifiedCollate(config.start_mark, config.max_positions)(rows, labels)
 
 
 def examples(kind: str) -> list[list[list[int]]]:
@@ -121,7 +126,8 @@ def test_the_loss_is_that_of_the_probabilities(form: str) -> None:
     sizes = [len(row) if model.config.kind == "tagger" else 1 for row in rows]
     for choice in range(3):  # what spans allow, whatever the form
         wanted = [[[3, 1, 2], [1, 2, 2], [3, 3, 1]][choice][:size] for size in sizes]
-        predictions = model(batch_of(model, rows, wanted))
+        batch = batch_of(model, rows, wanted)
+        predictions = model(batch)
         assert predictions.targets.tolist() == [label for row in wanted for label in row]
         nll = 0.0
         for row, labels in zip(rows, wanted, strict=True):
@@ -131,7 +137,8 @@ def test_the_loss_is_that_of_the_probabilities(form: str) -> None:
                 nll -= float(logs[range(len(labels)), labels].sum())
             else:
                 nll -= path_probability(model, alone, labels)
-        assert float(loss_of(predictions).nll) == pytest.approx(nll, rel=1e-4)
+        loss = LabelObjective(TrainingConfig()).loss(predictions, batch)
+        assert float(loss.nll) == pytest.approx(nll, rel=1e-4)
 
 
 def path_probability(model: LabelModel, predictions: Any, labels: list[int]) -> float:
@@ -236,7 +243,7 @@ def test_a_folder_holds_the_labels(tagged: Store, tmp_path: Path) -> None:
     assert isinstance(model, LabelModel)
     words = ["the", "run", "in", "new", "york"]
     assert Tagger.load(folder).tag([words]) == Tagger.load(folder).tag([words])
-    with pytest.raises(ConfigError, match=r"only model\.kind=classifier labels texts"):
+    with pytest.raises(ConfigError, match=r"only a model for classification labels texts"):
         Classifier.load(folder)
 
 
@@ -250,11 +257,11 @@ def test_what_does_not_go_together(tagged: Store, labelled: Store, tmp_path: Pat
             write_model_folder(tmp_path / kind, store, kind=kind)
     tree = {"out": "run", "model": {"kind": "tagger", "crf": True}}
     with pytest.raises(ConfigError, match=r"training\.label_smoothing=0"):
-        build(RunConfig, tree)
+        checked(build(RunConfig, tree))
     for kind, figure in (("tagger", "bleu"), ("transformer", "accuracy")):
         wrong = {"out": "run", "model": {"kind": kind}, "training": {"best_by": figure}}
         with pytest.raises(ConfigError, match="best_by"):
-            build(RunConfig, wrong)
+            checked(build(RunConfig, wrong))
 
 
 @pytest.mark.parametrize("kind", ["tagger", "classifier"])

@@ -9,15 +9,17 @@ import pytest
 import torch
 
 from regard.config import build
-from regard.data.ragged import Batch, Doubles, Ragged
+from regard.data.batch import Batch, SentencePairBatch
+from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.filler import Filler, ids_with_blanks
+from regard.decoding.filler import MaskFiller, ids_with_blanks
 from regard.errors import ConfigError
 from regard.evaluation.perplexity import perplexity
 from regard.models.masked import Masked, MaskedConfig
+from regard.tasks.masked_language_modeling import MaskedObjective
+from regard.tasks.recipes import checked
 from regard.text.special import SPECIAL
-from regard.training.config import RunConfig
-from regard.training.losses import loss_of
+from regard.training.config import RunConfig, TrainingConfig
 from toys import (
     WORDS,
     altered,
@@ -73,13 +75,16 @@ def test_only_hidden_words_count(form: str) -> None:
     read = Ragged.of([[2, 5, 1, 7, 3], [2, 1, 3]])
     target = Ragged(torch.tensor([0, 0, 9, 0, 0, 0, 11, 0]), read.lengths)
     segments = torch.tensor([0, 0, 0, 1, 1, 0, 0, 0]) if model.config.segments else None
-    doubles = None if segments is None else Doubles(segments, torch.tensor([1, 0]))
+    batch = Batch(read, target, 6)
+    if segments is not None:
+        labels = torch.tensor([1, 0])
+        batch = SentencePairBatch(read, target, 6, segments=segments, next_sentence_labels=labels)
     with torch.no_grad():
-        found = loss_of(model(Batch(read, target, 6, doubles=doubles)))
+        found = MaskedObjective(TrainingConfig(label_smoothing=0.0))(model, batch)
         logs = model.logits(read, segments).log_softmax(-1)
         nll = -(logs[2, 9] + logs[6, 11])
         torch.testing.assert_close(found.nll, nll, rtol=1e-4, atol=1e-4)
-        if doubles is None:
+        if segments is None:
             torch.testing.assert_close(found.total, nll, rtol=1e-4, atol=1e-4)
             return
         assert model.next_sentence is not None
@@ -97,7 +102,7 @@ def test_settings_that_contradict_one_another() -> None:
 def test_no_teacher_for_rows(kind: str, tmp_path: Path) -> None:
     tree = {"out": str(tmp_path), "model": {"kind": kind}, "training": {"word_distillation": 0.5}}
     with pytest.raises(ConfigError, match="word_distillation"):
-        build(RunConfig, tree)
+        checked(build(RunConfig, tree))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +111,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def filler(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Filler:
+def filler(store: Store, tmp_path_factory: pytest.TempPathFactory) -> MaskFiller:
     """A model that has learned the alphabet."""
     out = tmp_path_factory.mktemp("run") / "run"
     shape = {
@@ -122,10 +127,10 @@ def filler(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Filler:
     config = some_run(out, store, shape, max_steps=350, checkpoint_every=350, label_smoothing=0.0)
     more = {"masking": {"share": 0.25}, "batch_tokens": 600}
     run(altered(config, data=more, training={"schedule": "cosine"}), store)
-    return Filler.load(out)
+    return MaskFiller.load(out)
 
 
-def test_it_fills_in_what_is_missing(filler: Filler) -> None:
+def test_it_fills_in_what_is_missing(filler: MaskFiller) -> None:
     # All documents of this corpus have a line break.
     texts = ["c d [MASK] f\ng", "p q r s\nt [MASK] v w", "a b\n[MASK] d e [MASK] g"]
     found = filler.fill(texts, top_k=3)
@@ -143,14 +148,14 @@ def test_it_fills_in_what_is_missing(filler: Filler) -> None:
     assert [filler.fill([text], top_k=3)[0].best for text in texts] == [one.best for one in found]
 
 
-def test_a_line_break_is_a_line_break(filler: Filler) -> None:
+def test_a_line_break_is_a_line_break(filler: MaskFiller) -> None:
     (found,) = filler.fill(["a b c d [MASK] e f g"], top_k=WORDS)
     words = [guess.word for guess in found.blanks[0]]
     assert "\n" in words
     assert "<0x0A>" not in words
 
 
-def test_blanks(filler: Filler) -> None:
+def test_blanks(filler: MaskFiller) -> None:
     tokenizer = filler.folder.tokenizers.target
     whole = ids_with_blanks(tokenizer, "a [MASK] c", 1)
     assert whole == [*tokenizer.encode("a"), 1, *tokenizer.encode("c")]
@@ -171,11 +176,11 @@ def test_blanks(filler: Filler) -> None:
 
 def test_only_masked_models_fill(store: Store, tmp_path: Path) -> None:
     folder = write_model_folder(tmp_path / "model", store, kind="causal")
-    with pytest.raises(ConfigError, match=r"only model\.kind=masked"):
-        Filler.load(folder)
+    with pytest.raises(ConfigError, match="only a model for masked language modeling fills"):
+        MaskFiller.load(folder)
 
 
-def test_pseudo_perplexity_hides_each_token_in_turn(filler: Filler) -> None:
+def test_pseudo_perplexity_hides_each_token_in_turn(filler: MaskFiller) -> None:
     model, tokenizer = filler.model, filler.folder.tokenizers.target
     found = perplexity(model, tokenizer, ["a b c d", "x y\nz"])
     nll = 0.0
@@ -205,7 +210,7 @@ def test_it_learns_what_follows(store: Store, tmp_path: Path) -> None:
     }
     config = some_run(tmp_path / "run", store, shape, max_steps=300, checkpoint_every=300)
     run(config, store)
-    model = Filler.load(tmp_path / "run").model
+    model = MaskFiller.load(tmp_path / "run").model
     tokenizer = store.tokenizers.source
     rows, wanted = [], []
     letters = "abcdefghijklmnopqrstuvwxyz"

@@ -15,18 +15,23 @@ from hypothesis import strategies as st
 import regard
 from regard.attention.multihead import AttentionRecord
 from regard.config import build
+from regard.data.batch import Batch, FertilityBatch
 from regard.data.fertilities import write_fertilities
-from regard.data.loader import DataConfig, Extras, Loader, joined, with_ends
-from regard.data.ragged import Batch, Lengths
+from regard.data.loader import Loader
+from regard.data.pairs import joined, with_ends
+from regard.data.ragged import Lengths
 from regard.data.shapes import Shape
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
 from regard.layers.decoder import DecoderBlock
 from regard.models.folder import WEIGHTS, as_today, read_tensors
-from regard.models.nonautoregressive import NonAutoregressiveConfig
-from regard.training.config import RunConfig
-from regard.training.losses import loss_of
-from regard.training.record import read_metrics
+from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
+from regard.tasks import TASKS
+from regard.tasks.nonautoregressive_translation import NonAutoregressiveObjective
+from regard.tasks.recipes import checked
+from regard.training.config import RunConfig, TrainingConfig
+from regard.training.losses import Loss
+from regard.training.metrics_log import read_metrics
 from toys import PARALLEL, altered, parallel_model, run, sentences, some_run, write_reversal_store
 
 
@@ -51,8 +56,15 @@ def some_pairs(count: int, seed: int = 0) -> tuple[list[list[int]], list[list[in
     return sources, targets, counts
 
 
-def batch_of(sources: Any, targets: Any, counts: Any) -> Batch:
-    return Batch(with_ends(sources), with_ends(targets), fertilities=joined(counts, last=0))
+def batch_of(sources: Any, targets: Any, counts: Any) -> FertilityBatch:
+    counts = joined(counts, last=0)
+    return FertilityBatch(with_ends(sources), with_ends(targets), fertilities=counts)
+
+
+def loss_of(model: NonAutoregressive, batch: Batch, r_drop: float = 0.0) -> Loss:
+    """The loss of a batch in training; with R-Drop, of two passes."""
+    config = TrainingConfig(label_smoothing=0.1, r_drop=r_drop)
+    return NonAutoregressiveObjective(model, config)(model, batch)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(4, 9), st.integers(0, 5)), min_size=1), min_size=1))
@@ -124,11 +136,8 @@ def test_folders_without_the_setting_have_no_mask() -> None:
 @pytest.mark.parametrize("form", PARALLEL)
 def test_the_loss_is_the_sum_over_sentences(form: str) -> None:
     model, pairs = parallel_model(0, **PARALLEL[form]), some_pairs(5)
-    together = loss_of(model(batch_of(*pairs)), smoothing=0.1)
-    alone = [
-        loss_of(model(batch_of([s], [t], [c])), smoothing=0.1)
-        for s, t, c in zip(*pairs, strict=True)
-    ]
+    together = loss_of(model, batch_of(*pairs))
+    alone = [loss_of(model, batch_of([s], [t], [c])) for s, t, c in zip(*pairs, strict=True)]
     for name in ("total", "nll"):
         expected = torch.stack([getattr(one, name) for one in alone]).sum()
         torch.testing.assert_close(getattr(together, name), expected, rtol=1e-4, atol=0)
@@ -140,7 +149,7 @@ def test_filler_changes_nothing(form: str) -> None:
 
     def learned(batch: Batch) -> list[torch.Tensor]:
         model = parallel_model(0, **PARALLEL[form])
-        loss = loss_of(model(batch), smoothing=0.1)
+        loss = loss_of(model, batch)
         loss.total.backward()
         gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
         return [loss.total.detach(), loss.nll, *gradients]
@@ -156,8 +165,7 @@ def test_filler_changes_nothing(form: str) -> None:
 @pytest.mark.parametrize("form", PARALLEL)
 def test_two_passes_without_dropout_are_one(form: str) -> None:
     model, batch = parallel_model(0, **PARALLEL[form]), batch_of(*some_pairs(5))
-    once = loss_of(model(batch), smoothing=0.1)
-    twice = loss_of(model(batch.twice()), smoothing=0.1, r_drop_weight=5.0)
+    once, twice = loss_of(model, batch), loss_of(model, batch, r_drop=5.0)
     torch.testing.assert_close(once.total, twice.total)
     torch.testing.assert_close(once.nll, twice.nll)
 
@@ -207,17 +215,19 @@ def _killing_at(step: int, error: type[Exception]) -> Any:
     return Killing()
 
 
-def test_fertilities_come_with_batches(aligned_store: Store) -> None:
-    from regard.data.ahead import ahead
+def test_fertilities_come_with_batches(tmp_path: Path, aligned_store: Store) -> None:
+    from regard.data.prefetch import prefetched
     from regard.data.sampling import Position
 
-    loader = Loader(aligned_store, DataConfig(batch_tokens=300), seed=1, extras=Extras(True))
+    config = some_run(tmp_path, aligned_store, {"kind": "nonautoregressive"})
+    task = TASKS["nonautoregressive_translation"]
+    loader = Loader(task.training_data(aligned_store, config), 300, seed=1)
     _, first = next(loader.batches(Position()))
-    assert first.fertilities is not None
+    assert isinstance(first, FertilityBatch)
     ends = first.source.tokens == 3
     assert torch.equal(first.fertilities, (~ends).long())
-    _, same = next(ahead(loader, Position(), workers=1))
-    assert same.fertilities is not None
+    _, same = next(prefetched(loader, Position(), workers=1))
+    assert isinstance(same, FertilityBatch)
     assert torch.equal(same.fertilities, first.fertilities)
 
 
@@ -231,8 +241,8 @@ def test_what_cannot_be_is_refused_with_a_remedy(
     sampling = altered(some_run(tmp_path / "two", unigram, model), data={"sampling_candidates": 8})
     with pytest.raises(ConfigError, match="sampling_candidates=1"):
         run(sampling, unigram)
-    with pytest.raises(ConfigError, match="glancing=0"):
-        build(RunConfig, {"out": "nowhere", "training": {"glancing": 0.5}})
+    with pytest.raises(ConfigError, match=r"training\.glancing has no effect"):
+        checked(build(RunConfig, {"out": "nowhere", "training": {"glancing": 0.5}}))
     attention = {"select": "sampled", "estimator": "reinforce"}
     with pytest.raises(ConfigError, match="reinforce"):
         build(NonAutoregressiveConfig, {"attention": attention})

@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import PermutedBatch
+from regard.data.ragged import Ragged
 from regard.data.streams import drawn_order, permuted_batch
 from regard.layers.two_streams import TwoStreamBlock
-from regard.models.base import read_on
+from regard.models.memory import StreamPredictions
 from regard.models.permuted import Permuted
-from regard.models.protocol import Predictions
+from regard.tasks.language_modeling import StreamObjective
 from regard.text.special import SPECIAL
+from regard.training.config import TrainingConfig
 from toys import WORDS, any_model, sentences
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -87,7 +89,7 @@ def test_packed_is_alone(form: str) -> None:
         target = Ragged(source.tokens.masked_fill(ranks == 0, 0), source.lengths)
         with torch.no_grad():
             filler = int((ranks == 0).sum())
-            return model(Batch(source, target, filler, ranks=ranks)).hidden
+            return model(PermutedBatch(source, target, filler, ranks=ranks)).hidden
 
     alone = torch.cat([hidden([number]) for number in range(6)])
     torch.testing.assert_close(hidden([*range(6)]), alone, rtol=1e-4, atol=1e-5)
@@ -97,13 +99,13 @@ def test_a_memory_counts_and_is_cut() -> None:
     tokens = text(2, 18)
     ranks = torch.tensor([[0, 3, 0, 1, 0, 4, 2, 0, 0]] * 2)
 
-    def second(model: Permuted, first: Tensor) -> Predictions:
-        memory = None
+    def second(model: Permuted, first: Tensor) -> StreamPredictions:
+        objective = StreamObjective(model, TrainingConfig())
         with torch.no_grad():
             for number, part in enumerate((first, tokens[:, 9:])):
                 batch = permuted_batch(part.numpy(), ranks.numpy(), continues=number > 0)
-                found = read_on(model, batch, memory)
-                memory = found.memory
+                found = objective.predict(model, batch)
+        assert isinstance(found, StreamPredictions)
         return found
 
     changed = tokens[:, :9].clone()

@@ -17,12 +17,11 @@ from regard.errors import ConfigError
 from regard.evaluation.metrics import Counting
 from regard.evaluation.significance import compare
 from regard.models import ARCHITECTURES, new_model, size_of
-from regard.models.folder import ModelFolder
 from regard.models.protocol import Vocabulary
 from regard.models.size import parameter_count, refuse_untrainable
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training import loop
-from toys import Silent, small_run
+from toys import new_folder, run, small_run
 
 CPU = torch.device("cpu")
 
@@ -97,12 +96,12 @@ def test_a_run_that_cannot_fit_is_refused_before_a_model_is_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reversal_store: Store
 ) -> None:
     config = small_run(tmp_path / "run", reversal_store)
-    vocabulary = ModelFolder.for_store(config.model, reversal_store).vocabulary
+    vocabulary = new_folder(config.model, reversal_store).vocabulary
     fits = 16 * size_of(config.model, vocabulary)
     monkeypatch.setattr(memory, "machine_memory", lambda: fits - 1)
     monkeypatch.setattr(loop, "begun", None)
     with pytest.raises(ConfigError, match=r"Training .* but this machine has"):
-        loop.train(config, reversal_store, CPU, watcher=Silent())
+        run(config, reversal_store)
     assert not (tmp_path / "run").exists()
 
 

@@ -10,15 +10,17 @@ from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
 from regard.config import build
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.batch import Batch, StreamBatch
+from regard.data.ragged import Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.errors import ConfigError
-from regard.layers.recall import Memory
-from regard.models.base import read_on
+from regard.models.memory import StreamPredictions
 from regard.models.xl import XL, XLConfig
+from regard.tasks.language_modeling import StreamObjective
+from regard.tasks.recipes import checked
 from regard.text.special import SPECIAL
-from regard.training.config import RunConfig
+from regard.training.config import RunConfig, TrainingConfig
 from toys import WORDS, any_model, sentences
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -47,16 +49,14 @@ def streams(rows: int = 3, length: int = 22) -> Tensor:
 
 def segment(tokens: Tensor, *, continues: bool = True) -> Batch:
     text = Ragged(tokens.flatten(), Lengths.of([tokens.shape[1]] * len(tokens)))
-    return Batch(text, text, continues=continues)
+    return StreamBatch(text, text, continues=continues)
 
 
-def read(model: XL, tokens: Tensor, sizes: list[int], memory: Memory | None = None) -> Tensor:
+def read(model: XL, tokens: Tensor, sizes: list[int]) -> Tensor:
     """Hidden states of streams that are read in segments of these sizes. (B, T, D)"""
-    found = []
+    objective, found = StreamObjective(model, TrainingConfig()), []
     for part in tokens.split(sizes, 1):
-        predictions = read_on(model, segment(part), memory)
-        memory = predictions.memory
-        found.append(predictions.hidden.unflatten(0, part.shape))
+        found.append(objective.predict(model, segment(part)).hidden.unflatten(0, part.shape))
     return torch.cat(found, 1)
 
 
@@ -97,8 +97,9 @@ def test_documents_are_strangers_only_if_asked() -> None:
 @torch.no_grad()
 def test_a_new_stream_remembers_nothing() -> None:
     model, tokens = model_of(), streams()
-    memory = read_on(model, segment(tokens[:, :10]), None).memory
-    fresh = read_on(model, segment(tokens[:, 10:], continues=False), memory)
+    objective = StreamObjective(model, TrainingConfig())
+    objective.predict(model, segment(tokens[:, :10]))
+    fresh = objective.predict(model, segment(tokens[:, 10:], continues=False))
     torch.testing.assert_close(fresh.hidden, model(segment(tokens[:, 10:])).hidden)
 
 
@@ -120,9 +121,11 @@ def test_a_memory_has_its_room() -> None:
     tokens = streams()
     for training, wanted in ((True, 3), (False, 7)):
         model = model_of(memory=3, evaluation_memory=7).train(training)
-        memory = None
+        objective = StreamObjective(model, TrainingConfig())
         for part in tokens.split(5, 1):
-            memory = read_on(model, segment(part), memory).memory
+            predictions = objective.predict(model, segment(part))
+        assert isinstance(predictions, StreamPredictions)
+        memory = predictions.memory
         assert memory is not None
         assert memory.length == wanted
         assert [*map(len, memory.states)] == [3] * 2
@@ -180,8 +183,8 @@ def test_what_a_memory_does_not_go_with(setting: dict[str, Any]) -> None:
 def test_what_training_with_a_memory_does_not_go_with() -> None:
     tree = {"out": "somewhere", "model": {"kind": "xl"}, "training": {"r_drop": 1.0}}
     with pytest.raises(ConfigError, match="r_drop"):
-        build(RunConfig, tree)
-    assert "one process" in str(XLConfig().obstacle_to_sharing)
+        checked(build(RunConfig, tree))
+    assert "one process" in str(XLConfig().obstacle_to_sharding)
 
 
 @torch.no_grad()

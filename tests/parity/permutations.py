@@ -5,24 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch, Doubles, Lengths, Ragged
+from regard.data.batch import PermutedBatch
+from regard.data.ragged import Lengths, Ragged
 from regard.models.protocol import Predictions
 from regard.text.special import SPECIAL
 
 ROWS, LENGTH = 3, 11
 
 
-def batch_of(tokens: Tensor, *, ranks: Tensor | None = None, types: Tensor | None = None) -> Batch:
+def batch_of(
+    tokens: Tensor, *, ranks: Tensor | None = None, types: Tensor | None = None
+) -> PermutedBatch:
     """Rows of equal length; of those with ranks, the places with one are asked for."""
     lengths = Lengths.of([tokens.shape[1]] * ROWS)
     wanted = tokens if ranks is None else tokens.masked_fill(ranks == 0, SPECIAL.pad)
-    doubles = None if types is None else Doubles(types.flatten(), torch.zeros(ROWS).long())
-    return Batch(
+    return PermutedBatch(
         Ragged(tokens.flatten(), lengths),
         Ragged(wanted.flatten(), lengths),
         filler=int((wanted == SPECIAL.pad).sum()),
-        doubles=doubles,
         ranks=None if ranks is None else ranks.flatten(),
+        segments=None if types is None else types.flatten(),
     )
 
 

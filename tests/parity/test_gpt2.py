@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.models.causal import Causal, CausalConfig

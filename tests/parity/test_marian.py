@@ -17,8 +17,8 @@ from parity.weights import (
     shake,
     under_our_names,
 )
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy_search
 from regard.decoding.rules import Rules

@@ -17,8 +17,8 @@ from parity.weights import (
     shake,
     under_our_names,
 )
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import Activation
 from regard.layers.residual import NormOrder

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from parity.permutations import LENGTH, ROWS, as_theirs, batch_of, logits, orders
 from parity.weights import shake
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.batch import PermutedBatch
+from regard.data.ragged import Lengths, Ragged
 from regard.layers.recall import Memory
 from regard.models.permuted import Permuted, PermutedConfig
 from regard.models.protocol import Vocabulary
@@ -158,6 +159,6 @@ def test_rows_of_unequal_length() -> None:
     tokens, sizes = texts(seed=1), [11, 4, 8]
     real = torch.arange(LENGTH) < torch.tensor(sizes)[:, None]
     text = Ragged(tokens[real], Lengths.of(sizes))
-    found = ours_from(theirs)(Batch(text, text))
+    found = ours_from(theirs)(PermutedBatch(text, text))
     wanted = theirs(tokens, attention_mask=real.float()).logits[real]
     same(found.project(found.hidden), wanted)

@@ -16,11 +16,14 @@ from typing import Any
 from safetensors.numpy import load_file
 from torch import Tensor
 
-from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.reading import training_batches, validation_batches
-from regard.data.sampling import Position, Share
+from regard.data.batch import Batch
+from regard.data.loader import Loader, validation_batches
+from regard.data.ragged import Lengths, Ragged
+from regard.data.sampling import Position
 from regard.data.store import Store
-from regard.training.config import RunConfig, run_config
+from regard.tasks import task_of
+from regard.tasks.recipes import run_config
+from regard.training.config import RunConfig
 
 Regard = Callable[..., str]  # the words of a command line and `stdin`, to standard output
 Tree = dict[str, Any]
@@ -35,6 +38,11 @@ CPU = ("--device", "cpu")
 PROMPTS = ("mira sen", "dov tolu")
 BLANKS = ("mira [MASK] sen", "tolu [MASK] dov [MASK]")
 SENTENCES = ("mira sen kapi", "lume dov")
+OLD_NAMES = {  # of fields of batches, as expected.json has them
+    "distributions": "likely",
+    "segments": "doubles.segments",
+    "next_sentence_labels": "doubles.strange",
+}
 TWO_TEXTS = ("mira sen\tkapi mira", "lume\tdov tolu")
 
 
@@ -76,7 +84,7 @@ def translator_outputs(regard: Regard, folder: str, kind: str) -> Tree:
     report = json.loads(
         regard("evaluate", folder, *files, "--engine", "torch", "--format", "json", *CPU)
     )
-    results = report["systems"][0]["results"]
+    results = report["results"][0]["metrics"]
     return {**outputs, "metrics": {result["name"]: result["value"] for result in results}}
 
 
@@ -101,7 +109,7 @@ def language_model_outputs(regard: Regard, folder: str, kind: str) -> Tree:
                 [[one["text"], one["score"]] for one in row["continuations"]] for row in rows
             ]
     if kind == "masked":
-        more = ["--top-k", "3", "--format", "json", *CPU]
+        more = ["--top-k", "3", "--format", "jsonl", *CPU]
         outputs["fill"] = [
             [[[one["word"], one["probability"]] for one in blank] for blank in row["blanks"]]
             for row in _rows(regard("fill", folder, *BLANKS, *more))
@@ -109,20 +117,21 @@ def language_model_outputs(regard: Regard, folder: str, kind: str) -> Tree:
     if kind in ("causal", "masked"):
         outputs["embeddings"] = embeddings(regard, folder)
     more = ["--text", "texts/valid.text", "--format", "json", *CPU]
-    (report,) = json.loads(regard("evaluate", folder, *more))
+    (report,) = json.loads(regard("evaluate", folder, *more))["results"]
     names = ("perplexity", "per_word", "bits_per_byte", "tokens", "words", "bytes")
     return {**outputs, "metrics": {name: report[name] for name in names}}
 
 
 def embeddings(regard: Regard, folder: str) -> list[list[float]]:
     """The first numbers of the vectors of two texts."""
-    return [row[:4] for row in _rows(regard("embed", folder, *CPU, stdin="\n".join(SENTENCES)))]
+    rows = _rows(regard("embed", folder, *CPU, stdin="\n".join(SENTENCES)))
+    return [row[:4] for row in rows]
 
 
 def label_metrics(regard: Regard, folder: str, content: str) -> Tree:
     """Metrics of a tagger or classifier on the validation text."""
     more = [f"--{content}", f"texts/valid.{content}", "--format", "json", *CPU]
-    (report,) = json.loads(regard("evaluate", folder, *more))
+    (report,) = json.loads(regard("evaluate", folder, *more))["results"]
     metrics = {name: report[name] for name in ("accuracy", "macro_f1", "confusion")}
     if report["spans"]:
         metrics["span_f1"] = report["spans"]["overall"]["f1"]
@@ -191,13 +200,17 @@ def batch_outputs(name: str) -> Tree:
 
 
 def _first_batches(config: RunConfig) -> tuple[list[Batch], list[Batch]]:
-    store, task = Store(Path(config.data.folder)), config.model.task
-    seed, extras = config.training.seed, config.extras
-    loader = training_batches(store, config.data, task, seed=seed, share=Share(), extras=extras)
+    store, task, tokens = (
+        Store(Path(config.data.folder)),
+        task_of(config.model),
+        config.data.batch_tokens,
+    )
+    loader = Loader(task.training_data(store, config), tokens, seed=config.training.seed)
     training = [batch for _, batch in islice(loader.batches(Position()), 2)]
-    if extras.distributions:  # which validation has not
+    if config.training.word_distillation:  # validation has no distributions
         return training, []
-    return training, list(islice(validation_batches(store, config.data, task, extras), 1))
+    validation = validation_batches(task.validation_data(store, config), tokens)
+    return training, list(islice(validation, 1))
 
 
 def described(batch: Batch) -> Tree:
@@ -206,7 +219,7 @@ def described(batch: Batch) -> Tree:
     for field in fields(batch):
         value = getattr(batch, field.name)
         if value is not None and field.name not in ("filler", "continues"):
-            parts.update(_plain(field.name, value))
+            parts.update(_plain(OLD_NAMES.get(field.name, field.name), value))
     return parts
 
 

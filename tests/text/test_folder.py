@@ -8,15 +8,15 @@ import pytest
 
 from regard.data.store import Store
 from regard.errors import DataError, ModelError
-from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.text.folder import tokenizers_in
+from toys import new_folder
 
 
 def test_a_prepared_folder_and_a_model_folder_have_tokenizers(
     tmp_path: Path, reversal_store: Store
 ) -> None:
-    ModelFolder.for_store(TransformerConfig(), reversal_store).write(tmp_path)
+    new_folder(TransformerConfig(), reversal_store).write(tmp_path)
     for folder in (reversal_store.folder, tmp_path):
         found = tokenizers_in(folder)
         assert found.files() == reversal_store.tokenizers.files()

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import regard
-from regard.data.loader import in_order
+from regard.data.loader import validation_batches
+from regard.data.pairs import PairDataset
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError
 from regard.layers.adapters import is_adapted
@@ -25,12 +26,10 @@ from regard.models.folder import (
     weights_of,
     whole_weights,
 )
-from regard.training.begin import begun
 from regard.training.checkpoint import OPTIMIZER, folders
 from regard.training.config import RunConfig
-from regard.training.record import read_metrics
-from regard.training.validation import validated
-from toys import altered, run, small_run, some_run, write_text_store
+from regard.training.metrics_log import read_metrics
+from toys import altered, begun_on, run, small_run, some_run, validated, write_text_store
 
 CPU = torch.device("cpu")
 LORA = {"rank": 2, "dropout": 0.2}
@@ -76,11 +75,11 @@ def both(tmp_path: Path, origin: Path, reversal_store: Store) -> Path:
 def test_what_is_loaded_is_what_was_validated(
     tmp_path: Path, origin: Path, reversal_store: Store, method: dict[str, Any]
 ) -> None:
-    run(adapting(tmp_path, origin, reversal_store, **method), reversal_store)
+    config = adapting(tmp_path, origin, reversal_store, **method)
+    run(config, reversal_store)
     noted = read_tensors(tmp_path / WEIGHTS)[1]
     _, model = load_model(tmp_path, CPU)
-    batches = in_order(reversal_store.part("valid"), 300)
-    assert validated(model, batches, precision="auto").loss == float(noted["valid_loss"])
+    assert validated(model, reversal_store, config).loss == float(noted["valid_loss"])
     old = min(row["valid_loss"] for row in read_metrics(origin) if "valid_loss" in row)
     assert float(noted["valid_loss"]) < old
 
@@ -98,13 +97,13 @@ def test_a_folder_has_what_learned_and_nothing_else(both: Path) -> None:
 
 def test_merged_is_unmerged(both: Path, reversal_store: Store) -> None:
     config = adapting(both / "another", both / "origin", reversal_store)
-    unmerged = begun(config, reversal_store)[1].eval()
+    unmerged = begun_on(config, reversal_store)[1].eval()
     put_weights(unmerged, read_tensors(both / "adapter" / WEIGHTS)[0], both)
     described, merged = load_model(both / "adapter", CPU)
     assert is_adapted(unmerged)
     assert not is_adapted(merged)
     assert described.adapter is None
-    for batch in in_order(reversal_store.part("valid"), 300):
+    for batch in validation_batches(PairDataset(reversal_store.part("valid")), 300):
         one, other = (model.projection(model(batch).hidden) for model in (unmerged, merged))
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
 
@@ -112,7 +111,7 @@ def test_merged_is_unmerged(both: Path, reversal_store: Store) -> None:
 def test_the_origin_is_left_as_it_is(both: Path, origin: Path, reversal_store: Store) -> None:
     assert (both / "origin" / WEIGHTS).read_bytes() == (origin / WEIGHTS).read_bytes()
     config = adapting(both / "another", both / "origin", reversal_store)
-    old, (_, model) = whole_weights(origin), begun(config, reversal_store)
+    old, (_, model) = whole_weights(origin), begun_on(config, reversal_store)
     frozen = {n: w for n, w in model.named_parameters() if not w.requires_grad}
     assert {name.replace(".frozen", ".weight") for name in frozen} == old.keys()
     for name, weights in frozen.items():

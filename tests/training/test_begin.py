@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from regard.config import as_tree
-from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError, RegardError
 from regard.models.folder import (
@@ -24,11 +23,10 @@ from regard.models.folder import (
     weights_of,
     write_tensors,
 )
-from regard.training.begin import begun
-from regard.training.config import RunConfig, run_config
-from regard.training.record import read_metrics
-from regard.training.validation import validated
-from toys import altered, run, small_run, write_reversal_store
+from regard.tasks.recipes import run_config
+from regard.training.config import RunConfig
+from regard.training.metrics_log import read_metrics
+from toys import altered, begun_on, run, small_run, validated, write_reversal_store
 
 CPU = torch.device("cpu")
 
@@ -51,10 +49,10 @@ def test_it_begins_with_the_weights_and_the_loss_of_the_model(
     tmp_path: Path, origin: Path, reversal_store: Store
 ) -> None:
     config = tuning(tmp_path, origin, reversal_store)
-    model = begun(config, reversal_store)[1].eval()
+    model = begun_on(config, reversal_store)[1].eval()
     for name, tensor in read_tensors(origin / WEIGHTS)[0].items():
         assert torch.equal(weights_of(model)[name], tensor)
-    loss = validated(model, in_order(reversal_store.part("valid"), 300), precision="auto").loss
+    loss = validated(model, reversal_store, config).loss
     assert loss == min(row["valid_loss"] for row in read_metrics(origin) if "valid_loss" in row)
 
 
@@ -128,13 +126,13 @@ def test_a_limit_of_length_is_no_part_of_the_form_unless_positions_were_learned(
     tmp_path: Path, origin: Path, reversal_store: Store
 ) -> None:
     longer = altered(tuning(tmp_path, origin, reversal_store), model={"max_positions": 999})
-    assert as_tree(begun(longer, reversal_store)[0].config)["max_positions"] == 999
+    assert as_tree(begun_on(longer, reversal_store)[0].config)["max_positions"] == 999
     learned = {"positions": "learned", "max_positions": 64}
     other = altered(small_run(tmp_path / "learned", reversal_store, max_steps=1), model=learned)
     run(other, reversal_store)
     longer = altered(other, out=str(tmp_path / "longer"), init_from=other.out)
     with pytest.raises(ConfigError, match="max_positions: 64 -> 999"):
-        begun(altered(longer, model={"max_positions": 999}), reversal_store)
+        begun_on(altered(longer, model={"max_positions": 999}), reversal_store)
 
 
 def settings(origin: Path | str, *assignments: str) -> RunConfig:

@@ -23,6 +23,7 @@ from regard.training.checkpoint import (
 )
 from regard.training.config import TrainingConfig
 from regard.training.ema import MovingAverage
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 from toys import pairs, small_model
@@ -94,7 +95,7 @@ def test_a_moving_average_is_kept_beside_the_weights_and_shown_for_them(tmp_path
     model, config = small_model(0), TrainingConfig()
     average = MovingAverage(small_model(1), 0.9)
     optimizer = make_optimizer(model, config)
-    Updater(model, optimizer, config)([pairs(2)], step=1, rate=0.0)
+    Updater(model, optimizer, Objective(config))([pairs(2)], step=1, rate=0.0)
     plain = save(tmp_path, model, optimizer, None, Progress(1))
     both = save(tmp_path, model, optimizer, average, Progress(2))
     assert not (plain / AVERAGE).exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from toys import run, small_run, write_reversal_store
 
 

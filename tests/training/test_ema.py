@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors, weights_of
-from regard.training.begin import begun
 from regard.training.checkpoint import folders
 from regard.training.ema import MovingAverage, memory
-from regard.training.record import read_metrics
-from regard.training.validation import validated
-from toys import run, small_model, small_run
+from regard.training.metrics_log import read_metrics
+from toys import begun_on, run, small_model, small_run, validated
 
 CPU = torch.device("cpu")
 
@@ -51,7 +48,7 @@ def test_a_run_keeps_the_average_of_all_its_weights(
     often = {"max_steps": 8, "checkpoint_every": 1, "keep_checkpoints": 8}
     config = small_run(tmp_path, unvalidated_store, ema_decay=decay, **often)
     run(config, unvalidated_store)
-    _, start = begun(config, unvalidated_store)
+    _, start = begun_on(config, unvalidated_store)
     expected = {name: tensor.double().numpy() for name, tensor in weights_of(start).items()}
     for step, path in enumerate(folders(tmp_path), start=1):
         kept = min(decay, (1 + step) / (10 + step))
@@ -74,8 +71,7 @@ def test_the_average_is_what_is_validated_and_published(
     notes = read_tensors(tmp_path / WEIGHTS)[1]
     assert float(notes["valid_loss"]) == best
     _, model = load_model(tmp_path, CPU)
-    part = reversal_store.part("valid")
-    assert validated(model, in_order(part, 300), precision="auto").loss == pytest.approx(best)
+    assert validated(model, reversal_store, config).loss == pytest.approx(best)
     saved = tmp_path / "checkpoints" / f"{int(notes['step']):08d}"
     for name, tensor in weights_of(model).items():
         assert torch.equal(tensor, read_tensors(saved / AVERAGE)[0][name])

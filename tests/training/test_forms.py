@@ -14,7 +14,7 @@ from regard.errors import ConfigError
 from regard.models.folder import WEIGHTS, ModelFolder, read_tensors
 from regard.models.transformer import TransformerConfig
 from regard.training.config import RunConfig
-from regard.training.record import read_metrics
+from regard.training.metrics_log import read_metrics
 from toys import EVERY_FORM, FORMS, altered, run, some_run
 
 

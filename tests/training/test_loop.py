@@ -16,10 +16,11 @@ from regard.errors import ConfigError, DivergedError, RunError
 from regard.files import locked
 from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors
 from regard.models.protocol import Predictions
+from regard.tasks import TASKS
 from regard.training.checkpoint import OPTIMIZER, PROGRESS, average, folders, read_progress
 from regard.training.loop import train
-from regard.training.losses import Loss, loss_of
-from regard.training.record import Record, read_metrics
+from regard.training.losses import Loss, token_loss
+from regard.training.metrics_log import MetricsLog, read_metrics
 from toys import Silent, altered, run, small_run
 
 CPU = torch.device("cpu")
@@ -85,9 +86,9 @@ def test_early_stopping_waits_for_its_patience(tmp_path: Path, reversal_store: S
         tmp_path, reversal_store, max_steps=100, checkpoint_every=2, patience=3, learning_rate=0.0
     )
     watcher = Silent()
-    progress = train(config, reversal_store, CPU, watcher=watcher)
+    progress = train(config, reversal_store, TASKS["translation"], CPU, watcher=watcher)
     assert (progress.step, progress.waited, progress.stopped_early) == (8, 3, True)
-    assert train(config, reversal_store, CPU, watcher=watcher).step == 8
+    assert train(config, reversal_store, TASKS["translation"], CPU, watcher=watcher).step == 8
 
 
 def test_a_finished_run_does_nothing(tmp_path: Path, unvalidated_store: Store) -> None:
@@ -103,14 +104,14 @@ def test_a_loss_that_is_no_number_names_the_last_good_checkpoint(
 ) -> None:
     calls = 0
 
-    def poisoned(predictions: Predictions, **settings: Any) -> Loss:
+    def poisoned(predictions: Predictions, *settings: Any) -> Loss:
         nonlocal calls
         calls += 1
-        loss = loss_of(predictions, **settings)
+        loss = token_loss(predictions, *settings)
         factor = float("nan") if calls > 11 else 1.0
         return Loss(loss.total * factor, loss.nll * factor)
 
-    monkeypatch.setattr("regard.training.step.loss_of", poisoned)
+    monkeypatch.setattr("regard.training.objective.token_loss", poisoned)
     with pytest.raises(DivergedError, match=r"last good checkpoint is .*00000010"):
         run(small_run(tmp_path, unvalidated_store), unvalidated_store)
     assert DivergedError.exit_status == 1
@@ -214,18 +215,18 @@ def test_a_live_run_holds_its_folder(tmp_path: Path, unvalidated_store: Store) -
 
 
 def test_metrics_are_cut_back_to_the_resumed_step(tmp_path: Path) -> None:
-    with Record(tmp_path, 0, tensorboard=False) as record:
+    with MetricsLog(tmp_path, 0, tensorboard=False) as record:
         for step in (1, 2, 3):
             record.add({"step": step})
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "lo')  # a kill in the middle of a line
-    with Record(tmp_path, 2, tensorboard=False) as record:
+    with MetricsLog(tmp_path, 2, tensorboard=False) as record:
         record.add({"step": 3, "again": True})
     assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}, {"step": 3, "again": True}]
 
 
 def test_tensorboard_gets_the_same_figures(tmp_path: Path) -> None:
-    with Record(tmp_path, 0, tensorboard=True) as record:
+    with MetricsLog(tmp_path, 0, tensorboard=True) as record:
         record.add({"step": 1, "loss": 2.5})
     [events] = (tmp_path / "tensorboard").iterdir()
     assert b"loss" in events.read_bytes()
@@ -268,7 +269,7 @@ def test_before_its_first_checkpoint_a_run_may_change(
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        train(small_run(tmp_path, unvalidated_store), unvalidated_store, CPU, watcher=Stopping())
+        run(small_run(tmp_path, unvalidated_store), unvalidated_store, watcher=Stopping())
     assert run(small_run(tmp_path, unvalidated_store, seed=7), unvalidated_store).began_at == 0
 
 

@@ -13,6 +13,7 @@ from regard.text.special import SPECIAL
 from regard.training import losses
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, plain_cross_entropy, plain_r_drop
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 from toys import pairs, small_model
@@ -175,7 +176,7 @@ def updated(model: Transformer, weight: float) -> tuple[list[float], list[Tensor
     """Loss, likelihood and gradients of an update."""
     config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
     optimizer = make_optimizer(model, config)
-    done = Updater(model.train(), optimizer, config)([pairs(4)], step=1, rate=0.0)
+    done = Updater(model.train(), optimizer, Objective(config))([pairs(4)], step=1, rate=0.0)
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
     return done.sums.tolist(), gradients
 
@@ -194,8 +195,8 @@ def test_an_update_is_the_same(weight: float, monkeypatch: pytest.MonkeyPatch) -
 def test_a_cpu_needs_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "regard.training.loss_kernel", None)  # cannot be imported
     model, batch = small_model(), pairs(4)
-    assert losses.smoothed_cross_entropy(model(batch), 0.1).total > 0
-    assert losses.r_drop(model(batch.twice()), 0.1, 5.0).total > 0
+    assert losses.token_loss(model(batch), 0.1).total > 0
+    assert losses.token_loss(model(batch.twice()), 0.1, 5.0).total > 0
 
 
 @needs_gpu

@@ -15,11 +15,11 @@ from regard.models.transformer import Transformer
 from regard.training.config import TrainingConfig
 from regard.training.losses import (
     divergence,
-    r_drop,
     sentence_rewards,
-    smoothed_cross_entropy,
+    token_loss,
     with_choices,
 )
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater
 from toys import pairs, small_model
@@ -65,8 +65,8 @@ def test_the_loss_is_the_mean_of_two_passes_and_their_divergence(smoothing: floa
         torch.cat([one.targets for one in passes]),
         model.projection,
     )
-    found = r_drop(joined, smoothing, weight=3.0)
-    alone = [smoothed_cross_entropy(one, smoothing) for one in passes]
+    found = token_loss(joined, smoothing, r_drop_weight=3.0)
+    alone = [token_loss(one, smoothing) for one in passes]
     apart = both_divergences(*(model.projection(one.hidden).log_softmax(-1) for one in passes))
     assert apart > 1
     expected = float(alone[0].total + alone[1].total) / 2 + 3.0 / 4 * apart
@@ -85,7 +85,9 @@ def updated(model: Transformer, weight: float) -> tuple[list[float], list[Tensor
     """Loss, likelihood and gradients of an update of two batches."""
     config = TrainingConfig(r_drop=weight, clip_norm=0.0, precision="float32")
     optimizer = make_optimizer(model, config)
-    done = Updater(model.train(), optimizer, config)([pairs(6), pairs(3)], step=1, rate=0.0)
+    done = Updater(model.train(), optimizer, Objective(config))(
+        [pairs(6), pairs(3)], step=1, rate=0.0
+    )
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
     return [*done.sums.tolist(), done.tokens], gradients
 
@@ -114,7 +116,7 @@ def test_drawn_choices_are_judged_by_their_sentences() -> None:
     assert predictions.choices.shape == (5,)
     assert (predictions.choices < 0).all()
     rewards = sentence_rewards(predictions)
-    plain = smoothed_cross_entropy(predictions, 0.1)
+    plain = token_loss(predictions, 0.1)
     found = with_choices(plain, predictions)
     expected = -sum(
         float(predictions.choices[b].detach() * (rewards[b] - (rewards.sum() - rewards[b]) / 4))
@@ -127,5 +129,5 @@ def test_drawn_choices_are_judged_by_their_sentences() -> None:
 
 def test_soft_attention_draws_nothing() -> None:
     predictions = small_model(0).train()(pairs(3))
-    loss = smoothed_cross_entropy(predictions, 0.1)
+    loss = token_loss(predictions, 0.1)
     assert with_choices(loss, predictions) is loss

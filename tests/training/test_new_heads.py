@@ -11,15 +11,15 @@ import torch
 
 from labelled import columns, tagged_sentences, write_labelled_store, write_tagged_store
 from regard.data.doctor import DoctorConfig
-from regard.data.label_doctor import LabelFormat
-from regard.data.prepare_labels import prepare_labels
+from regard.data.label_files import LabelFormat, LabelReader
+from regard.data.prepare import prepare
 from regard.data.store import Store
 from regard.decoding.labeller import Tagger
 from regard.errors import ConfigError
 from regard.models.folder import load_model, shown_weights, weights_of
-from regard.training.begin import begun
-from regard.training.config import RunConfig, run_config
-from toys import run, write_model_folder, write_text_store
+from regard.tasks.recipes import run_config
+from regard.training.config import RunConfig
+from toys import begun_on, run, write_model_folder, write_text_store
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,13 @@ def test_the_data_say_which_head(encoder: Path, text: Store, tagged: Store, tmp_
         config = settings(encoder, store, tmp_path / kind)
         assert config.model.kind == kind
         assert config.training.best_by == "accuracy"
-        _, model = begun(config, store)
+        _, model = begun_on(config, store)
         own, old = stack(weights_of(model)), stack(shown_weights(encoder))
         assert own.keys() == old.keys()
         assert all(torch.equal(own[name], old[name]) for name in own)
         assert model.projection.weight.std() < 0.2 * config.model.width**-0.5  # not sure of any
     with pytest.raises(ConfigError, match=r"model\.kind=classifier reads texts"):
-        begun(settings(encoder, tagged, tmp_path / "x", "model.kind=classifier"), tagged)
+        begun_on(settings(encoder, tagged, tmp_path / "x", "model.kind=classifier"), tagged)
 
 
 def test_a_tagger_with_other_labels_gets_a_new_head(
@@ -78,23 +78,21 @@ def test_a_tagger_with_other_labels_gets_a_new_head(
 ) -> None:
     run(settings(encoder, tagged, tmp_path / "one"), tagged)
     same = settings(tmp_path / "one", tagged, tmp_path / "same")
-    _, model = begun(same, tagged)
+    _, model = begun_on(same, tagged)
     old = shown_weights(tmp_path / "one")
     assert all(torch.equal(w, old[name]) for name, w in weights_of(model).items())
     sentences = [[(w, label[:1]) for w, label in one] for one in tagged_sentences(40)]
     (tmp_path / "train").write_text(columns(sentences))
-    prepare_labels(
-        {"train": [tmp_path / "train"]},
+    prepare(
+        LabelReader({"train": [tmp_path / "train"]}, LabelFormat("tagged"), DoctorConfig()),
         tmp_path / "other",
-        format=LabelFormat("tagged"),
         tokenizer=tagged.tokenizers,
-        doctor=DoctorConfig(),
     )
     other = Store(tmp_path / "other")
     run(settings(tmp_path / "one", other, tmp_path / "two"), other)
     tagger = Tagger.load(tmp_path / "two")
     assert tagger.folder.vocabulary.labels == ("B", "I", "O")
-    _, fresh = begun(settings(tmp_path / "one", other, tmp_path / "three"), other)
+    _, fresh = begun_on(settings(tmp_path / "one", other, tmp_path / "three"), other)
     own = stack(weights_of(fresh))
     assert all(torch.equal(own[name], old[name]) for name in own)
 
@@ -104,12 +102,12 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     stranger = write_tagged_store(tmp_path)
     with pytest.raises(ConfigError, match="--tokenizer-from"):
-        begun(settings(encoder, stranger, tmp_path / "run"), stranger)
+        begun_on(settings(encoder, stranger, tmp_path / "run"), stranger)
     with pytest.raises(ConfigError, match=r"model\.layers: 1 -> 2"):
-        begun(settings(encoder, tagged, tmp_path / "run", "model.layers=2"), tagged)
+        begun_on(settings(encoder, tagged, tmp_path / "run", "model.layers=2"), tagged)
     causal = write_model_folder(tmp_path / "causal", text, kind="causal")
     with pytest.raises(ConfigError, match=r"model\.kind=causal reads running text"):
-        begun(settings(causal, tagged, tmp_path / "run"), tagged)
+        begun_on(settings(causal, tagged, tmp_path / "run"), tagged)
     with pytest.raises(ConfigError, match=r"causal model, but model\.kind=tagger"):
         settings(causal, tagged, tmp_path / "run", "model.kind=tagger")
 

@@ -11,11 +11,10 @@ import torch
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.folder import WEIGHTS, read_tensors, weights_of
-from regard.training.begin import begun
 from regard.training.config import TrainingConfig
 from regard.training.optimizer import make_optimizer, set_rate
 from regard.training.parts import Place, freeze, rate_factors
-from toys import SIZES, any_model, run, small_model, some_run
+from toys import SIZES, any_model, begun_on, run, small_model, some_run
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_frozen_weights_do_not_change_and_all_others_do(
 ) -> None:
     method = {"optimizer": "adamw", "weight_decay": 0.1, "max_steps": 3, **settings}
     config = some_run(tmp_path, unvalidated_store, model, **method)
-    before = weights_of(begun(config, unvalidated_store)[1])
+    before = weights_of(begun_on(config, unvalidated_store)[1])
     run(config, unvalidated_store)
     after = read_tensors(tmp_path / WEIGHTS)[0]
     assert before.keys() == after.keys()

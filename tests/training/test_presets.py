@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regard.config import build
+from regard.tasks import task_of
 from regard.training.config import RunConfig
 from regard.training.presets import PRESETS, names_of_presets
 
@@ -21,4 +22,5 @@ def test_the_help_names_all_presets_by_what_they_read() -> None:
         "labelled": "of labels",
     }
     for name, preset in PRESETS.items():
-        assert listed[name] == words[build(RunConfig, {"out": "x", **preset}).model.content]
+        config = build(RunConfig, {"out": "x", **preset})
+        assert listed[name] == words[task_of(config.model).content.name]

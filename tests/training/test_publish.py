@@ -9,16 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.loader import in_order
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.models.folder import AVERAGE, WEIGHTS, load_model, read_tensors
+from regard.tasks import TASKS
 from regard.training.checkpoint import folders
 from regard.training.config import TrainingConfig
 from regard.training.loop import train
-from regard.training.record import Row, read_metrics
-from regard.training.validation import validated
-from toys import Silent, run, small_run, wayward_bleu
+from regard.training.metrics_log import Row, read_metrics
+from toys import Silent, run, scored_by, small_run, validated, wayward_bleu
 
 CPU = torch.device("cpu")
 OFTEN: dict[str, Any] = {"max_steps": 24, "checkpoint_every": 2, "best_by": "bleu"}
@@ -71,11 +70,11 @@ def test_the_mean_of_the_best_is_published_if_it_is_the_best_mean(
 
 def test_the_mean_is_validated_as_it_is_published(tmp_path: Path, reversal_store: Store) -> None:
     method = {"average_best": 3, "best_by": "loss"}
-    run(small_run(tmp_path, reversal_store, **{**OFTEN, **method}), reversal_store)
+    config = small_run(tmp_path, reversal_store, **{**OFTEN, **method})
+    run(config, reversal_store)
     best = min(row["mean_valid_loss"] for row in validations(tmp_path) if "mean_valid_loss" in row)
     _, model = load_model(tmp_path, CPU)
-    part = reversal_store.part("valid")
-    assert validated(model, in_order(part, 300), precision="auto").loss == pytest.approx(best)
+    assert validated(model, reversal_store, config).loss == pytest.approx(best)
 
 
 def test_the_last_and_the_best_stay_on_disk(tmp_path: Path, reversal_store: Store) -> None:
@@ -111,7 +110,8 @@ def test_patience_is_for_the_checkpoint_and_not_for_the_mean(
         return next(figures)
 
     config = small_run(tmp_path, reversal_store, **OFTEN, average_best=3, patience=3)
-    progress = train(config, reversal_store, CPU, watcher=Silent(), bleu=told)
+    task = scored_by(told, TASKS["translation"])
+    progress = train(config, reversal_store, task, CPU, watcher=Silent())
     assert (progress.step, progress.waited, progress.best) == (8, 3, -5.0)
     assert progress.stopped_early
     assert read_tensors(tmp_path / WEIGHTS)[1]["step"] == "6"

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.data.shapes import Shape
 from regard.errors import ConfigError
 from regard.layers.adapters import LoraConfig, adapt
 from regard.models.folder import read_tensors
 from regard.processes import Team
 from regard.recording import recordable
+from regard.tasks import task_of
 from regard.training.checkpoint import OPTIMIZER, folders
-from regard.training.config import TrainingConfig
+from regard.training.config import RunConfig, TrainingConfig
 from regard.training.engine import Engine
 from regard.training.loop import train
 from regard.training.optimizer import make_optimizer
@@ -93,7 +94,10 @@ def learned(
     config = TrainingConfig(**settings)
     if config.lora.rank:
         adapt(model, config.lora)
-    updater = Updater(model, make_optimizer(model, config), config)
+    objective = task_of(model.config).new_objective(
+        model, RunConfig("unused", model=model.config, training=config)
+    )
+    updater = Updater(model, make_optimizer(model, config), objective)
     sums = []
     with recordable(GPU):
         if replay:
@@ -142,7 +146,7 @@ def test_a_replayed_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None
     for name, stops in (("whole", [20]), ("parts", [3, 10, 20])):
         for stop in stops:
             config = small_run(tmp_path / name, store, max_steps=stop, replay=True)
-            train(config, store, GPU, watcher=Silent())
+            train(config, store, task_of(config.model), GPU, watcher=Silent())
         last = folders(tmp_path / name)[-1]
         saved.append(read_tensors(last / OPTIMIZER)[0])
     assert saved[0].keys() == saved[1].keys()

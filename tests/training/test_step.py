@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.training.config import TrainingConfig
+from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.step import Updater, dropout_seed
 from toys import EVERY_FORM, pairs, small_model, some_model
@@ -22,7 +23,7 @@ def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
         config = TrainingConfig(precision=precision)
         optimizer = make_optimizer(model, config)
         for step in range(1, 21):
-            done = Updater(model, optimizer, config)([pairs(8)], step=step, rate=1e-3)
+            done = Updater(model, optimizer, Objective(config))([pairs(8)], step=step, rate=1e-3)
         losses[precision] = float(done.sums[0]) / done.tokens
         assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.05)
@@ -32,7 +33,7 @@ def test_bfloat16_on_a_cpu_learns_nearly_the_same() -> None:
 @pytest.mark.parametrize("form", EVERY_FORM)
 def test_every_form_learns_in_half_precision(form: str, device: str) -> None:
     model, config = some_model(**EVERY_FORM[form]).to(device), TrainingConfig(precision="bfloat16")
-    change = Updater(model.train(), make_optimizer(model, config), config)
+    change = Updater(model.train(), make_optimizer(model, config), Objective(config))
     for step in (1, 2):
         done = change([pairs(8)], step=step, rate=1e-3)
         assert torch.isfinite(done.sums).all()
@@ -42,7 +43,7 @@ def test_every_form_learns_in_half_precision(form: str, device: str) -> None:
 def test_gradients_are_clipped_to_the_norm() -> None:
     model = small_model()
     config = TrainingConfig(clip_norm=0.01)
-    Updater(model, make_optimizer(model, config), config)([pairs(8)], step=1, rate=1e-3)
+    Updater(model, make_optimizer(model, config), Objective(config))([pairs(8)], step=1, rate=1e-3)
     squares = [float(p.grad.square().sum()) for p in model.parameters() if p.grad is not None]
     assert sum(squares) ** 0.5 == pytest.approx(0.01, rel=1e-3)
 
@@ -50,7 +51,7 @@ def test_gradients_are_clipped_to_the_norm() -> None:
 def test_a_rate_of_zero_changes_nothing() -> None:
     model, before = small_model(), small_model()
     config = TrainingConfig()
-    Updater(model, make_optimizer(model, config), config)([pairs(8)], step=1, rate=0.0)
+    Updater(model, make_optimizer(model, config), Objective(config))([pairs(8)], step=1, rate=0.0)
     for one, other in zip(model.parameters(), before.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -58,7 +59,7 @@ def test_a_rate_of_zero_changes_nothing() -> None:
 def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
     model, config = small_model(), TrainingConfig()
     optimizer = make_optimizer(model, config)
-    Updater(model, optimizer, config)([pairs(8)], step=1, rate=1e-3)
+    Updater(model, optimizer, Objective(config))([pairs(8)], step=1, rate=1e-3)
     other = make_optimizer(model, config)
     restore_optimizer(other, model, optimizer_tensors(optimizer, model))
     for parameter in model.parameters():
@@ -71,9 +72,11 @@ def test_the_optimizers_memory_survives_the_way_through_tensors() -> None:
 def test_a_share_of_nothing_adds_nothing(form: str, r_drop: float) -> None:
     config = TrainingConfig(clip_norm=0.0, r_drop=r_drop)
     found = []
-    for batches in ([pairs(4)], [pairs(4), Batch.nothing()]):
+    for batches in ([pairs(4)], [pairs(4), Batch.empty()]):
         model = some_model(**EVERY_FORM[form]).train()
-        done = Updater(model, make_optimizer(model, config), config)(batches, step=1, rate=0.0)
+        done = Updater(model, make_optimizer(model, config), Objective(config))(
+            batches, step=1, rate=0.0
+        )
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         found.append((done.tokens, done.sums.tolist(), gradients))
     (tokens, sums, whole), (also_tokens, also_sums, parts) = found

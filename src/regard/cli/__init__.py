@@ -15,11 +15,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard.cli.failures import exit_status
-from regard.cli.heartbeat import heartbeat
 from regard.cli.show import build_app as build_show
 from regard.cli.stdio import standard_streams
 from regard.cli.verbs import Verbs, refuse_undecodable
 from regard.data.corpus import MAX_LINE_LENGTH, set_max_line_length
+from regard.heartbeat import heartbeat
 from regard.plugins import load_installed, load_plugin, plugins_in
 from regard.version import __version__
 

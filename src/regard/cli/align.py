@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields
 from regard.cli.given import refuse_options
-from regard.cli.options import Runtime, numeric
+from regard.cli.options import DeviceOnly, argument, numeric
 from regard.cli.outputs import claim
 from regard.cli.results import OutputOptions, Results
 from regard.config import Doc, Settings
@@ -77,11 +76,11 @@ def align(
     context: typer.Context,
     text: TextOptions,
     attention: AttentionOptions,
-    runtime: Annotated[Runtime, Fields(only=("device",))],
+    runtime: DeviceOnly,
     output: OutputOptions,
     model: Annotated[
         Path | None,
-        typer.Argument(help="A model folder, to align by its attention.", show_default=False),
+        argument("A model folder, to align by its attention."),
     ] = None,
     rule: Annotated[
         str,
@@ -161,7 +160,7 @@ def _loaded(model: Path, store: Store | None, device: str) -> Translator:
     from regard.decoding.translator import Translator
     from regard.models.folder import refuse_other_text
 
-    translator = Translator.load(model, device=device, engine="torch")
+    translator = Translator.load(model, device=device, backend="torch")
     if store is not None:
         refuse_other_text(model, translator.folder, store)
     return translator
@@ -193,8 +192,8 @@ def _gold(path: Path, pairs: Pairs) -> list[Gold]:
 
 def _learned(store: Store | None, pairs: Pairs | None) -> Aligner:
     """From a store, or else from the text itself."""
-    from regard.cli.screen import say
     from regard.data.aligner import BothWays
+    from regard.progress import say
 
     sides = _sides(store, pairs, "train")
     if not all(len(side.flat()) for side in sides):
@@ -244,7 +243,8 @@ def _best(
 
 def _shown(rates: dict[View, float], pairs: int) -> View:
     """The view with the lowest alignment error rate; all are shown."""
-    from regard.cli.screen import console, say, table
+    from regard.cli.screen import table
+    from regard.progress import console, say
 
     heads = len({view.head for view in rates}) - 1
     columns = ["alignment error rate, %", *(f"head {head + 1}" for head in range(heads)), "all"]
@@ -270,9 +270,9 @@ def _links(aligner: Aligner, pairs: Pairs, rule: Rule) -> list[Links]:
 
 def _print_links(found: Sequence[Links], marked: list[Gold] | None, results: Results) -> None:
     """The links of each line; and how good they are, if that is known."""
-    from regard.cli.screen import say
     from regard.data.links import pharaoh
     from regard.evaluation.alignment import agreement
+    from regard.progress import say
 
     with results:
         for links in found:
@@ -308,9 +308,9 @@ def _write_fertilities(store: Store, aligner: Aligner, rule: Rule) -> None:
     """How many target subwords each source subword stands for, beside the store's ids."""
     import numpy as np
 
-    from regard.cli.screen import say
     from regard.data.fertilities import fertilities, read_fertilities, write_fertilities
     from regard.data.links import heads_of, links_of
+    from regard.progress import say
 
     for name in filter(store.has, ("train", "valid")):
         part = store.part(name)

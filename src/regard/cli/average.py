@@ -26,10 +26,10 @@ def average(
     overwrite: Overwrite = False,
 ) -> None:
     """Average the weights of a run's last or best checkpoints."""
-    from regard.cli.screen import say
     from regard.errors import ConfigError, RunError
     from regard.files import whole_folder
     from regard.models.folder import WEIGHTS, ModelFolder, whole_weights, write_tensors
+    from regard.progress import say
     from regard.training import checkpoint
 
     folder = ModelFolder.read(run)

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.command import Fields
 from regard.cli.given import refuse_options
-from regard.cli.options import Header, Model, TorchRuntime
+from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import Printed
+from regard.evaluation.options import LabelledOptions
 
 
 def classify(
@@ -16,11 +18,11 @@ def classify(
     model: Model,
     runtime: TorchRuntime,
     output: Printed,
+    tsv: Annotated[LabelledOptions, Fields(only=("header",), panel="Labelled lines")],
     texts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="Texts, two being joined by a tab; without one, the lines of standard input.",
+        argument(
+            "Texts, two being joined by a tab; without one, the lines of standard input.", "TEXT"
         ),
     ] = None,
     labelled: Annotated[
@@ -29,7 +31,6 @@ def classify(
             "--labelled", help="Lines begin with a label and a tab, as those of prepare do."
         ),
     ] = False,
-    header: Header = None,
 ) -> None:
     """Give each line a label: it comes out as label, tab, text.
 
@@ -45,7 +46,7 @@ def classify(
     with output.results(context) as results:
         for number, lines in enumerate(given_or_piped(texts)):
             if labelled and number == 0 and not texts:
-                lines = lines[int(has_header(enumerate(lines, 1), header)) :]
+                lines = lines[int(has_header(enumerate(lines, 1), tsv.header)) :]
             rows = [line.split("\t")[int(labelled) :] for line in lines]
             for found in classifier.classify(rows, batch_size=runtime.batch_size):
                 if results.is_text:

@@ -22,9 +22,10 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 
 from regard.bounds import Bound, limits, refuse_out_of_bounds
-from regard.cli.given import given_settings, refuse_options
+from regard.cli.given import given_settings
 from regard.config import Flag, Setting, Settings, build, settings_of
 from regard.errors import ConfigError
+from regard.option_sets import OptionSet, option_of
 
 S = TypeVar("S", bound=Settings)
 _CONTEXT = "context"
@@ -65,19 +66,18 @@ class Groups:
 
 @dataclass(frozen=True)
 class Values:
-    """The options of `Groups` that were given, as settings of whichever class is needed."""
+    """The options of `Groups`; `regard.option_sets.select` says which class is meant."""
 
     context: typer.Context
-    names: frozenset[str]  # of all options
+    classes: tuple[type[Settings], ...]
 
-    def settings(self, cls: type[S]) -> S:
-        """An instance of one of the classes."""
-        return build(cls, given_settings(self.context, cls))
-
-    def refuse_others(self, cls: type[Settings], why: str) -> None:
-        """Refuse options that were given and that a class does not have."""
-        used = {setting.name for setting in settings_of(cls)}
-        refuse_options(self.context, self.names - used, why)
+    def given(self) -> dict[str, Any]:
+        """All that were given, by name."""
+        return {
+            name: value
+            for cls in self.classes
+            for name, value in given_settings(self.context, cls).items()
+        }
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
@@ -90,9 +90,9 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         hint, notes = _parts(hints[parameter.name])
         if hint is Values:
             [groups] = [note for note in notes if isinstance(note, Groups)]
-            options = _merged(groups.classes())
-            names = frozenset(setting.name for setting, _ in options)
-            made[parameter.name] = partial(Values, names=names)
+            classes = tuple(groups.classes())
+            made[parameter.name] = partial(Values, classes=classes)
+            options = _merged(classes)
         elif isinstance(hint, type) and issubclass(hint, Settings):
             fields = next((note for note in notes if isinstance(note, Fields)), Fields())
             made[parameter.name] = _builder(hint, fields)
@@ -106,6 +106,8 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         for setting, panel in options:
             aliases |= dict.fromkeys(setting.flag.formerly, setting.name)
             _add(parameters, _option_of(setting, panel))
+    for name in parameters:
+        aliases.pop(option_of(name), None)  # which is an option by itself here
     return _with_signature(function, parameters, made, aliases)
 
 
@@ -173,6 +175,8 @@ def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
 
 def _panel(cls: type[Settings]) -> str:
     """What a group of options is called: "Search" for `SearchConfig`."""
+    if issubclass(cls, OptionSet):
+        return cls.title.capitalize()
     name = re.sub("(Config|Options|Settings)$", "", cls.__name__)
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
 

@@ -11,10 +11,10 @@ import typer
 from regard.bounds import Ge, Le
 from regard.cli.command import Fields
 from regard.cli.given import refuse_options
-from regard.cli.options import Runtime, numeric
+from regard.cli.options import argument, numeric
 from regard.cli.results import OutputOptions
 from regard.config import Doc, Flag, Settings
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import Runtime, SearchConfig
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ def compare(
     output: OutputOptions,
     models: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Model or run folders; without any, layers are compared.",
-            show_default=False,
-        ),
+        argument("Model or run folders; without any, layers are compared.", "MODEL"),
     ] = None,
     rounds: Annotated[int, numeric("All take turns so often; the median is told", 1, 10_000)] = 3,
 ) -> None:
@@ -108,13 +104,7 @@ def compare(
         told = _models(models, test, search.beam_size, runtime, rounds)
     else:
         told = _layers(layers, runtime, rounds)
-    with output.results(context) as results:
-        for row in told.rows() if not results.is_text else ():
-            results.add(row)
-    if output.format == "text":
-        told.print_text()
-    if output.picture is not None:
-        told.draw(output.picture)
+    output.present(context, told)
 
 
 def _sizes(layers: LayersOptions, precision: str | None) -> Sizes:
@@ -139,9 +129,9 @@ def _numbers(text: str) -> list[int]:
 
 def _layers(layers: LayersOptions, runtime: Runtime, rounds: int) -> LayersTold:
     from regard.cli.comparison import LayersTold
-    from regard.cli.screen import say
     from regard.devices import device_named
     from regard.evaluation.growth import grown
+    from regard.progress import say
 
     sizes, lengths = _sizes(layers, runtime.precision), _numbers(layers.lengths)
     where = device_named(runtime.device)
@@ -171,17 +161,17 @@ def _test(options: ModelsOptions, beam_size: int) -> Test:
 
 def _entrants(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[Entrant]:
     """All of them, so that a bad third folder is told before two have been translated."""
-    from regard.cli.screen import say
     from regard.decoding.choice import refuse_exported
     from regard.decoding.translator import Translator
     from regard.evaluation.contest import Entrant
+    from regard.progress import say
 
     for path in folders:
         refuse_exported(path)  # parameters are counted, and gradients followed
     entrants = []
     for folder in folders:
         translator = Translator.load(
-            folder, device=runtime.device, engine=backend, precision=runtime.precision
+            folder, device=runtime.device, backend=backend, precision=runtime.precision
         )
         say(f"{folder}: {translator.engine_told}")
         entrants.append(Entrant(str(folder), translator))
@@ -192,14 +182,15 @@ def _models(
     folders: Sequence[Path], options: ModelsOptions, beam_size: int, runtime: Runtime, rounds: int
 ) -> ModelsTold:
     from regard.cli.comparison import ModelsTold
-    from regard.cli.report import say_case_is_lost
     from regard.evaluation.contest import compare as compare_models
-    from regard.training.record import effort
+    from regard.evaluation.metrics import case_hint
+    from regard.progress import say
+    from regard.training.metrics_log import effort
 
     test = _test(options, beam_size)
     entrants = _entrants(folders, options.backend, runtime)
     found = compare_models(entrants, test, rounds=rounds, gradients=options.gradients)
     for model in found:
         if model.quality.case_is_lost:
-            say_case_is_lost(model.name)
+            say(case_hint(model.name))
     return ModelsTold(found, [effort(folder) for folder in folders], test.batch_size)

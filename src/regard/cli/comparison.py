@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from regard.cli.report import print_by_length, words_of
-from regard.cli.screen import show, table, written
+from regard.cli.evaluate_translations import print_by_length
+from regard.cli.screen import show, table
 from regard.evaluation.contest import Compared
 from regard.evaluation.growth import Point
-from regard.training.record import Effort
+from regard.training.metrics_log import Effort
 
 _MEMORY = {
     "cuda": "Memory: the peak of PyTorch's allocator in a pass, beside weights and input.",
@@ -31,6 +31,7 @@ class LayersTold:
 
     points: Sequence[Point]
     device: str
+    document: ClassVar[Mapping[str, Any]] = {}
 
     def rows(self) -> list[dict[str, Any]]:
         """Every point."""
@@ -46,7 +47,7 @@ class LayersTold:
         show(table("", columns, rows))
         print(f"\n{_LEGEND} {_MEMORY[self.device]}")
 
-    def draw(self, path: Path) -> None:
+    def draw(self, path: Path) -> bool:
         """Operations, time and memory against the length, each in steps of the same factor."""
         from regard import plots
 
@@ -63,7 +64,7 @@ class LayersTold:
 
         panels = [panel("multiply-adds of a sentence", "operations")]
         panels += [panel("forward, ms", "forward"), panel("backward, ms", "backward")]
-        written(path, plots.line_panels(path, [*panels, panel("memory, MB", "memory")]))
+        return plots.line_panels(path, [*panels, panel("memory, MB", "memory")])
 
 
 def _figures(point: Point) -> list[float | str]:
@@ -79,6 +80,7 @@ class ModelsTold:
     models: Sequence[Compared]
     efforts: Sequence[Effort | None]
     batch_size: int
+    document: ClassVar[Mapping[str, Any]] = {}
 
     def rows(self) -> list[dict[str, Any]]:
         """Everything; `training` is null where a folder has no metrics.jsonl."""
@@ -115,7 +117,7 @@ class ModelsTold:
             "after": {name: reach.after for name, reach in known.items()},
         }
 
-    def draw(self, path: Path) -> None:
+    def draw(self, path: Path) -> bool:
         """BLEU by length, speeds, and how far gradients reach."""
         from regard import plots
 
@@ -126,7 +128,7 @@ class ModelsTold:
                 "words of the reference",
                 range(len(groups)),
                 {m.name: [group.bleu for group in m.quality.by_length] for m in self.models},
-                [words_of(group) for group in groups],
+                [group.words for group in groups],
             ),
             plots.Panel(
                 "sentences a second",
@@ -142,7 +144,7 @@ class ModelsTold:
             lines = {name: own[: len(places)] for name, own in norms.items()}
             title = f"gradient at the first word, {when} training"
             panels.append(plots.Panel(title, "subword written", places, lines, logarithmic=True))
-        written(path, plots.line_panels(path, panels))
+        return plots.line_panels(path, panels)
 
 
 def _row(model: Compared, effort: Effort | None) -> list[str | int | float]:

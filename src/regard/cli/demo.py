@@ -47,12 +47,12 @@ def demo(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a small Transformer on a corpus that regard writes itself, and look at it."""
-    from regard.cli.screen import say
-    from regard.cli.train import run_training
+    from regard.cli.train import train_with_bar
     from regard.config import build, merged
     from regard.data.demo import demo_corpus, write_demo_corpus
     from regard.decoding.translator import Translator
     from regard.files import held_output
+    from regard.progress import say
     from regard.training.config import RunConfig
 
     began = time.monotonic()
@@ -70,7 +70,7 @@ def demo(
     say(f"3. Training on {len(corpus.train):,} pairs, the longest part ...")
     settings = {"out": str(out), "data": {"folder": str(data / "prepared")}}
     config = build(RunConfig, merged(SETTINGS, settings))
-    run_training(config, "cpu")
+    train_with_bar(config, "cpu")
     say("4. Translating what it has never seen ...")
     translator = Translator.load(out, device="cpu")
     _report(corpus, translator, out)
@@ -80,22 +80,24 @@ def demo(
 
 
 def _prepare(corpus: DemoCorpus, data: Path) -> None:
-    from regard.cli.screen import counting
-    from regard.data.doctor import DoctorConfig
-    from regard.data.prepare import Files, prepare
+    from regard.data.file_options import ParallelFiles
+    from regard.data.prepare import prepare
+    from regard.progress import counting
     from regard.text.config import TokenizerConfig
 
     text = data / "text"
     source, target = corpus.languages
+    files = ParallelFiles(
+        source=(text / f"train.{source}",),
+        target=(text / f"train.{target}",),
+        valid_source=text / f"valid.{source}",
+        valid_target=text / f"valid.{target}",
+    )
     with counting() as progress:
         prepare(
-            {
-                "train": [Files(text / f"train.{source}", text / f"train.{target}")],
-                "valid": [Files(text / f"valid.{source}", text / f"valid.{target}")],
-            },
+            files.reader(),
             data / "prepared",
             tokenizer=TokenizerConfig(vocab_size=2000),
-            doctor=DoctorConfig(),
             languages=corpus.languages,
             progress=progress,
         )
@@ -103,10 +105,11 @@ def _prepare(corpus: DemoCorpus, data: Path) -> None:
 
 def _report(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     """Measure on the held-out sentences, and leave them and the figures in the run folder."""
-    from regard.cli.screen import console, say, table
+    from regard.cli.screen import table
     from regard.evaluation.metrics import bleu, exact_matches
     from regard.files import write_json, write_text
-    from regard.training.record import read_metrics
+    from regard.progress import console, say
+    from regard.training.metrics_log import read_metrics
 
     sources = [source for source, _ in corpus.heldout]
     references = [target for _, target in corpus.heldout]
@@ -129,7 +132,8 @@ def _report(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
 
 def _look(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     from regard import plots
-    from regard.cli.screen import say, written
+    from regard.cli.screen import written
+    from regard.progress import say
 
     say("5. Looking where it looks ...")
     [seen] = translator.translate(corpus.samples[1:2], attention=True)
@@ -146,7 +150,7 @@ def _look(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
 
 
 def _next_steps(corpus: DemoCorpus, data: Path, out: Path) -> None:
-    from regard.cli.screen import say
+    from regard.progress import say
 
     source, target = corpus.languages
     say(

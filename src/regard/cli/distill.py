@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.command import Fields
-from regard.cli.options import Overwrite, Runtime
+from regard.cli.options import Overwrite, argument
 from regard.cli.outputs import refuse_overlaps
-from regard.decoding.config import DistillConfig, SearchConfig
+from regard.decoding.config import DistillConfig, Runtime, SearchConfig
 from regard.errors import ConfigError, StoppedError
+from regard.notices import sparingly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +32,8 @@ _COMPARED = 10_000  # pairs, for a figure that nobody waits for
 def distill(
     teachers: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TEACHER...",
-            help="A model folder, or a run folder; several teach together as an ensemble.",
-            show_default=False,
+        argument(
+            "A model folder, or a run folder; several teach together as an ensemble.", "TEACHER..."
         ),
     ],
     search: Annotated[SearchConfig, Fields(only=("beam_size", "length_penalty", "patience"))],
@@ -51,12 +50,12 @@ def distill(
 
     The same command again goes on where it stopped.
     """
-    from regard.cli.screen import say
     from regard.data.sampling import Turn
     from regard.data.store import Store
     from regard.decoding.distill import Distillation, refuse_unsuitable
     from regard.decoding.translator import Translator
     from regard.devices import keep_freed_memory
+    from regard.progress import say
 
     refuse_overlaps({"--out": out}, [*teachers, data])
     config, turn, store = replace(distillation, search=search), _turn(share), Store(data)
@@ -108,7 +107,7 @@ def _translate(
     nearness: Nearness,
 ) -> None:
     """What is missing of a share, with a progress bar."""
-    from regard.cli.screen import pace, say, sparingly
+    from regard.progress import pace, say
 
     with work.held(turn) as folder:
         missing = work.missing(turn)
@@ -116,7 +115,7 @@ def _translate(
         done = total - sum(len(work.sentences(number)) for number in missing)
         if done:
             say(f"Going on: {done:,} of {total:,} sentences are done.")
-        with pace("sentence", done, total, "sentences") as progress, sparingly() as notice:
+        with pace("sentence", done, total, "sentences") as progress, sparingly(say) as notice:
             try:
                 for number in missing:
                     work.translate(
@@ -139,10 +138,10 @@ def _translate(
 
 def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
     """What came of it, and what to do with it."""
-    from regard.cli.screen import say
     from regard.data.distributions import DISTRIBUTIONS
     from regard.data.store import Store
     from regard.evaluation.metrics import bleu
+    from regard.progress import say
 
     kept = "; ".join(f"{reason}: {count:,}" for reason, count in made.kept.items())
     say(

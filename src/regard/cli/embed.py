@@ -16,6 +16,7 @@ from regard.cli.results import Printed
 from regard.config import Doc, Flag, Settings
 from regard.errors import ConfigError
 from regard.json_text import dumps
+from regard.notices import sparingly
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ def embed(
 ) -> None:
     """A vector for each line of standard input: like lines have like vectors."""
     from regard.cli.piped import portions
-    from regard.cli.screen import say, sparingly
     from regard.decoding.embedder import Embedder
+    from regard.progress import say
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out is {out}, and must end in .npy.")
@@ -55,7 +56,7 @@ def embed(
     embedder = Embedder.load(model, device=runtime.device)
     found = []
     done = 0
-    with sparingly() as notice, output.results(context) as results:
+    with sparingly(say) as notice, output.results(context) as results:
         for lines in portions(2000):
             some = embedder.embed(
                 lines,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Model, TorchRuntime, numeric
+from regard.cli.options import Model, TorchRuntime, argument, numeric
 from regard.cli.results import Printed, Results
 from regard.cli.screen import show, table
 from regard.errors import DataError
+from regard.notices import sparingly
 
 if TYPE_CHECKING:
     from regard.decoding.filler import Filled
@@ -23,21 +24,20 @@ def fill(
     output: Printed,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="With [MASK] where a word is missing; without one, the lines of standard input.",
+        argument(
+            "With [MASK] where a word is missing; without one, the lines of standard input.", "TEXT"
         ),
     ] = None,
     top_k: Annotated[int, numeric("Words for each blank", 1, 10_000)] = 5,
 ) -> None:
     """Say which words a masked language model finds likeliest in the blanks of a text."""
     from regard.cli.piped import given_or_piped
-    from regard.cli.screen import sparingly
-    from regard.decoding.filler import Filler
+    from regard.decoding.filler import MaskFiller
+    from regard.progress import say
 
-    filler = Filler.load(model, device=runtime.device)
+    filler = MaskFiller.load(model, device=runtime.device)
     done = answered = 0
-    with sparingly() as notice, output.results(context) as results:
+    with sparingly(say) as notice, output.results(context) as results:
         for lines in given_or_piped(texts):
             for filled in filler.fill(
                 lines,

@@ -12,7 +12,7 @@ import typer
 from regard.bounds import Ge, Le
 from regard.cli.command import Fields
 from regard.cli.given import given_settings
-from regard.cli.options import Model, TorchRuntime
+from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import Printed, Results
 from regard.config import Doc, Flag, Settings
 from regard.decoding.config import MAX_TOKENS, SearchConfig
@@ -63,9 +63,7 @@ def generate(
     output: Printed,
     prompts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="PROMPT", help="How texts begin; without one, the lines of standard input."
-        ),
+        argument("How texts begin; without one, the lines of standard input.", "PROMPT"),
     ] = None,
 ) -> None:
     """Go on from prompts, by drawing (the default), greedily or by beam search."""
@@ -95,7 +93,7 @@ def generate(
 
 def _tell_limit(generator: Generator, prompts: Iterable[str], max_tokens: int) -> bool:
     """Whether a text may end early because the model reads no more; that is said."""
-    from regard.cli.screen import say
+    from regard.progress import say
 
     if all(generator.has_room(prompt, max_tokens) for prompt in prompts):
         return False

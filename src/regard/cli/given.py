@@ -37,9 +37,3 @@ def refuse_options(context: typer.Context, names: Collection[str], why: str) -> 
     ]
     if given:
         raise ConfigError(f"{', '.join(given)}: {why}")
-
-
-def refuse_other_options(context: typer.Context, used: Collection[str], why: str) -> None:
-    """Refuse all that were given but those that are used."""
-    every = {str(option.name) for option in context.command.params}
-    refuse_options(context, every.difference(used), why)

@@ -29,7 +29,6 @@ _THEIRS = {
     "max-extra": "max-decoding-length max-length max-len max-new-tokens max-output-length",
     "max-tokens": "max-length max-len max-new-tokens",
     "out": "dest-dir destdir model-dir out-dir output output-dir save-dir save-model",
-    "output": "hypotheses out",
     "precision": "bf16 compute-type dtype fp16 half int8 quantization quantize torch-dtype",
     "prefix": "prefixes target-prefix",
     "reference": "ref references refs",

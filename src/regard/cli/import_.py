@@ -27,10 +27,10 @@ def import_(
 
     Its weights give the same figures here, and its tokenizer cuts in the same way.
     """
-    from regard.cli.screen import say
     from regard.cli.suggestion import suggest
     from regard.exchange.huggingface import import_folder
     from regard.exchange.huggingface.folder import ForeignFolder
+    from regard.progress import say
 
     claim(context, {"--out": out}, inputs=[folder], overwrite=overwrite, folder=True)
     suggestion = suggest(ForeignFolder(folder), import_folder(folder, out), out)

@@ -22,10 +22,10 @@ def merge(
     """Put an adapter and its origin together: a model folder that needs neither."""
     import torch
 
-    from regard.cli.screen import say
     from regard.errors import ModelError
     from regard.files import whole_folder
     from regard.models.folder import WEIGHTS, ModelFolder, load_model, weights_of, write_tensors
+    from regard.progress import say
 
     described = ModelFolder.read(adapter)
     if described.adapter is None:

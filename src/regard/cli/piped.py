@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from io import BufferedReader
 
-from regard.cli.screen import say
 from regard.data.corpus import decoded, lines_of
 from regard.errors import DataError
+from regard.progress import say
 
 _NAME = "standard input"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import typer
 
@@ -33,14 +33,44 @@ class OutputOptions(Settings):
     picture: Annotated[Path | None, Doc("a PNG to write"), Flag(formerly=("--out",))] = None
     overwrite: Annotated[bool, Doc("replace what the command writes if it exists")] = False
 
-    def claim(self, context: typer.Context, *inputs: Path | None) -> None:
-        """Refuse a picture that would harm something, and hold its path."""
-        outputs = {"--picture": self.picture}
+    def claim(self, context: typer.Context, *inputs: Path | None, **others: Path | None) -> None:
+        """Refuse a picture, and other outputs, that would harm something; hold their paths."""
+        outputs = {f"--{name}": path for name, path in {**others, "picture": self.picture}.items()}
         claim(context, outputs, inputs=inputs, overwrite=self.overwrite)
 
     def results(self, context: typer.Context) -> Results:
         """What prints the results of a verb; use it as a context manager."""
         return Results(verb_name(context), self.format)
+
+    def present(self, context: typer.Context, findings: Findings) -> None:
+        """Print and draw what a verb has found."""
+        with self.results(context) as results:
+            results.document = findings.document
+            for row in findings.rows() if not results.is_text else ():
+                results.add(row)
+        if self.format == "text":
+            findings.print_text()
+        if self.picture is not None:
+            from regard.cli.screen import written
+
+            written(self.picture, findings.draw(self.picture))
+
+
+class Findings(Protocol):
+    """What a verb has found, in all forms."""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """Fields of the JSON document beside the results."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The results as JSON."""
+
+    def print_text(self) -> None:
+        """Print them for people."""
+
+    def draw(self, picture: Path) -> bool:
+        """Draw them; whether the fonts had all characters."""
 
 
 # For verbs that draw nothing.
@@ -54,6 +84,7 @@ class Results:
         self.is_text = format == "text"
         self._command, self._is_document = command, format == "json"
         self._results: list[dict[str, Any]] = []
+        self.document: Mapping[str, Any] = {}  # fields of the document beside the results
 
     def __enter__(self) -> Results:
         return self
@@ -69,4 +100,4 @@ class Results:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._is_document and kind is None:
             document = {"schema": SCHEMA, "command": self._command, "results": self._results}
-            print(dumps(document, indent=2))
+            print(dumps({**document, **self.document}, indent=2))

@@ -27,7 +27,7 @@ def score(
     from regard.decoding.translator import Translator
 
     sources, targets = read_parallel(source, target)
-    translator = Translator.load(*models, device=runtime.device, engine="torch")
+    translator = Translator.load(*models, device=runtime.device, backend="torch")
     scores = translator.score(
         sources,
         targets,

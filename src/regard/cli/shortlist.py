@@ -42,13 +42,13 @@ def shortlist(
     overwrite: Overwrite = False,
 ) -> None:
     """Learn which subwords translate which, and put a shortlist into the model's folder."""
-    from regard.cli.screen import say
     from regard.data.lexicon import likeliest as learned
     from regard.data.shortlist import SHORTLIST
     from regard.data.shortlist import frequent as most_frequent
     from regard.data.shortlist import shortlist as listed
     from regard.data.store import Store
     from regard.models.folder import ModelFolder, refuse_other_text
+    from regard.progress import say
 
     store, folder = Store(data), ModelFolder.read(model)
     refuse_other_text(model, folder, store)

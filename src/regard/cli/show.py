@@ -188,7 +188,7 @@ def schedule(
     assignments: Assignments = None,
 ) -> None:
     """The learning rate of each update of a run."""
-    from regard.training.config import run_config
+    from regard.tasks.recipes import run_config
     from regard.training.optimizer import learning_rate
 
     output.claim(context, recipe)

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields
-from regard.cli.options import Model, Runtime
+from regard.cli.options import DeviceOnly, Model, argument
 from regard.cli.results import OutputOptions, Printed
 from regard.config import Doc, Settings
 from regard.errors import ConfigError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _MARGIN = " " * 4
 _PARTS = ("cross", "encoder", "decoder")
-Device = Annotated[Runtime, Fields(only=("device",))]
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,9 @@ class AttentionOptions(Settings):
 def attention(
     context: typer.Context,
     model: Model,
-    sentence: Annotated[
-        str, typer.Argument(help="A source sentence, or a text.", show_default=False)
-    ],
+    sentence: Annotated[str, argument("A source sentence, or a text.")],
     options: AttentionOptions,
-    runtime: Device,
+    runtime: DeviceOnly,
     output: OutputOptions,
 ) -> None:
     """Where a model looks while it translates a sentence, or reads a text."""
@@ -84,18 +80,16 @@ def _attention(model: Path, sentence: str, device: str) -> tuple[Attention, str 
     from regard.decoding.translator import Translator
     from regard.devices import device_named
     from regard.models.folder import ModelFolder, load_model
-    from regard.models.language import LanguageModel
 
     if not sentence.strip():
         raise ConfigError("There is nothing to look at: the sentence is empty.")
     described = ModelFolder.read(model)
-    if described.config.content == "pairs":
-        translator = Translator.load(model, device=device, engine="torch")
+    if described.config.context is None:
+        translator = Translator.load(model, device=device, backend="torch")
         [translation] = translator.translate([sentence], attention=True)
         assert translation.attention is not None
         return translation.attention, translation.text
     _, loaded = load_model(model, device_named(device), described)
-    assert isinstance(loaded, LanguageModel)
     ids = described.tokenizers.target.encode(sentence)
     longest = loaded.max_length
     if longest is not None and len(ids) + 2 > longest:
@@ -109,29 +103,29 @@ def _attention(model: Path, sentence: str, device: str) -> tuple[Attention, str 
 def fertilities(
     context: typer.Context,
     model: Model,
-    sentence: Annotated[str, typer.Argument(help="A source sentence.", show_default=False)],
-    runtime: Device,
+    sentence: Annotated[str, argument("A source sentence.")],
+    runtime: DeviceOnly,
     output: OutputOptions,
 ) -> None:
     """How a model that writes all words at once copies a sentence, and what it writes there."""
     from regard import plots
     from regard.cli.screen import written as say_written
-    from regard.data.loader import with_ends
+    from regard.data.pairs import with_ends
     from regard.decoding.look import written_pieces
     from regard.decoding.parallel import written_at_once
     from regard.decoding.translator import Translator
     from regard.models.nonautoregressive import NonAutoregressive
 
     output.claim(context, model)
-    translator = Translator.load(model, device=runtime.device, engine="torch")
+    translator = Translator.load(model, device=runtime.device, backend="torch")
     own, tokenizers = translator.models[0], translator.folder.tokenizers
-    if not isinstance(own, NonAutoregressive):
+    if own.config.autoregressive:
         raise ConfigError(
             f"{model} writes word by word, and has no fertilities. `regard show attention` shows "
             "where it looks."
         )
     ids = tokenizers.source.encode(sentence)
-    found = written_at_once(own, with_ends([ids]))
+    found = written_at_once(cast(NonAutoregressive, own), with_ends([ids]))
     source = [*tokenizers.source.pieces(ids), "</s>"]
     pieces = written_pieces(tokenizers, found.words)
     [translation] = translator.translate([sentence])
@@ -209,16 +203,13 @@ def settings(
     output: Printed,
     section: Annotated[
         str | None,
-        typer.Argument(
-            help="data, model or training, or a part such as model.attention; unset: all.",
-            show_default=False,
-        ),
+        argument("data, model or training, or a part such as model.attention; unset: all."),
     ] = None,
     kind: Annotated[str, typer.Option(help="Which kind of model.")] = "transformer",
 ) -> None:
     """The settings of a run, for recipes and --set."""
-    from regard.cli.screen import say
     from regard.config import all_kinds
+    from regard.progress import say
     from regard.training.config import RunConfig
 
     kinds = {name: cls for _, name, cls in all_kinds(RunConfig)}

@@ -15,6 +15,7 @@ from regard.config import settings_of
 from regard.decoding.config import SearchConfig
 from regard.exchange.huggingface.folder import GENERATION, ForeignFolder, several_ids
 from regard.models.folder import ModelFolder
+from regard.tasks import task_of
 from regard.text.foreign import ForeignTokenizer
 from regard.text.special import SPECIAL
 
@@ -54,14 +55,13 @@ class Suggestion:
 
 def suggest(folder: ForeignFolder, made: ModelFolder, out: Path) -> Suggestion:
     """How to use a model that was imported from a folder."""
-    path, kind = shlex.quote(str(out)), made.config.kind
-    if kind == "permuted":
-        return Suggestion(f"regard evaluate {path} --text your.txt", [])
-    if kind not in ("transformer", "causal"):
-        verb = {"tagger": "tag", "classifier": "classify"}.get(kind, "embed")
-        return Suggestion(f"regard {verb} {path} < your.txt", [])
+    path, task = shlex.quote(str(out)), made.config.task
+    if task == "masked_language_modeling":  # some have no head that predicts words
+        return Suggestion(f"regard embed {path} < your.txt", [])
+    if task not in ("translation", "language_modeling"):
+        return Suggestion(task_of(made.config).next_command(path), [])
     search = _Search(folder, made)
-    if kind == "causal":
+    if not search.translates:
         search.read(_GENERATE)
         options = " ".join(search.options)
         return Suggestion(f"regard generate {path} {options} 'How it begins'", search.left_out)
@@ -99,6 +99,11 @@ class _Search:
         """Name a setting that has no counterpart."""
         text = f"{name}={self.said[name]}"
         self.left_out.append(text if len(text) < 60 else text[:57] + "...")
+
+    @property
+    def translates(self) -> bool:
+        """Whether the verb is translate, and not generate."""
+        return self.made.config.task == "translation"
 
     @property
     def beams(self) -> int:
@@ -139,7 +144,7 @@ def _draw(search: _Search) -> None:
         search.leave_out("do_sample")
     if not search.draws:
         return
-    if search.made.config.kind == "transformer":
+    if search.translates:
         search.options.append("--sample")
     for name, usual in (("temperature", 1.0), ("top_k", 50), ("top_p", 1.0)):
         search.add(name, f"--{name.replace('_', '-')}", name, search.said.get(name, usual))
@@ -155,7 +160,7 @@ def _length_penalty(search: _Search) -> None:
 def _early_stopping(search: _Search) -> None:
     if search.beams > 1 and search.said["early_stopping"] is True:
         search.options.append("--patience 1")
-        if search.made.config.kind == "causal":
+        if not search.translates:
             search.leave_out("early_stopping")  # there an empty text counts, too
     elif search.beams > 1 and search.said["early_stopping"] is not False:
         search.leave_out("early_stopping")
@@ -208,11 +213,11 @@ def _no_minimum(search: _Search) -> None:
 
 
 def _several(search: _Search) -> None:
-    value, causal = search.said["num_return_sequences"], search.made.config.kind == "causal"
+    value = search.said["num_return_sequences"]
     if value == 1:
         return
     if search.draws or (type(value) is int and value <= search.beams):
-        option = "--count" if causal else "--top-beams"
+        option = "--top-beams" if search.translates else "--count"
         search.add("num_return_sequences", option, "top_beams", value)
     else:
         search.leave_out("num_return_sequences")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.command import one_of
+from regard.cli.command import Fields, one_of
 from regard.cli.given import refuse_options
-from regard.cli.options import Column, Model, TorchRuntime
+from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import Printed, Results
 from regard.errors import DataError
+from regard.evaluation.options import TaggedOptions
 
 if TYPE_CHECKING:
     from regard.data.examples import Layout
@@ -26,12 +27,10 @@ def tag(
     model: Model,
     runtime: TorchRuntime,
     output: Printed,
+    columns: Annotated[TaggedOptions, Fields(only=("column",), panel="Columns")],
     texts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="Sentences, with spaces between words; without one, standard input.",
-        ),
+        argument("Sentences, with spaces between words; without one, standard input.", "TEXT"),
     ] = None,
     input: Annotated[
         str,
@@ -41,7 +40,6 @@ def tag(
             callback=one_of(("text", "columns", "auto")),
         ),
     ] = "auto",
-    column: Column = None,
 ) -> None:
     """Give each word a label: of sentences of text, CoNLL-U, or other columns.
 
@@ -59,7 +57,9 @@ def tag(
         refuse_options(context, ["column"], "no effect on text. Leave it out, or use columns.")
     with output.results(context) as results:
         if has_columns:
-            _tag_columns(tagger, chain.from_iterable(read), column, runtime.batch_size, results)
+            _tag_columns(
+                tagger, chain.from_iterable(read), columns.column, runtime.batch_size, results
+            )
             return
         for lines in read:
             for tagged in tagger.tag(lines, batch_size=runtime.batch_size):

@@ -13,10 +13,11 @@ import typer
 
 from regard.cli.command import Fields
 from regard.cli.given import given_settings
-from regard.cli.options import Models, Runtime, Teacher, numeric
+from regard.cli.options import Models, numeric
 from regard.cli.results import Printed, Results
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import Runtime, SearchConfig
 from regard.errors import ConfigError
+from regard.notices import sparingly
 
 if TYPE_CHECKING:
     from regard.decoding.translator import Translation, Translator
@@ -28,7 +29,10 @@ def translate(
     search: Annotated[SearchConfig, Fields(without=("scores",))],
     runtime: Runtime,
     output: Printed,
-    teacher: Teacher = None,
+    teacher: Annotated[
+        Path | None,
+        typer.Option(help="A model that writes word by word, to choose among --candidates."),
+    ] = None,
     prefix: Annotated[str, typer.Option(help="What each line's translation must begin with.")] = "",
     scores: Annotated[bool, typer.Option("--scores", help="Rank and score before each.")] = False,
     buffer: Annotated[
@@ -37,7 +41,8 @@ def translate(
 ) -> None:
     """Translate standard input, line by line."""
     from regard.cli.piped import portions
-    from regard.cli.screen import counting, rate, say, sparingly
+    from regard.cli.screen import rate
+    from regard.progress import counting, say
 
     keywords: Any = given_settings(context, SearchConfig)
     keywords["scores"] = scores or output.format != "text"
@@ -46,7 +51,7 @@ def translate(
     translator = _loaded(models, search, runtime, teacher)
     say(translator.engine_told)
     done, seconds = 0, 0.0
-    with counting() as progress, sparingly() as notice, output.results(context) as results:
+    with counting() as progress, sparingly(say) as notice, output.results(context) as results:
         for lines in portions(buffer):
             begun = time.perf_counter()
             for translation in translator.translate(

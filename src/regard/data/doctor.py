@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 from regard.bounds import COUNT, LENGTH, Ge
-from regard.config import Doc, Settings
+from regard.config import Doc, Flag, Settings
 from regard.data.corpus import LongLineError, decoded, max_line_length, raw_lines, unequal
 from regard.errors import DataError, one_message
 
@@ -23,19 +23,35 @@ _TOO_LONG = "too many characters: skipped"
 
 
 @dataclass(frozen=True)
-class DoctorConfig(Settings):
-    """What is skipped."""
+class LengthFilterConfig(Settings):
+    """Examples that are too long."""
 
-    max_tokens: Annotated[int, Doc("skip a pair with a side of more subwords"), Ge(1), LENGTH] = 256
-    max_characters: Annotated[int, Doc("skip a pair with a longer side"), Ge(1), COUNT] = 4000
+    max_tokens: Annotated[
+        int, Doc("skip a pair with a side of more subwords, or an example"), Ge(1), LENGTH
+    ] = 256
+    max_characters: Annotated[
+        int, Doc("skip a pair with a longer side, or an example"), Ge(1), COUNT
+    ] = 4000
+
+
+@dataclass(frozen=True)
+class DoctorConfig(LengthFilterConfig):
+    """Pairs that are filtered out."""
+
     max_ratio: Annotated[
         float,
         Doc("skip a pair with one side so many times longer (in bytes); 0: never"),
         Ge(0),
         COUNT,
     ] = 9.0
-    skip_copied: Annotated[bool, Doc("skip a pair whose target is its source")] = True
-    skip_duplicates: Annotated[bool, Doc("skip a pair that came before")] = True
+    skip_copied: Annotated[
+        bool,
+        Doc("skip a pair whose target is its source"),
+        Flag("--skip-copied/--no-skip-copied"),
+    ] = True
+    skip_duplicates: Annotated[
+        bool, Doc("skip a pair that came before"), Flag("--skip-duplicates/--no-skip-duplicates")
+    ] = True
 
     def for_validation(self) -> DoctorConfig:
         """Only what a model could not take is left out of a validation set."""

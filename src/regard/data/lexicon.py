@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.rows import Sentences
+from regard.data.rows import Rows
 from regard.data.store import Part
 from regard.text.special import SPECIAL
 
@@ -114,5 +114,5 @@ class _Pairs:
         return dense[tokens]
 
 
-def _flat(sentences: Sentences) -> Ids:
+def _flat(sentences: Rows) -> Ids:
     return sentences.flat().astype(np.int64)

@@ -54,6 +54,7 @@ class Masker:
         self._after_break = tokenizer.line_break
         self._config = config
         self._mask = mask
+        self.dynamic = config.dynamic
 
     def hide(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
         """What is read, and what should be found: the hidden ids, and padding elsewhere.

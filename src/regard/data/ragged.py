@@ -1,4 +1,4 @@
-"""The flat batch: one row of tokens and a list of lengths.
+"""The flat row: tokens of sentences laid end to end, and a list of lengths.
 
 Everything that works on single tokens takes the row and never sees padding. Only what is handed
 the `Lengths` looks across tokens and knows where a sentence begins and ends.
@@ -7,15 +7,13 @@ the `Lengths` looks across tokens and knows where a sentence begins and ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
-
-from regard.text.special import SPECIAL
 
 
 def on_device(part: Tensor, device: torch.device) -> Tensor:
@@ -245,120 +243,3 @@ class Ragged:
         """Each sentence with `start` before it and its last token gone: what a decoder reads."""
         tokens = self.tokens.roll(1).masked_fill(self.lengths.positions == 0, start)
         return Ragged(tokens, self.lengths)
-
-
-@dataclass(frozen=True)
-class Distributions:
-    """The words that a teacher finds likeliest at each place of the targets, ends included."""
-
-    words: Tensor  # (N, k)
-    probabilities: Tensor  # (N, k)
-
-    def to(self, device: torch.device) -> Distributions:
-        """The same on another device."""
-        parts = self.words, self.probabilities
-        return Distributions(*(on_device(part, device) for part in parts))
-
-    def twice(self) -> Distributions:
-        """Of all sentences, and then of all of them again."""
-        return Distributions(self.words.repeat(2, 1), self.probabilities.repeat(2, 1))
-
-    def at(self, places: Tensor) -> Distributions:
-        """Those of some places alone."""
-        return Distributions(self.words[places], self.probabilities[places])
-
-
-@dataclass(frozen=True)
-class Doubles:
-    """Two pieces of text in each row: whose each token is, and whether they belong together.
-
-    That is what BERT's next-sentence objective asks.
-    """
-
-    segments: Tensor  # (N,) 0 or 1
-    strange: Tensor  # (B,) 1 where the second piece does not follow the first in its text
-
-    def to(self, device: torch.device) -> Doubles:
-        """The same on another device."""
-        return Doubles(self.segments.to(device), self.strange.to(device))
-
-    def twice(self) -> Doubles:
-        """Of all rows, and then of all of them again."""
-        return Doubles(self.segments.repeat(2), self.strange.repeat(2))
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Pairs of sentences, each with its end mark.
-
-    Of running text, the source is what is read and the target what should be written at each place:
-    both have the same lengths. Where nothing should be, there is `SPECIAL.pad`. Of labelled text,
-    the target is its labels.
-    """
-
-    source: Ragged
-    target: Ragged
-    filler: int = 0  # target tokens that do not count, all of them `SPECIAL.pad`
-    fertilities: Tensor | None = None  # (source tokens,) how many target tokens each stands for
-    likely: Distributions | None = None  # what a teacher would have written
-    doubles: Doubles | None = None  # if rows have two pieces of running text
-    prefixes: Tensor | None = None  # (B,) if a row is a pair: how much of it all others see
-    continues: bool = False  # its rows go on where those of the batch before ended
-    ranks: Tensor | None = None  # (N,) an order for tokens: who is seen by whom (XLNet)
-    words: Lengths | None = None  # how many source tokens each labelled word has, marks left out
-    spelling: Ragged | None = None  # the bytes of each of these words
-
-    @staticmethod
-    def nothing() -> Batch:
-        """Without a pair, in the shape of one: every process must go through its model."""
-        return Batch(Ragged.of([[SPECIAL.end]]), Ragged.of([[SPECIAL.pad]]), filler=1)
-
-    @property
-    def sides(self) -> tuple[Ragged, Ragged]:
-        """Source and target."""
-        return self.source, self.target
-
-    @property
-    def target_tokens(self) -> int:
-        """How many tokens the loss counts."""
-        return self.target.lengths.total - self.filler
-
-    @property
-    def asked(self) -> Tensor:
-        """Where something should be written: nobody waits for a GPU to count the places. (A,)
-
-        If that is nowhere, it is everywhere: something goes through a model all the same.
-        """
-        tokens, count = self.target.tokens, self.target_tokens
-        if count in (0, len(tokens)):
-            return torch.arange(len(tokens), device=tokens.device)
-        return (tokens == SPECIAL.pad).byte().argsort(stable=True)[:count]
-
-    def twice(self) -> Batch:
-        """All pairs, and then all of them again."""
-        doubled = {name: _twice(part) for name, part in self._parts().items()}
-        return replace(self, filler=2 * self.filler, **doubled)
-
-    def to(self, device: torch.device) -> Batch:
-        """The same on another device."""
-        moved = {name: _to(part, device) for name, part in self._parts().items()}
-        return replace(self, **moved)
-
-    def _parts(self) -> dict[str, Any]:
-        """All that it has but plain numbers."""
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {
-            name: part
-            for name, part in parts.items()
-            if part is not None and not isinstance(part, int)
-        }
-
-
-def _to(part: Any, device: torch.device) -> Any:
-    return on_device(part, device) if isinstance(part, Tensor) else part.to(device)
-
-
-def _twice(part: Any) -> Any:
-    if isinstance(part, Tensor):
-        return part.repeat(2)
-    return part.repeated(2) if isinstance(part, Ragged | Lengths) else part.twice()

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from regard.config import Tree
+from regard.data.content import PAIRS
 from regard.data.doctor import DoctorConfig, reason_to_skip
+from regard.data.pair_files import describe_pairs
 from regard.data.store import Store
 from regard.data.store_description import dtype_for, with_checksums
 from regard.data.store_writer import PartWriter, describe
@@ -110,25 +112,32 @@ def _write_pairs(
     old = [(corpus.source, corpus.target, corpus.tag) for corpus in part.corpora]
     new = [(source, f"written by {author}", tag) for source, _, tag in old]
     names = [*new, *old] if mix else new
+    sizes = [0] * len(names)
     places = [
         (number, index)
         for number, corpus in enumerate(part.corpora)
         for index in range(corpus.begin, corpus.end)
     ]
-    with PartWriter(folder, "train", dtype_for(tokenizers), names) as pairs:
+    with PartWriter(folder, "train", PAIRS, dtype_for(tokenizers)) as pairs:
         replaced = []
         for (number, index), text in zip(places, targets, strict=True):
             source, target = part.source[index].tolist(), part.target[index].tolist()
             taken, reason = chosen(tokenizers, source, target, text)
             if reason:
                 reasons[index] = reason
-            pairs.append(number, source, taken)
+            pairs.append({"source": source, "target": taken})
+            sizes[number] += 1
             if taken != target:
                 replaced.append((number, index))
         for number, index in replaced if mix else []:
             source, target = part.source[index].tolist(), part.target[index].tolist()
-            pairs.append(len(old) + number, source, target)
-    return pairs.description()
+            pairs.append({"source": source, "target": target})
+            sizes[len(old) + number] += 1
+    corpora = [
+        {"source": source, "target": target, "tag": tag, "pairs": size}
+        for (source, target, tag), size in zip(names, sizes, strict=True)
+    ]
+    return describe_pairs(pairs, corpora)
 
 
 def _found(kept: Counter[str]) -> dict[str, int]:

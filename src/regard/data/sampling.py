@@ -29,22 +29,22 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one process takes of each batch: the part `number` of `of`."""
+class RankShard:
+    """The part of each batch that one rank reads."""
 
-    number: int = 0
-    of: int = 1
+    rank: int = 0
+    world_size: int = 1
 
     def places(self, lengths: NDArray[np.int64]) -> Indices:
         """Which sentences of a batch these are, in their order.
 
         From the longest to the shortest, they are dealt out to and fro: 0 1 2, 2 1 0, 0 1 2. So
-        the shares of a batch differ by no more tokens than its longest sentence has.
+        the shards of a batch differ by no more tokens than its longest sentence has.
         """
-        turn = np.arange(len(lengths)) % (2 * self.of)
-        owner = np.minimum(turn, 2 * self.of - 1 - turn)
+        turn = np.arange(len(lengths)) % (2 * self.world_size)
+        owner = np.minimum(turn, 2 * self.world_size - 1 - turn)
         order = np.argsort(-lengths, kind="stable")
-        return np.sort(order[owner == self.number])
+        return np.sort(order[owner == self.rank])
 
 
 @dataclass(frozen=True)
@@ -115,24 +115,6 @@ def fill(
         runs.append((begin, end))
         begin = end
     return runs
-
-
-def batches_from(
-    position: Position,
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    *,
-    budget: int,
-    seed: int,
-    weights: Weights | None = None,
-) -> Iterator[tuple[Position, Indices]]:
-    """Endless batches from a position on, each with the position after it."""
-    return endless(
-        position,
-        lambda epoch: epoch_batches(
-            source, target, budget=budget, seed=seed, epoch=epoch, weights=weights
-        ),
-    )
 
 
 def endless(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Lengths, Ragged
 from regard.text.special import SPECIAL
 
 
@@ -57,15 +58,14 @@ class Shape:
     source: Side
     target: Side
     sentences: int
-    prefixed: bool = False  # whether there is a prefix of each
-    fertile: bool = False  # whether there are fertilities: then no sentence is without an end
+    batch_type: type[Batch] = Batch
 
     @staticmethod
     def around(batch: Batch, unit: int, limit: int) -> Shape:
         """The shape that a batch is filled to."""
         rows = batch.source.lengths, batch.target.lengths
         sides = [Side.around(lengths, unit, limit) for lengths in rows]
-        least = int(batch.fertilities is not None)
+        least = batch.filler_length
         fillers = 0
         for side, own in zip(sides, rows, strict=True):
             missing = unit if least else side.tokens - own.total  # beside the least of each
@@ -77,47 +77,33 @@ class Shape:
             replace(side, tokens=_up(own.total + more, unit))
             for side, own in zip(sides, rows, strict=True)
         )
-        return Shape(source, target, sentences, batch.prefixes is not None, bool(least))
+        return Shape(source, target, sentences, type(batch))
 
     def filled(self, batch: Batch) -> Batch:
-        """The same pairs in this shape."""
-        least = int(self.fertile)
+        """The same examples in this shape."""
+        least = batch.filler_length
         source = self.source.filled(batch.source, self.sentences, least)
-        target = self.target.filled(batch.target, self.sentences, least)
-        prefixes, counts = batch.prefixes, batch.fertilities
-        if prefixes is not None:
-            prefixes = torch.nn.functional.pad(prefixes, (0, self.sentences - len(prefixes)))
-        if counts is not None:
-            counts = _with_those_of_fillers(counts, source.lengths, target.lengths)
-        filler = self.target.tokens - batch.target_tokens
-        return Batch(source, target, filler, fertilities=counts, prefixes=prefixes)
+        return batch.filled(source, self.target.filled(batch.target, self.sentences, least))
+
+    @property
+    def _extra_sizes(self) -> dict[str, int]:
+        return self.batch_type.extra_sizes(self.sentences, self.source.tokens)
 
     def packed(self, batch: Batch) -> Tensor:
         """All numbers of a filled batch as one row: one copy brings it to a GPU."""
         rows = [part for row in batch.sides for part in (row.tokens, row.lengths.lengths)]
-        more = (part for part in (batch.prefixes, batch.fertilities) if part is not None)
-        return torch.cat([*rows, *more])
+        return torch.cat([*rows, *(getattr(batch, name) for name in self._extra_sizes)])
 
     def unpacked(self, numbers: Tensor) -> Batch:
         """What `packed` made one row of; its `filler` is not among the numbers."""
+        extra = self._extra_sizes
         sizes = [self.source.tokens, self.sentences, self.target.tokens, self.sentences]
-        sizes += [self.sentences * self.prefixed, self.source.tokens * self.fertile]
-        *parts, prefixes, counts = numbers.split(sizes)
-        return Batch(
+        parts = numbers.split([*sizes, *extra.values()])
+        return self.batch_type(
             self.source.laid_out(*parts[:2]),
-            self.target.laid_out(*parts[2:]),
-            fertilities=counts if self.fertile else None,
-            prefixes=prefixes if self.prefixed else None,
+            self.target.laid_out(*parts[2:4]),
+            **dict(zip(extra, parts[4:], strict=True)),
         )
-
-
-def _with_those_of_fillers(counts: Tensor, source: Lengths, target: Lengths) -> Tensor:
-    """Fertilities, and the first token of each filling sentence stands for all of its words."""
-    filled = torch.nn.functional.pad(counts, (0, source.total - len(counts)))
-    begins = source.offsets[:-1].long()
-    fillers = begins >= len(counts)
-    filled[begins[fillers]] = target.lengths[fillers] - 1
-    return filled
 
 
 def _up(size: int, unit: int) -> int:

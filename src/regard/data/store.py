@@ -1,20 +1,21 @@
 """The prepared store: a corpus as ids on the disk, mapped into memory, never read whole.
 
-A prepared folder holds, for each part ("train", "valid") and side ("source", "target"), one file
-of ids laid end to end and one of offsets; the tokenizers; and `store.json`, which describes them.
-Running text has one side, "text", and offsets of its lines and of its documents; labelled text is
-described in `label_store.py`.
+A prepared folder holds, for each part ("train", "valid") and side (see `content.py`), one file of
+ids laid end to end and one of offsets; the tokenizers; and `store.json`, which describes them.
+Running text also has the offsets of its documents. Labels are numbered from 1 in the order of their
+names; 0 is no label, as `SPECIAL.pad` is no word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from regard.config import as_tree
+from regard.data.content import CONTENTS, PAIRS, Side
 from regard.data.rows import Rows, Sentences, offsets, refuse_unequal
 from regard.data.store_description import (
     STORE_READER,
@@ -24,20 +25,9 @@ from regard.data.store_description import (
     refuse_other_tokenizers,
     verify_file,
 )
-from regard.data.store_description import Content as Content
 from regard.data.store_description import fingerprint as fingerprint
-from regard.errors import ConfigError, DataError, ModelError
+from regard.errors import DataError, ModelError
 from regard.text.folder import checked_tokenizers
-
-Side = Literal["source", "target"]
-# What each content is called, and the options that prepare it.
-# What is in a store, by what it is prepared, and a preset that reads it.
-_CONTENTS: dict[Content, tuple[str, str, str]] = {
-    "pairs": ("pairs of sentences", "--source and --target", "tiny"),
-    "text": ("running text", "--text", "gpt-tiny"),
-    "tagged": ("words with labels", "--tagged", "tagger-tiny"),
-    "labelled": ("texts with labels", "--labelled", "classifier-tiny"),
-}
 
 
 @dataclass(frozen=True)
@@ -61,14 +51,14 @@ class Corpus:
 class Part:
     """The pairs of one part, corpus after corpus."""
 
-    source: Sentences
-    target: Sentences
+    source: Rows
+    target: Rows
     corpora: tuple[Corpus, ...]
     fertilities: Rows | None = None  # for each source id, if somebody asked for them
     distributions: Rows | None = None  # for each target id and each end, likewise
 
     @property
-    def sides(self) -> tuple[Sentences, Sentences]:
+    def sides(self) -> tuple[Rows, Rows]:
         """Source and target."""
         return self.source, self.target
 
@@ -85,6 +75,18 @@ class Text:
 
     lines: Rows
     documents: Rows
+
+
+@dataclass(frozen=True)
+class LabelledPart:
+    """Sentences of words with a label each, or one or two texts with one label."""
+
+    text: Rows  # the ids of all words or texts of an example, end to end
+    sizes: Rows  # how many ids each of them has
+    labels: Rows
+
+    def __len__(self) -> int:
+        return len(self.text)
 
 
 class Store:
@@ -120,93 +122,83 @@ class Store:
         return str(self.description["fingerprint"])
 
     @property
-    def content(self) -> Content:
-        """What was prepared: pairs of sentences, running text, or words or texts with labels."""
+    def content(self) -> str:
+        """The name of what was prepared, in `CONTENTS`."""
         return self._checked.content
-
-    def refuse_other_content(self, wanted: Content, kind: str) -> None:
-        """A model of some kind can read only one of them."""
-        if self.content != wanted:
-            (held, _, preset), (things, options, _) = _CONTENTS[self.content], _CONTENTS[wanted]
-            raise ConfigError(
-                f"{self.folder} holds {held}, and model.kind={kind} reads {things}. Prepare with "
-                f"{options}, or take a model that reads {held}, such as --preset {preset}."
-            )
 
     def has(self, part: str) -> bool:
         """Whether there is such a part."""
         return part in self.description["parts"]
 
+    def rows(self, part: str) -> dict[str, Sentences]:
+        """All sides of a part, by name; what is not as it was prepared is refused."""
+        sides = CONTENTS[self.content].sides
+        ids = self.description["dtype"]
+        rows = {
+            side.name: Sentences(self.folder, f"{part}.{side.name}", side.dtype(ids))
+            for side in sides
+        }
+        if part not in self._verified:
+            self._verify(part, rows)
+            self._verified.add(part)
+        return rows
+
     def part(self, name: str) -> Part:
         """The pairs of a part."""
-        if self.content != "pairs":
+        if self.content != PAIRS.name:
             raise DataError(
-                f"{self.folder} holds {_CONTENTS[self.content][0]}, and pairs of sentences are "
-                "needed here. "
-                "Give a folder that was prepared with --source and --target."
+                f"{self.folder} holds {CONTENTS[self.content].title}, and pairs of sentences are "
+                "needed here. Give a folder that was prepared with --source and --target."
             )
-        dtype = self.description["dtype"]
-        source, target = (
-            Sentences(self.folder, f"{name}.{side}", dtype) for side in ("source", "target")
-        )
-        corpora = self._corpora(name, len(source))
-        sizes = [str(len(corpus)).encode() for corpus in corpora]
-        vocabulary = self.vocabulary
-        self.verify(
-            name,
-            {"source": (source, vocabulary.source), "target": (target, vocabulary.target)},
-            {"pairs": len(source), "longest_source": _longest(source)},
-            sizes if len(sizes) > 1 else [],
-        )
-        return Part(source, target, corpora)
+        rows = self.rows(name)
+        return Part(rows["source"], rows["target"], self._corpora(name, len(rows["source"])))
 
     def text(self, name: str) -> Text:
         """The running text of a part."""
-        lines = Sentences(self.folder, f"{name}.text", self.description["dtype"])
+        lines = self.rows(name)["text"]
         documents, ids = offsets(self.folder, f"{name}.documents"), lines.flat()
         refuse_unequal(
             self.folder, f"{name}.documents", f"{name}.text", int(documents[-1]), len(ids)
         )
         path = self.folder / f"{name}.documents.offsets"
         verify_file(self.description, path, STORE_READER.remedy)
-        sides = {"text": (lines, self.vocabulary.source)}
-        self.verify(name, sides, {"longest_line": _longest(lines)})
         return Text(lines, Rows(ids, documents))
 
-    def verify(
-        self,
-        part: str,
-        sides: Mapping[str, tuple[Rows, int]],
-        numbers: Mapping[str, int],
-        more: Sequence[bytes] = (),
-    ) -> None:
-        """Raise an error if a part is not what was prepared; each part is read once for it.
+    def labelled(self, name: str) -> LabelledPart:
+        """The labelled examples of a part."""
+        return LabelledPart(**self.rows(name))
 
-        Each side comes with the number of ids that there are, `numbers` are what the description
-        says of the part, and `more` is what its digest covers beside the sides.
-        """
-        if part in self._verified:
-            return
-        for side, (rows, size) in sides.items():
-            if rows.flat().max(initial=0) >= size:
-                raise DataError(
-                    f"{self.folder / part}.{side}.ids has ids up to {rows.flat().max()}, and there "
-                    f"are {size}. Run `regard prepare` again, with --overwrite."
-                )
-        told = self.description["parts"][part]
-        digests = [rows.digest for rows, _ in sides.values()]
-        if fingerprint([*digests, *more]) != told["digest"]:
+    def _verify(self, part: str, rows: Mapping[str, Sentences]) -> None:
+        """Raise an error if a part is not what was prepared."""
+        content, told = CONTENTS[self.content], self.description["parts"][part]
+        for side in content.sides:
+            self._refuse_large_ids(part, side, rows)
+        digests = [side.digest for side in rows.values()]
+        if fingerprint([*digests, *corpus_sizes(told)]) != told["digest"]:
             raise DataError(
                 f"The files {part}.*.ids in {self.folder} are not those that were prepared: their "
                 "digest differs from that in store.json. Run `regard prepare` again, with "
                 "--overwrite."
             )
-        for name, number in numbers.items():
+        for name, number in content.counted(rows).items():
             if told[name] != number:
                 raise STORE_READER.wrong(
                     self.folder / "store.json", f"parts.{part}.{name} is {told[name]}, not {number}"
                 )
-        self._verified.add(part)
+
+    def _refuse_large_ids(self, part: str, side: Side, rows: Mapping[str, Sentences]) -> None:
+        vocabulary, values = self.vocabulary, rows[side.name].flat()
+        size = {
+            "source": vocabulary.source,
+            "target": vocabulary.target,
+            "labels": len(vocabulary.labels) + 1,
+            "counts": 2**32,
+        }[side.values]
+        if values.max(initial=0) >= size:
+            raise DataError(
+                f"{self.folder / part}.{side.name}.ids has ids up to {values.max()}, and there "
+                f"are {size}. Run `regard prepare` again, with --overwrite."
+            )
 
     def _corpora(self, name: str, pairs: int) -> tuple[Corpus, ...]:
         """The corpora of a part; a store from before there could be several has one."""
@@ -224,5 +216,8 @@ class Store:
         )
 
 
-def _longest(rows: Rows) -> int:
-    return int(rows.lengths().max(initial=0))
+def corpus_sizes(part: Mapping[str, Any]) -> list[bytes]:
+    """Where one of several corpora of pairs ends and the next begins is content, too."""
+    corpora = part.get("corpora", [])
+    several = len(corpora) > 1 and not isinstance(corpora[0], str)
+    return [str(corpus["pairs"]).encode() for corpus in corpora] if several else []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from regard.config import Ge, Le, Settings, Tree
+from regard.data.content import CONTENTS
 from regard.errors import DataError
 from regard.regular import file_digest
 from regard.schema import JsonReader
@@ -17,9 +18,7 @@ from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
-Content = Literal["pairs", "text", "tagged", "labelled"]
 STORE_READER = JsonReader(DataError, "Run `regard prepare` again, with --overwrite.")
-Count = Annotated[int, Ge(0), Le(2**62)]
 _FURTHER = ("*.documents.offsets", "*.distributions")  # files that no digest of a part covers
 
 
@@ -52,7 +51,7 @@ class StoreDescription(Settings):
     dtype: Literal["uint16", "uint32"]
     parts: dict[str, Any]
     fingerprint: str
-    content: Content = "pairs"
+    content: str = "pairs"
     tokenizer_fingerprint: str | None = None  # stores of earlier versions have none
     distilled: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)  # SHA-256 of those beside the parts' sides
@@ -60,74 +59,14 @@ class StoreDescription(Settings):
 
     def problems(self) -> Iterator[str]:
         """There is nothing to train on without its part."""
+        if self.content not in CONTENTS:
+            yield f"content is {self.content[:40]}; known: {', '.join(CONTENTS)}"
         if "train" not in self.parts:
             yield "parts.train is missing"
         if not {*self.parts} <= {"train", "valid"}:
             yield f"parts are {', '.join(sorted(self.parts))[:100]}; known: train, valid"
         if type(self.distilled.get("distributions", 0)) is not int:
             yield "distilled.distributions must be an integer"
-
-
-@dataclass(frozen=True)
-class CorpusDescription(Settings):
-    """The pairs of one pair of files."""
-
-    source: str
-    target: str
-    tag: str
-    pairs: Count
-
-
-@dataclass(frozen=True)
-class PairsDescription(Settings):
-    """A part with pairs of sentences."""
-
-    pairs: Count
-    source_tokens: Count
-    target_tokens: Count
-    longest_source: Count
-    longest_target: Count
-    digest: str
-    several_sentences: Annotated[float, Ge(0), Le(1)]
-    found: dict[str, int] = field(default_factory=dict)
-    corpora: tuple[CorpusDescription, ...] | None = None
-
-
-@dataclass(frozen=True)
-class TextDescription(Settings):
-    """A part with running text."""
-
-    documents: Count
-    tokens: Count
-    longest_line: Count
-    digest: str
-    words: Count = 0
-    characters: Count = 0
-    corpora: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LabelsDescription(Settings):
-    """A part with labelled words or texts."""
-
-    examples: Count
-    texts: Count
-    most_texts: Count
-    labels: Count
-    counts: dict[str, int]
-    tokens: Count
-    longest: Count
-    digest: str
-    corpora: tuple[str, ...] = ()
-    column: str | None = None
-
-
-_PARTS: dict[Content, type[Settings]] = {
-    "pairs": PairsDescription,
-    "text": TextDescription,
-    "tagged": LabelsDescription,
-    "labelled": LabelsDescription,
-}
 
 
 def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
@@ -140,7 +79,7 @@ def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
         )
     description, tree = STORE_READER.versioned(StoreDescription, path, FORMAT)
     for name, part in description.parts.items():
-        STORE_READER.build(_PARTS[description.content], part, path, f"parts.{name}.")
+        STORE_READER.build(CONTENTS[description.content].part, part, path, f"parts.{name}.")
     if description.checksum not in (None, _checksum(tree)):
         raise STORE_READER.wrong(path, "it was changed since it was written (checksum)")
     return description, tree

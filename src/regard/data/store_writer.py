@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from regard.config import Tree, as_tree
+from regard.data.content import PAIRS, StoreContent
 from regard.data.store_description import (
     FORMAT,
-    Content,
     dtype_for,
     fingerprint,
     store_fingerprint,
@@ -63,87 +64,39 @@ class SideWriter:
 
 
 class PartWriter:
-    """Writes the pairs of one part, corpus after corpus, and describes what it wrote."""
+    """Writes the sides of one part, example by example."""
 
-    def __init__(
-        self, folder: Path, name: str, dtype: str, corpora: Iterable[tuple[str, str, str]]
-    ) -> None:
-        """`corpora` are the names of source and target and the tag of each."""
-        self._source = SideWriter(folder, f"{name}.source", dtype)
-        self._target = SideWriter(folder, f"{name}.target", dtype)
-        self._corpora: list[Tree] = [
-            {"source": source, "target": target, "tag": tag, "pairs": 0}
-            for source, target, tag in corpora
-        ]
-
-    def append(self, corpus: int, source: Sequence[int], target: Sequence[int]) -> None:
-        """One more pair, of the corpus with this number."""
-        self._source.append(source)
-        self._target.append(target)
-        self._corpora[corpus]["pairs"] += 1
-
-    def description(self) -> Tree:
-        """What `store.json` says of the part."""
-        sizes = [corpus["pairs"] for corpus in self._corpora]
-        contents = [self._source.digest, self._target.digest]
-        if len(sizes) > 1:  # where one corpus ends and the next begins is content, too
-            contents += [str(size).encode() for size in sizes]
-        return {
-            "pairs": sum(sizes),
-            "corpora": self._corpora,
-            "source_tokens": self._source.tokens,
-            "target_tokens": self._target.tokens,
-            "longest_source": self._source.longest,
-            "longest_target": self._target.longest,
-            "digest": fingerprint(contents),
+    def __init__(self, folder: Path, part: str, content: StoreContent, ids: str) -> None:
+        """`ids` is the type of ids."""
+        self.sides = {
+            side.name: SideWriter(folder, f"{part}.{side.name}", side.dtype(ids))
+            for side in content.sides
         }
+        self.examples = 0
 
-    def __enter__(self) -> PartWriter:
+    def append(self, rows: Mapping[str, Sequence[int]]) -> None:
+        """One more example: a row of each side."""
+        for name, row in rows.items():
+            self.sides[name].append(row)
+        self.examples += 1
+
+    def digest(self, more: Iterable[bytes] = ()) -> str:
+        """A fingerprint of all sides, and of more content."""
+        return fingerprint([*(side.digest for side in self.sides.values()), *more])
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._source.__exit__()
-        self._target.__exit__()
-
-
-class TextWriter:
-    """Writes the running text of one part, and describes what it wrote."""
-
-    def __init__(self, folder: Path, name: str, tokenizers: Tokenizers) -> None:
-        self._lines = SideWriter(folder, f"{name}.text", dtype_for(tokenizers))
-        self._documents = (folder / f"{name}.documents.offsets").open("wb")
-        self._documents.write(np.int64(0).tobytes())
-        self.documents = 0
-
-    def append(self, ids: Sequence[int], *, ends: bool) -> None:
-        """One more line, its break included, which may be the last of a document."""
-        self._lines.append(ids)
-        if ends:
-            self._documents.write(np.int64(self._lines.tokens).tobytes())
-            self.documents += 1
-
-    def description(self) -> Tree:
-        """What `store.json` says of the part."""
-        return {
-            "documents": self.documents,
-            "tokens": self._lines.tokens,
-            "longest_line": self._lines.longest,
-            "digest": fingerprint([self._lines.digest]),
-        }
-
-    def __enter__(self) -> TextWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._lines.__exit__()
-        self._documents.close()
+        for side in self.sides.values():
+            side.__exit__(*error)
 
 
 def describe(
     parts: Tree,
     tokenizers: Tokenizers,
     languages: Mapping[str, str | None],
-    content: Content = "pairs",
+    content: str = PAIRS.name,
     labels: Sequence[str] = (),
 ) -> Tree:
     """What `store.json` says of a folder with these parts, and with labels of these names."""

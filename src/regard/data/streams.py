@@ -1,36 +1,34 @@
 """Running text as streams that are read side by side, segment after segment.
 
 A text is laid out in B rows of equal length, and a batch has the next tokens of each. So a row of
-a batch goes on where the same row of the batch before ended, which is what a memory needs. In each
+a batch continues the same row of the batch before, which is what segment recurrence needs. In each
 epoch the rows begin elsewhere: the text is a ring, cut at a place that is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.loader import DataConfig
-from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.sampling import Position, Turn, endless
-from regard.data.store import Store, Text
-from regard.data.text_loader import refuse_what_is_for_pairs
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch, PermutedBatch, StreamBatch
+from regard.data.loader import Examples
+from regard.data.ragged import Lengths, Ragged
+from regard.data.rows import Rows
+from regard.data.sampling import Indices
 from regard.text.special import SPECIAL
 
 Places = NDArray[np.int64]
-_LONG = 16  # segments of a row in validation, at least, so that there is something to remember
+_VALIDATION_SEGMENTS = 16  # of a row at least, so that there is something to remember
 
 
 @dataclass(frozen=True)
 class Streams:
     """A text in rows of equal length; what is left over is less than a token for each."""
 
-    text: Text
+    ids: NDArray[np.integer]
     rows: int
     segment: int
     first: int = 0  # where the ring is cut
@@ -38,7 +36,7 @@ class Streams:
     @property
     def length(self) -> int:
         """Tokens of a row."""
-        return len(self.text.documents.flat()) // self.rows
+        return len(self.ids) // self.rows
 
     def __len__(self) -> int:
         return -(-self.length // self.segment)
@@ -48,65 +46,85 @@ class Streams:
         begin = number * self.segment
         within = np.arange(begin, min(begin + self.segment, self.length))
         rows = self.first + self.length * np.arange(self.rows)[:, None] + within
-        return rows % len(self.text.documents.flat())
+        return rows % len(self.ids)
 
 
-class StreamLoader:
-    """The training part of a text store as an endless row of batches that go on."""
+class StreamDataset:
+    """Documents as streams; the next token is predicted at each position."""
 
-    def __init__(self, store: Store, config: DataConfig, task: TextTask, *, seed: int) -> None:
-        refuse_what_is_for_pairs(config, task)
-        self._text = store.text("train")
-        self._task = task
-        self._rows = rows_for(self._text, config, task.context)
-        self._seed = seed
+    def __init__(
+        self, documents: Rows, segment: int, batch_tokens: int, start: int, seed: int = 0
+    ) -> None:
+        self._ids, self._segment = documents.flat(), segment
+        self._batch_tokens, self._start, self._seed = batch_tokens, start, seed
 
-    def batches(
-        self, position: Position, turn: Turn | None = None
-    ) -> Iterator[tuple[Position, Batch]]:
-        """Batches from a position on, or those of a turn, each with the position after it."""
-        turn = turn or Turn()
-        for after, planned in turn.among(endless(position, self._planned)):
-            streams, number, epoch = planned
-            key = self._seed, epoch + 1
-            yield after, stream_batch(streams, number, self._task, key)
-
-    def _planned(self, epoch: int) -> list[tuple[Streams, int, int]]:
+    def examples(self, epoch: int | None) -> StreamExamples:
+        """The segments of an epoch, in order."""
+        if epoch is None:
+            streams = Streams(self._ids, self._rows(_VALIDATION_SEGMENTS), self._segment)
+            return StreamExamples(self, streams, (0, 0))
         draw = np.random.default_rng([self._seed, epoch, 1])
-        first = int(draw.integers(len(self._text.documents.flat())))
-        streams = Streams(self._text, self._rows, self._task.context, first)
-        return [(streams, number, epoch) for number in range(len(streams))]
+        first = int(draw.integers(len(self._ids)))
+        streams = Streams(self._ids, self._rows(), self._segment, first)
+        return StreamExamples(self, streams, (self._seed, epoch + 1))
+
+    def empty_batch(self) -> Batch:
+        """A batch without a target."""
+        return Batch.empty()
+
+    def batch(self, streams: Streams, number: int, key: tuple[int, int]) -> Batch:
+        """A segment of all rows; BOS is read where a document begins."""
+        places = streams.places(number)
+        before = streams.ids[places - 1].astype(np.int64)
+        source = np.where(before == SPECIAL.end, self._start, before)
+        tokens = streams.ids[places].astype(np.int64)
+        return StreamBatch(_rows(source), _rows(tokens), continues=number > 0)
+
+    def _rows(self, segments: int = 1) -> int:
+        """As many rows as a batch holds, if each has so many segments at least."""
+        tokens = min(self._batch_tokens, len(self._ids) // segments)
+        return max(1, tokens // self._segment)
 
 
-def rows_for(text: Text, config: DataConfig, segment: int, shortest: int = 1) -> int:
-    """As many rows as a batch holds, if each has so many segments at least."""
-    tokens = len(text.documents.flat())
-    return max(1, min(config.batch_tokens, tokens // shortest) // segment)
+class PermutedDataset(StreamDataset):
+    """Documents as streams; of so many tokens one is predicted, in a drawn order."""
 
+    def __init__(
+        self, documents: Rows, segment: int, batch_tokens: int, one_in: int, seed: int = 0
+    ) -> None:
+        super().__init__(documents, segment, batch_tokens, SPECIAL.start, seed)
+        self._one_in = one_in
 
-def stream_in_order(text: Text, config: DataConfig, task: TextTask) -> Iterator[Batch]:
-    """All of a text but for less than a token a row: for validation."""
-    streams = Streams(text, rows_for(text, config, task.context, _LONG), task.context)
-    for number in range(len(streams)):
-        yield stream_batch(streams, number, task)
-
-
-def stream_batch(
-    streams: Streams, number: int, task: TextTask, key: Sequence[int] = (0, 0)
-) -> Batch:
-    """A segment of all rows; the key, seed and epoch, decides what is drawn."""
-    ids = streams.text.documents.flat()
-    places = streams.places(number)
-    tokens = ids[places].astype(np.int64)
-    if task.objective == "permuted":
+    def batch(self, streams: Streams, number: int, key: tuple[int, int]) -> Batch:
+        """A segment of all rows; the key, seed and epoch, decides which tokens are predicted."""
+        places = streams.places(number)
         orders = [
-            drawn_order(len(row), task.one_in, np.random.default_rng([*key, 2, row[0]]))
+            drawn_order(len(row), self._one_in, np.random.default_rng([*key, 2, row[0]]))
             for row in places
         ]
+        tokens = streams.ids[places].astype(np.int64)
         return permuted_batch(tokens, np.stack(orders), continues=number > 0)
-    before = ids[places - 1].astype(np.int64)
-    source = np.where(before == SPECIAL.end, task.start, before)  # where a document begins
-    return Batch(_rows(source), _rows(tokens), continues=number > 0)
+
+
+class StreamExamples(Examples):
+    """The segments of one epoch; a batch is one of them."""
+
+    def __init__(self, dataset: StreamDataset, streams: Streams, key: tuple[int, int]) -> None:
+        super().__init__(np.full(len(streams), streams.rows * streams.segment))
+        self._dataset, self._streams, self._key = dataset, streams, key
+
+    def batch(self, indices: Indices, whole: Indices) -> Batch:
+        """One segment."""
+        (number,) = indices
+        return self._dataset.batch(self._streams, int(number), self._key)
+
+    def sampled(self, budget: int, seed: int, epoch: int) -> list[Indices]:
+        """All segments, in order."""
+        return self.in_order(budget)
+
+    def in_order(self, budget: int) -> list[Indices]:
+        """All segments, in order."""
+        return [np.array([number]) for number in range(len(self._streams))]
 
 
 def drawn_order(length: int, one_in: int, generator: np.random.Generator) -> Places:
@@ -117,10 +135,10 @@ def drawn_order(length: int, one_in: int, generator: np.random.Generator) -> Pla
     return ranks
 
 
-def permuted_batch(tokens: Places, ranks: Places, *, continues: bool) -> Batch:
-    """Tokens (B, T), of which those with a rank above 0 should be found, in this order."""
+def permuted_batch(tokens: Places, ranks: Places, *, continues: bool) -> PermutedBatch:
+    """Tokens (B, T), of which those with a rank above 0 are predicted, in this order."""
     wanted = np.where(ranks > 0, tokens, SPECIAL.pad)
-    return Batch(
+    return PermutedBatch(
         _rows(tokens),
         _rows(wanted),
         filler=int((wanted == SPECIAL.pad).sum()),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 
@@ -25,7 +25,6 @@ from regard.exchange.onnx_model import OnnxModel, is_onnx
 from regard.files import explained
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import ModelFolder, load_model
-from regard.models.nonautoregressive import NonAutoregressive
 from regard.recognize import refuse_exported as refuse_exported
 
 
@@ -52,7 +51,7 @@ class Models:
         known: dict[str | None, Half] = {"float32": "float32", "bfloat16": "bfloat16"}
         precision = known.get(self.precision, "auto")
         first, *others = self.loaded
-        if isinstance(first, NonAutoregressive) and not others:
+        if not first.config.autoregressive and not others:
             return ParallelEngine(first, self.device, precision, self._loaded_teacher())
         return TorchEngine([*map(word_by_word, self.loaded)], self.device, precision)
 
@@ -90,13 +89,13 @@ class Models:
 
 
 def word_by_word(model: Model) -> AutoregressiveModel:
-    """A model that writes one word after another, or a sentence about one that does not."""
-    if not isinstance(model, AutoregressiveModel):
+    """The same model as an autoregressive one; others are refused."""
+    if not model.config.autoregressive:
         raise ConfigError(
-            f"A {model.config.kind} model writes all words at once: it can neither be part of an "
-            "ensemble nor judge what others write. Use it alone."
+            f"Model kind {model.config.kind!r} writes all words at once: it can neither be part of "
+            "an ensemble nor rerank candidates. Use it alone."
         )
-    return model
+    return cast(AutoregressiveModel, model)
 
 
 @dataclass(frozen=True)
@@ -112,9 +111,9 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
 
     Without a precision, a model is computed in float32, and an exported one as it was exported.
     """
-    _check_name("engine", engine, get_args(EngineName))
+    _check_name("backend", engine, get_args(EngineName))
     _check_name("precision", precision or "float32", get_args(Precision))
-    if models.teacher is not None and models.folders[0].config.kind != "nonautoregressive":
+    if models.teacher is not None and models.folders[0].config.autoregressive:
         raise ConfigError(
             f"{models.paths[0]} writes word by word and needs no teacher. Leave out --teacher."
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 from regard.bounds import COUNT, IDS, SEED, Ge, Le
-from regard.config import Doc, Settings
+from regard.config import Doc, Flag, Settings
 from regard.decoding.other_names import OTHER_NAMES
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
@@ -127,6 +127,42 @@ class SearchKeywords(TypedDict, total=False):
     seed: int
     fertility: Fertility
     candidates: int
+
+
+@dataclass(frozen=True)
+class Runtime(Settings):
+    """Where and how a model runs."""
+
+    batch_size: Annotated[
+        int | None,
+        Doc("sentences that are processed at once; unset: what suits the backend"),
+        Ge(1),
+        Le(100_000),
+    ] = None
+    backend: Annotated[
+        str,
+        Doc(
+            "what runs the model: torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is "
+            "installed and can run the model"
+        ),
+        Flag(formerly=("--engine",)),
+    ] = "auto"
+    precision: Annotated[
+        str | None,
+        Doc(
+            "of the numbers: float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on "
+            "a GPU, float32 elsewhere, or as the model was exported"
+        ),
+    ] = None
+    device: Annotated[
+        str,
+        Doc("where it runs: cpu, cuda, cuda:1 (the second GPU, and so on), or auto: a GPU if any"),
+    ] = "auto"
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The keywords with which pipelines are loaded."""
+        return {"device": self.device, "backend": self.backend, "precision": self.precision}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from regard.config import build
 from regard.decoding.config import SearchConfig, SearchKeywords
@@ -44,8 +44,9 @@ _ONE_BEAM = {"beam_size": 1}  # is none
 
 def mode_of(config: SearchConfig, model: ModelConfig) -> Mode:
     """How a model decodes with these settings."""
-    if isinstance(model, NonAutoregressiveConfig):
-        return "CTC decoding" if model.lengths == "ctc" else "decoding with fertilities"
+    if not model.autoregressive:
+        ctc = cast(NonAutoregressiveConfig, model).lengths == "ctc"
+        return "CTC decoding" if ctc else "decoding with fertilities"
     if config.sample:
         return "sampling"
     return "greedy search" if config.beam_size == 1 else "beam search"

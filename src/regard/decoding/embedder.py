@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from regard.data.ragged import Ragged
 from regard.decoding.engine import by_length, checked_texts
@@ -22,11 +21,8 @@ from regard.devices import device_named
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_words
 from regard.models.base import Model
-from regard.models.causal import Causal
 from regard.models.folder import ModelFolder, load_model
-from regard.models.masked import Masked
-from regard.models.transformer import Transformer
-from regard.text.special import SPECIAL
+from regard.models.protocol import TextReader
 
 MAX_TOKENS = 4096  # of a text, for a model that has no limit: time grows with their square
 Pool = Literal["mean", "first", "last"]
@@ -36,23 +32,24 @@ Vectors = NDArray[np.float32]
 class Embedder:
     """A trained model whose stack reads texts."""
 
-    def __init__(self, folder: ModelFolder, model: Model) -> None:
-        self.folder, self.model = folder, model
-        if not isinstance(model, Masked | Causal | Transformer):
+    def __init__(self, path: Path, folder: ModelFolder, model: Model) -> None:
+        self.path, self.folder, self.model = path, folder, model
+        if not model.config.embeds_text:
             raise ConfigError(
-                f"A {model.config.kind} model has no stack that reads a text by itself. "
-                "Use a masked, causal or transformer model."
+                f"Model kind {model.config.kind!r} has no stack that reads a text by itself. "
+                "Use a masked, causal, permuted or transformer model."
             )
+        self._reader = cast(TextReader, model)
 
-    @staticmethod
-    def load(folder: str | Path, *, device: str = "auto") -> Embedder:
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Read a model folder."""
-        return Embedder(*load_model(Path(folder), device_named(device)))
+        return cls(Path(folder), *load_model(Path(folder), device_named(device)))
 
     @property
     def longest(self) -> int:
         """The tokens of a text that are read at most, BOS and EOS left out."""
-        return (self.model.max_length or MAX_TOKENS) - len(self._marked([]))
+        return (self.model.max_length or MAX_TOKENS) - len(self._reader.text_row([]))
 
     @torch.inference_mode()
     def embed(
@@ -81,27 +78,12 @@ class Embedder:
         ids = [tokens[: self.longest] for tokens in ids]
 
         def of(chunk: list[list[int]]) -> list[Vectors]:
-            text = Ragged.of([self._marked(one) for one in chunk]).to(self.model.device)
-            found = pool_words(self._read(text), text.lengths, pool)
+            rows = [self._reader.text_row(tokens) for tokens in chunk]
+            text = Ragged.of(rows).to(self.model.device)
+            found = pool_words(self._reader.read(text), text.lengths, pool)
             if normalize:
                 found = torch.nn.functional.normalize(found)
             return list(found.float().cpu().numpy())
 
         found = by_length(ids, len, batch_size, of)
         return np.stack(found) if found else np.zeros((0, self.model.config.width), np.float32)
-
-    def _read(self, text: Ragged) -> Tensor:
-        model = self.model
-        if isinstance(model, Transformer):
-            return model.encode(text)
-        assert isinstance(model, Masked | Causal)
-        return model.read(text)
-
-    def _marked(self, ids: list[int]) -> list[int]:
-        """A text with the marks that it is read with."""
-        if isinstance(self.model, Transformer):
-            return [*ids, SPECIAL.end]
-        if isinstance(self.model, Causal) and self.model.config.bare_prompts and ids:
-            return ids
-        start = self.model.config.start_mark
-        return [start, *ids, SPECIAL.end] if isinstance(self.model, Masked) else [start, *ids]

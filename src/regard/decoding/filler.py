@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self, cast
 
 import torch
 
@@ -12,7 +13,7 @@ from regard.data.ragged import Ragged
 from regard.decoding.engine import by_length, checked_texts
 from regard.devices import device_named
 from regard.errors import ConfigError
-from regard.models.folder import ModelFolder, load_model
+from regard.models.folder import ModelFolder, load_model, refuse_other_task
 from regard.models.masked import Masked
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
@@ -48,23 +49,21 @@ class Filled:
         return whole
 
 
-class Filler:
+class MaskFiller:
     """A trained masked language model, ready for text."""
 
-    def __init__(self, folder: ModelFolder, model: Masked) -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, path: Path, folder: ModelFolder, model: Masked) -> None:
+        self.path, self.folder, self.model = path, folder, model
 
-    @staticmethod
-    def load(folder: str | Path, *, device: str = "auto") -> Filler:
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Read a model folder."""
         path = Path(folder)
-        described, model = load_model(path, device_named(device))
-        if not isinstance(model, Masked):
-            raise ConfigError(
-                f"{path} is a {described.config.kind} model, and only model.kind=masked fills in "
-                "blanks. See `regard train --preset bert-tiny`."
-            )
-        return Filler(described, model)
+        described = refuse_other_task(
+            path, "masked_language_modeling", "fills in blanks", "bert-tiny"
+        )
+        described, model = load_model(path, device_named(device), described)
+        return cls(path, described, cast(Masked, model))
 
     def fill(
         self,
@@ -89,7 +88,7 @@ class Filler:
             if problem := self._problem(ids):
                 notice(f"Line {first_line + number} {problem}")
             else:
-                rows[number] = [self.model.config.task.start, *ids, SPECIAL.end]
+                rows[number] = self.model.text_row(ids)
         found = by_length(
             list(rows.values()), len, batch_size, lambda chunk: self._guesses(chunk, top_k)
         )

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from regard.attention.multihead import AttentionRecord
 from regard.data.aligner import Ids
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.data.rows import Rows
 from regard.decoding.engine import by_length
 from regard.errors import ConfigError

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Self, Unpack, cast
 
 import torch
 
 from regard.bounds import Ge, refuse_out_of_bounds
 from regard.config import build
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.config import MAX_TOKENS, SearchConfig, SearchKeywords
 from regard.decoding.effect import mode_of, refuse_unused
@@ -32,8 +32,7 @@ from regard.decoding.size import fewer_with_beams, refuse_large_search
 from regard.decoding.steps import Plain, R, Search
 from regard.devices import device_named
 from regard.errors import ConfigError
-from regard.models.causal import CausalConfig
-from regard.models.folder import ModelFolder, load_model
+from regard.models.folder import ModelFolder, load_model, refuse_other_task
 from regard.models.language import WritingModel
 from regard.models.protocol import Autoregressive
 from regard.text.base import Tokenizer
@@ -58,20 +57,18 @@ class Generation:
 class Generator:
     """A trained language model that goes on from what came before, ready for text."""
 
-    def __init__(self, folder: ModelFolder, model: WritingModel) -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, path: Path, folder: ModelFolder, model: WritingModel) -> None:
+        self.path, self.folder, self.model = path, folder, model
 
-    @staticmethod
-    def load(folder: str | Path, *, device: str = "auto") -> Generator:
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Read a model folder."""
         path = Path(folder)
-        described, model = load_model(path, device_named(device))
-        if not isinstance(model, WritingModel):
-            raise ConfigError(
-                f"{path} is a {described.config.kind} model, and only model.kind=causal and "
-                "model.kind=xl go on from a prompt. See `regard train --preset gpt-tiny`."
-            )
-        return Generator(described, model)
+        described = refuse_other_task(
+            path, "language_modeling", "generates text from a prompt", "gpt-tiny"
+        )
+        described, model = load_model(path, device_named(device), described)
+        return cls(path, described, cast(WritingModel, model))
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -190,8 +187,7 @@ class Generator:
 
     def _ending(self, model: Autoregressive[Any], config: SearchConfig) -> Autoregressive[Any]:
         """The model with all of its EOS tokens."""
-        own = self.model.config
-        others = own.extra_eos_ids if isinstance(own, CausalConfig) else ()
+        others = self.model.extra_eos_ids
         temperature = config.temperature if config.sample else None
         return SeveralEnds(model, others, temperature) if others else model
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self, cast
 
 import torch
 
-from regard.data.label_rows import Texts, label_batch
+from regard.data.labelled import ClassifiedCollate, Collate, TaggedCollate, Texts
 from regard.data.spelling import Speller
 from regard.decoding.engine import by_length, checked_texts, refuse_one_text
 from regard.devices import device_named
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 from regard.models.classifier import ClassifierModel
-from regard.models.folder import ModelFolder, load_model
+from regard.models.folder import ModelFolder, load_model, refuse_other_task
 from regard.models.labelling import LabelModel
 from regard.models.tagger import TaggerModel
-from regard.text.base import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,16 @@ class Classified:
 class Tagger:
     """A trained tagger, ready for text."""
 
-    def __init__(self, folder: ModelFolder, model: TaggerModel) -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, path: Path, folder: ModelFolder, model: TaggerModel) -> None:
+        self.path, self.folder, self.model = path, folder, model
 
-    @staticmethod
-    def load(folder: str | Path, *, device: str = "auto") -> Tagger:
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Read a model folder."""
-        described, model = load_model(Path(folder), device_named(device))
-        if not isinstance(model, TaggerModel):
-            raise _wrong_kind(folder, described, "tagger", "labels words")
-        return Tagger(described, model)
+        path = Path(folder)
+        described = refuse_other_task(path, "tagging", "labels words", "tagger-tiny")
+        described, model = load_model(path, device_named(device), described)
+        return cls(path, described, cast(TaggerModel, model))
 
     def tag(
         self, sentences: Sequence[str | Sequence[str]], *, batch_size: int | None = None
@@ -74,7 +73,9 @@ class Tagger:
         tokenizer = self.folder.tokenizers.source
         parts = [[*_parts(tokenizer.encode_words(one), most)] if one else [] for one in words]
         rows = [part for one in parts for part in one]
-        found = iter(_labels(self.model, tokenizer, rows, batch_size))
+        speller = Speller(tokenizer) if self.model.config.characters else None
+        collate = TaggedCollate(self.model.config.start_mark, speller)
+        found = iter(_labels(self.model, collate, rows, batch_size))
         labels = self.folder.vocabulary.labels
         results = []
         for sentence, own in zip(words, parts, strict=True):
@@ -89,16 +90,16 @@ class Tagger:
 class Classifier:
     """A trained classifier, ready for text."""
 
-    def __init__(self, folder: ModelFolder, model: ClassifierModel) -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, path: Path, folder: ModelFolder, model: ClassifierModel) -> None:
+        self.path, self.folder, self.model = path, folder, model
 
-    @staticmethod
-    def load(folder: str | Path, *, device: str = "auto") -> Classifier:
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
         """Read a model folder."""
-        described, model = load_model(Path(folder), device_named(device))
-        if not isinstance(model, ClassifierModel):
-            raise _wrong_kind(folder, described, "classifier", "labels texts")
-        return Classifier(described, model)
+        path = Path(folder)
+        described = refuse_other_task(path, "classification", "labels texts", "classifier-tiny")
+        described, model = load_model(path, device_named(device), described)
+        return cls(path, described, cast(ClassifierModel, model))
 
     def classify(
         self, texts: Sequence[str | Sequence[str]], *, batch_size: int | None = None
@@ -118,7 +119,9 @@ class Classifier:
             )
         tokenizer, names = self.folder.tokenizers.source, self.folder.vocabulary.labels
         ids = [tokenizer.encode_all(one) for one in examples]
-        found = _labels(self.model, tokenizer, ids, batch_size)
+        config = self.model.config
+        collate = ClassifiedCollate(config.start_mark, config.max_positions)
+        found = _labels(self.model, collate, ids, batch_size)
         return [
             Classified(one, names[label.number - 1], dict(zip(names, label.row, strict=True)))
             for one, [label] in zip(examples, found, strict=True)
@@ -133,14 +136,13 @@ class _Label(NamedTuple):
 
 
 def _labels(
-    model: LabelModel, tokenizer: Tokenizer, examples: Sequence[Texts], batch_size: int | None
+    model: LabelModel, collate: Collate, examples: Sequence[Texts], batch_size: int | None
 ) -> list[list[_Label]]:
     """The labels of each example, in the order of the examples."""
-    speller = Speller(tokenizer)
 
     @torch.inference_mode()
     def of(chunk: list[Texts]) -> list[list[_Label]]:
-        batch = label_batch(chunk, model.config.task, speller=speller).to(model.device)
+        batch = collate(chunk).to(model.device)
         predictions = model(batch)
         chosen = model.chosen(predictions).tolist()
         labels = map(_Label, chosen, model.probabilities(predictions).tolist())
@@ -161,10 +163,3 @@ def _parts(words: Texts, most: int) -> Iterator[Texts]:
         part.append(word)
         size += len(word)
     yield part
-
-
-def _wrong_kind(folder: str | Path, described: ModelFolder, kind: str, does: str) -> ConfigError:
-    return ConfigError(
-        f"{folder} is a {described.config.kind} model, and only model.kind={kind} {does}. See "
-        f"`regard train --preset {kind}-tiny`."
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -11,18 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
+from regard.data.ragged import Ragged
 from regard.decoding.parallel import written_at_once
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
 from regard.models.base import Model
-from regard.models.labelling import LabelModel
-from regard.models.language import LanguageModel, WritingModel
-from regard.models.masked import Masked
 from regard.models.nonautoregressive import NonAutoregressive
-from regard.models.unilm import Unilm
-from regard.text.special import SPECIAL
+from regard.models.protocol import TextReader
 from regard.text.tokenizer import Tokenizers
 
 Weights = NDArray[np.float32]
@@ -50,44 +48,31 @@ def look(
     model: Model, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
 ) -> Attention:
     """The attention of one pair of sentences."""
-    if isinstance(model, NonAutoregressive):
-        return _look_at_all(model, tokenizers, source)
-    record = AttentionRecord()
+    if not model.config.autoregressive:
+        return _look_at_all(cast(NonAutoregressive, model), tokenizers, source)
     batch = Batch(with_ends([source]), with_ends([target]))
-    model(batch.to(model.device), record)
-    if isinstance(model, Unilm):
-        record = _taken_apart(record, len(source) + 1)
+    record = model.attention_record(batch.to(model.device))
     written = [*tokenizers.target.pieces(target), "</s>"]
     return _seen(record, tokenizers, source, written, ["<s>", *written[:-1]])
 
 
-def _taken_apart(record: AttentionRecord, source: int) -> AttentionRecord:
-    """Source and target are one row, and what they see of each other is in one table."""
-    rows = record.decoder
-    return AttentionRecord(
-        encoder=[row[..., :source, :source] for row in rows],
-        decoder=[row[..., source:, source:] for row in rows],
-        cross=[row[..., source:, :source] for row in rows],
-    )
-
-
 @torch.inference_mode()
-def look_at_text(model: LanguageModel, tokenizers: Tokenizers, ids: Sequence[int]) -> Attention:
+def look_at_text(model: Model, tokenizers: Tokenizers, ids: Sequence[int]) -> Attention:
     """The attention of a text to itself, by a model that reads running text."""
-    record, pieces = AttentionRecord(), tokenizers.target.pieces(ids)
-    if isinstance(model, WritingModel):
+    pieces = tokenizers.target.pieces(ids)
+    if not model.config.has_attention_maps:
+        raise ConfigError(
+            f"Attention maps are not implemented for model kind {model.config.kind!r}."
+        )
+    if model.config.autoregressive:
         whole = with_ends([ids]).to(model.device)
-        model(Batch(whole.shifted_right(model.start_mark), whole), record)
+        inputs = whole.shifted_right(model.config.start_mark)
+        record = model.attention_record(Batch(inputs, whole))
         seen = _stacked(record.decoder, len(pieces) + 1, len(pieces) + 1)
         nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
         return Attention([], [*pieces, "</s>"], ["<s>", *pieces], nothing, seen, nothing)
-    if not isinstance(model, Masked | LabelModel):
-        raise ConfigError(
-            f"Nobody has shown yet where a {model.config.kind} model looks. Kinds that do: "
-            "causal, xl, masked, tagger, classifier, and all that translate."
-        )
-    marked = [model.config.start_mark, *ids, SPECIAL.end]
-    model.read(Ragged.of([marked]).to(model.device), record=record)
+    record, reader = AttentionRecord(), cast(TextReader, model)
+    reader.read(Ragged.of([reader.text_row(ids)]).to(model.device), record=record)
     return _seen(record, tokenizers, ids, [], [], "<s>")
 
 

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
+from regard.data.ragged import Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.ctc_beam import Places, best_readings
 from regard.decoding.engine import by_length

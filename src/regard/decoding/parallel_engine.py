@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 import torch
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
 from regard.decoding.engine import Found, Job, batches
 from regard.decoding.hypothesis import Hypothesis
@@ -23,10 +24,9 @@ _OUTPUTS = {"cpu": 64, "cuda": 256}  # that are worked on at once, if nobody say
 
 def _can_be_recorded(model: Model) -> bool:
     """Whether a pass over filled rows is the same work on tensors for all rows of a shape."""
-    if isinstance(model, NonAutoregressive):
+    if not model.config.autoregressive:
         return True
-    # One that lays out a pair as one row asks the CPU for lengths.
-    return model.config.obstacle_to_replay is None and model.config.turns is None
+    return model.config.obstacle_to_capture is None and model.pass_can_be_captured
 
 
 class ParallelEngine:
@@ -37,13 +37,14 @@ class ParallelEngine:
 
     def __init__(
         self,
-        model: NonAutoregressive,
+        model: Model,
         device: torch.device,
         precision: Precision = "auto",
         teacher: Model | None = None,
     ) -> None:
         self._half = is_half_here(device, precision)
-        self._model = model.copied().bfloat16() if self._half else model
+        model = model.copied().bfloat16() if self._half else model
+        self._model = cast(NonAutoregressive, model)
         self._teacher = teacher
         if teacher is not None and self._half:
             self._teacher = teacher.copied().bfloat16()

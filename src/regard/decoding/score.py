@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.decoding.ensemble import mean_probability
 from regard.decoding.hypothesis import normalized
 from regard.errors import ConfigError
 from regard.layers.ctc import negative_log_likelihood
 from regard.models.base import Model
+from regard.models.nonautoregressive import CtcPredictions
 from regard.models.protocol import Predictions
 
 _ROWS = 1024
@@ -31,16 +33,13 @@ def scores(models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0
 
 def _totals(models: Sequence[Model], batch: Batch) -> Tensor:
     """The log-probability of each target sentence. (B,)"""
-    if any(model.config.needs_fertilities for model in models):
-        raise ConfigError(
-            "How likely a translation is to a model with fertilities is a sum over all of them, "
-            "which nobody can count. Score it with the model's teacher."
-        )
-    everyones = [model(batch) for model in models]
-    if everyones[0].labels is not None:
+    if obstacle := next(filter(None, (model.obstacle_to_score for model in models)), None):
+        raise ConfigError(obstacle)
+    predicted = [model(batch) for model in models]
+    if isinstance(predicted[0], CtcPredictions):
         assert len(models) == 1, "there are no ensembles of such models"
-        return _any_path(everyones[0])
-    gains = mean_probability([gains_of(predictions) for predictions in everyones])
+        return _any_path(predicted[0])
+    gains = mean_probability([gains_of(predictions) for predictions in predicted])
     lengths = batch.target.lengths
     totals = torch.zeros(len(lengths), device=gains.device, dtype=torch.float64)
     return totals.index_add_(0, lengths.sentence, gains.double())
@@ -74,10 +73,9 @@ def gains_of(predictions: Predictions) -> Tensor:
     return log_probs.gather(1, predictions.targets[:, None]).squeeze(1)
 
 
-def _any_path(predictions: Predictions) -> Tensor:
+def _any_path(predictions: CtcPredictions) -> Tensor:
     """The log-probability of all paths together that read as each target. (B,)"""
     assert predictions.lengths is not None
-    assert predictions.labels is not None
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
     targets = Ragged(predictions.targets, predictions.labels)
     return -negative_log_likelihood(log_probs, predictions.lengths, targets)

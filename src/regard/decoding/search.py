@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from regard.data.ragged import Ragged
 from regard.decoding.beam import beam_search
@@ -19,11 +20,11 @@ from regard.models.protocol import Autoregressive, S
 
 
 def search_with(model: Model, source: Ragged, config: SearchConfig) -> list[list[Hypothesis]]:
-    """By a search that suits the model: word by word, or all words at once."""
-    if isinstance(model, NonAutoregressive):
-        return parallel_search(model, source, config)
-    assert isinstance(model, AutoregressiveModel)
-    return search(model, source, config, max_length=model.max_length)
+    """By a search that suits the model: token by token, or all tokens at once."""
+    if not model.config.autoregressive:
+        return parallel_search(cast(NonAutoregressive, model), source, config)
+    writer = cast(AutoregressiveModel, model)
+    return search(writer, source, config, max_length=model.max_length)
 
 
 def search(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import nn
 
-from regard.data.loader import with_ends
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
 from regard.decoding.engine import Found, Job, batches, batches_of_tokens
 from regard.decoding.ensemble import Ensemble

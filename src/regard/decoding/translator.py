@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Unpack
+from typing import Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import build
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.choice import Choice, Models, choose, refuse_exported
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.effect import mode_of, refuse_unused
@@ -28,14 +28,6 @@ from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training
 
 Notice = Callable[[str], None]
-_FOR_TEXT = (
-    "See `regard generate`, `regard fill` and `regard embed`; in Python, Generator in "
-    "regard.decoding.generator, Filler in .filler and Embedder in .embedder."
-)
-_FOR_LABELS = (
-    "See `regard tag` and `regard classify`; in Python, Tagger and Classifier in "
-    "regard.decoding.labeller."
-)
 
 
 @dataclass(frozen=True)
@@ -65,17 +57,18 @@ class Translator:
         self.engine, self.engine_told = choice.engine, choice.told
         self._models = models
 
-    @staticmethod
+    @classmethod
     def load(
+        cls,
         *folders: str | Path,
         device: str = "auto",
-        engine: str = "auto",
+        backend: str = "auto",
         precision: str | None = None,
         teacher: str | Path | None = None,
-    ) -> Translator:
+    ) -> Self:
         """Read a model folder, or several that will translate together.
 
-        `engine` is "torch", "ctranslate2", or "auto": CTranslate2 on a CPU, if it is installed and
+        `backend` is "torch", "ctranslate2", or "auto": CTranslate2 on a CPU, if it is installed and
         can run the model. `precision` is "float32", "bfloat16" (in PyTorch; the default on a GPU),
         or "int8" (in CTranslate2). `teacher` is the folder of a model that writes word by word,
         to choose among the `candidates` of one that writes all words at once.
@@ -91,8 +84,8 @@ class Translator:
         common = shared_folder(paths, found)  # before any weights are read
         judge = None if teacher is None else Path(teacher)
         models = Models(paths, found, where, precision, judge)
-        choice = choose(models, device=device, engine=engine, precision=precision)
-        return Translator(common, models, choice)
+        choice = choose(models, device=device, engine=backend, precision=precision)
+        return cls(common, models, choice)
 
     def __repr__(self) -> str:
         folders = " + ".join(map(str, self._models.paths))
@@ -241,10 +234,11 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
     """What the models of several folders have in common, which must be the way they cut text."""
     first, *others = found
     for path, one in zip(paths, found, strict=True):
-        if one.config.content != "pairs":
+        if one.config.context is not None:
             raise ConfigError(
-                f"{path} is a {one.config.kind} model, and translates nothing. "
-                + (_FOR_LABELS if one.config.gives_labels else _FOR_TEXT)
+                f"{path} is a model for {one.config.task.replace('_', ' ')} (model kind "
+                f"{one.config.kind!r}), and does not translate. In Python, `regard.load` gives the "
+                "pipeline of its task; the verbs are generate, fill, embed, tag and classify."
             )
         if one.seen.longest_source < 1:  # every sentence would be cut into single tokens
             raise ModelError(

@@ -20,6 +20,13 @@ class LengthBucket:
     sentences: int
     bleu: float
 
+    @property
+    def words(self) -> str:
+        """How many words the sentences have."""
+        if self.shortest == self.longest:
+            return str(self.shortest)
+        return f"{self.shortest}-{self.longest}"
+
 
 @dataclass(frozen=True)
 class Sentence:

@@ -8,8 +8,8 @@ from statistics import median
 
 import torch
 
-from regard.data.loader import with_ends
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchKeywords
 from regard.decoding.effect import effective
 from regard.decoding.speed import sentences_per_second
@@ -17,7 +17,6 @@ from regard.decoding.translator import Translator
 from regard.evaluation.analysis import LengthBucket, by_length
 from regard.evaluation.metrics import Counting, case_is_lost
 from regard.evaluation.reach import reach
-from regard.models.base import AutoregressiveModel, PairModel
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,7 @@ class Entrant:
     def reach(self, test: Test, sentences: int) -> Reach | None:
         """Of the first sentences; None if there are none, or no words that follow from a source."""
         folder, trained = self._translator.folder, self._translator.models[0]
-        writes = isinstance(trained, PairModel) and isinstance(trained, AutoregressiveModel)
-        if not sentences or not writes:
+        if not sentences or trained.config.task != "translation":
             return None
         pairs = Batch(
             with_ends(folder.tokenizers.source.encode_all(test.sources[:sentences])),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
-from regard.data.examples import Example
-from regard.data.label_doctor import LabelledContent
+from regard.data.examples import Example, read_examples
+from regard.data.label_files import LabelFormat, LabelledContent
 from regard.data.spans import mark_spans
 from regard.decoding.labeller import Classifier, Tagger
+from regard.errors import ConfigError
 from regard.evaluation.labelling import (
     Scores,
     accuracy,
@@ -18,6 +20,9 @@ from regard.evaluation.labelling import (
     span_scores,
     worst,
 )
+from regard.evaluation.summary import Result
+from regard.models.folder import ModelFolder
+from regard.notices import Notice
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,54 @@ class LabelReport:
     names: list[str]  # of the rows and columns of
     confusion: list[list[int]]
     worst: list[WrongLabel]
+
+    @property
+    def metrics(self) -> list[Result]:
+        """The figures of all labels, of a hundred."""
+        values = {"accuracy": self.accuracy, "macro F1": self.macro_f1}
+        if self.spans:
+            values["span F1"] = self.spans.overall.f1
+        return [Result(name, 100 * value, "") for name, value in values.items()]
+
+
+def label_reports(
+    models: Sequence[Path],
+    path: Path,
+    format: LabelFormat,
+    *,
+    worst_count: int,
+    device: str,
+    batch_size: int | None,
+    notice: Notice,
+) -> list[LabelReport]:
+    """How good the labels are that each model gives to the examples of a file."""
+    # Models that were trained on one column have the file read once.
+    read = cache(partial(read_examples, path, format.content, format.column, format.header))
+    reports = []
+    for model in models:
+        folder = ModelFolder.read(model)
+        examples = read(folder.seen.column)
+        _mention_strange_labels(model, folder.vocabulary.labels, examples, notice)
+        given = given_labels(model, format.content, examples, device=device, batch_size=batch_size)
+        reports.append(label_report(str(model), given, examples, worst_count=worst_count))
+    return reports
+
+
+def _mention_strange_labels(
+    model: Path, known: Sequence[str], examples: Sequence[Example], notice: Notice
+) -> None:
+    """Those that a model cannot give count as mistakes; if it can give none, nothing is right."""
+    labels = {label for example in examples for label in example.labels}
+    strange = sorted(labels - {*known})
+    if not known or not strange:  # a model that gives none is refused later
+        return
+    some = ", ".join(strange[:3]) + (" ..." if len(strange) > 3 else "")
+    if len(strange) == len(labels):
+        raise ConfigError(
+            f"{model} knows none of these labels ({some}); it gives {', '.join(known[:3])} ... "
+            "Check which column they are in (--column), and the file."
+        )
+    notice(f"{model} does not know {len(strange)} of {len(labels)} labels: {some}. They count.")
 
 
 def given_labels(

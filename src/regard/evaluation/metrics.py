@@ -12,6 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from regard.errors import ConfigError
+from regard.evaluation.summary import Result as Result
 
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
 METRICS = ("bleu", "chrf", "ter")
@@ -20,15 +21,6 @@ TER_WORDS = 500  # in a line; a longer one may keep sacrebleu's search for shift
 # texts would pass for a sequence of sequences of texts.
 References = list[list[str]]
 LOWER_IS_BETTER = frozenset({"TER"})
-
-
-@dataclass(frozen=True)
-class Result:
-    """A figure that can be quoted: the number and how it was counted."""
-
-    name: str
-    value: float
-    signature: str
 
 
 @dataclass(frozen=True)
@@ -96,6 +88,14 @@ def case_is_lost(hypotheses: Sequence[str], references: References) -> bool:
         any(text != text.upper() for text in hypotheses)  # some scripts have no case
         and all(text == text.lower() for text in hypotheses)
         and any(text != text.lower() for lines in references for text in lines)
+    )
+
+
+def case_hint(name: str) -> str:
+    """A notice that the figures of a system are low because it writes lower case only."""
+    return (
+        f"{name} writes lower case only, and the references do not: each word with an upper-case "
+        "letter counts as wrong. To count without case: --lowercase"
     )
 
 

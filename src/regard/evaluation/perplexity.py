@@ -13,21 +13,23 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 
+from regard.data.batch import Batch
 from regard.data.doctor import Report, examined_text
-from regard.data.ragged import Batch, Ragged
+from regard.data.ragged import Ragged
 from regard.decoding.score import gains_of
 from regard.errors import ConfigError, DataError, one_message
 from regard.models.base import Model
-from regard.models.causal import Causal
 from regard.models.masked import Masked
 from regard.models.memory import RememberingModel
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
 _BATCH_TOKENS = 8192
+_FIGURES = ("tokens", "words", "bytes", "window", "stride", "memory", "pseudo")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Perplexity:
     window: int
     stride: int
     memory: int = 0  # tokens that were remembered before a window
+    pseudo: bool = False  # what comes after a token was visible, too
 
     @property
     def per_token(self) -> float:
@@ -56,6 +59,16 @@ class Perplexity:
     def bits_per_byte(self) -> float:
         """How far the model could compress the text."""
         return self.nll / math.log(2) / self.bytes
+
+    def row(self) -> dict[str, float]:
+        """All figures by name."""
+        more = {one: getattr(self, one) for one in _FIGURES}
+        return {
+            "perplexity": self.per_token,
+            "per_word": self.per_word,
+            "bits_per_byte": self.bits_per_byte,
+            **more,
+        }
 
 
 def documents_of(path: Path) -> list[str]:
@@ -87,18 +100,19 @@ def perplexity(
     A model that remembers needs no stride; memory: as many tokens as it shall remember.
     """
     window = _window(model)
-    if isinstance(model, RememberingModel):
-        return _remembering(model, tokenizer, documents, stride, memory)
+    if model.config.has_memory:
+        streams = cast(RememberingModel, model)
+        return _remembering(streams, tokenizer, documents, stride, memory)
     if memory is not None:
-        raise ConfigError(f"A {model.config.kind} model has no memory. Leave out --memory.")
+        raise ConfigError(f"Model kind {model.config.kind!r} has no memory. Leave out --memory.")
     stride = max(window // 2, 1) if stride is None else stride
     if not 1 <= stride <= window:
         raise ConfigError(f"The stride is {stride}, and must be 1 to {window}, the window's size.")
     texts = [tokenizer.encode_lines(text) for text in documents]
-    if isinstance(model, Masked):
-        windows = _masked_windows(model, texts, window - 2, stride)
-    else:
+    if model.config.autoregressive:
         windows = _causal_windows(model, texts, window, stride)
+    else:
+        windows = _masked_windows(cast(Masked, model), texts, window - 2, stride)
     nll, tokens = 0.0, 0
     for batch in _batches(windows):
         with torch.inference_mode():
@@ -113,22 +127,23 @@ def perplexity(
         bytes=sum(len(text.encode()) + 1 for text in documents),
         window=window,
         stride=stride,
+        pseudo=not model.config.autoregressive,
     )
 
 
 def _window(model: Model) -> int:
-    task = model.config.task
-    if task is None:
+    config = model.config
+    if config.context is None:
         raise ConfigError(
-            f"A {model.config.kind} model translates, and has no perplexity of a text alone. "
+            f"Model kind {config.kind!r} translates, and has no perplexity of a text alone. "
             "Use `regard score`."
         )
-    if task.content != "text":
+    if config.gives_labels:
         raise ConfigError(
-            f"A {model.config.kind} model gives labels, and has no perplexity of a text. "
+            f"Model kind {config.kind!r} gives labels, and has no perplexity of a text. "
             "Use `regard evaluate --tagged` or `--labelled`."
         )
-    return task.context
+    return config.context
 
 
 def _remembering(
@@ -173,10 +188,9 @@ Window = tuple[list[int], list[int]]  # what is read, and what should be written
 def _causal_windows(
     model: Model, texts: Sequence[list[int]], window: int, stride: int
 ) -> Iterator[Window]:
-    assert isinstance(model, Causal)
     for text in texts:
         ids = [*text, SPECIAL.end]
-        read = [model.start_mark, *text]
+        read = [model.config.start_mark, *text]
         for begin, first, end in _slid(len(ids), window, stride):
             yield read[begin:end], [SPECIAL.pad] * (first - begin) + ids[first:end]
 
@@ -185,7 +199,7 @@ def _masked_windows(
     model: Masked, texts: Sequence[list[int]], window: int, stride: int
 ) -> Iterator[Window]:
     """Each token is hidden in a window of its own."""
-    start, mask = model.config.task.start, model.config.mask_id
+    start, mask = model.config.start_mark, model.config.mask_id
     for ids in texts:
         for begin, first, end in _slid(len(ids), window, min(stride, window)):
             for place in range(first, end):

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.models.base import Model, PairModel
 from regard.models.protocol import Predictions
 
@@ -50,9 +51,9 @@ def _at_hidden(said: Predictions) -> Tensor:
 @contextmanager
 def _embedded(model: Model) -> Iterator[list[Tensor]]:
     """The embeddings of the source words of the next forward pass: one (N, D)."""
-    assert isinstance(model, PairModel)
     seen: list[Tensor] = []
-    hook = model.source_embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
+    embedding = cast(PairModel, model).source_embedding
+    hook = embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
     try:
         yield seen
     finally:

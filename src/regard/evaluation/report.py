@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean, stdev
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from regard.evaluation.analysis import LengthBucket, Sentence, by_length, worst
 from regard.evaluation.metrics import Counting, References, Result, evaluate
 from regard.evaluation.significance import Comparison, compare
+from regard.evaluation.summary import Summary, summarize
 
 
 @dataclass(frozen=True)
@@ -24,21 +25,9 @@ class Measured:
     """A system's figures; what was not asked for is empty."""
 
     name: str
-    results: list[Result]
+    metrics: list[Result]
     by_length: list[LengthBucket]
     worst: list[Sentence]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A metric over several systems, such as the seeds of a recipe.
-
-    The spread is the sample standard deviation.
-    """
-
-    name: str
-    mean: float
-    spread: float
 
 
 @dataclass(frozen=True)
@@ -48,6 +37,14 @@ class Report:
     systems: list[Measured]
     summary: list[Summary]
     comparison: list[Comparison]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A result for each system; the comparison is a part of the first."""
+        compared = [self.comparison, *([] for _ in self.systems[1:])]
+        return [
+            {**asdict(system), "comparison": [*map(asdict, comparison)]}
+            for system, comparison in zip(self.systems, compared, strict=True)
+        ]
 
 
 def report(
@@ -77,18 +74,7 @@ def report(
 
     found = [measured(system) for system in (*systems, *([against] if against else []))]
     if against is None:
-        summary = summarize([system.results for system in found]) if len(found) > 1 else []
-        return Report(found, summary, [])
+        return Report(found, summarize([system.metrics for system in found]), [])
     texts = systems[0].translations
     compared = compare(texts, against.translations, references, counting, resamples=resamples)
     return Report(found, [], compared)
-
-
-def summarize(systems: Sequence[Sequence[Result]]) -> list[Summary]:
-    """A summary of each metric, over the results of at least two systems."""
-    return [_summary(results) for results in zip(*systems, strict=True)]
-
-
-def _summary(results: Sequence[Result]) -> Summary:
-    values = [result.value for result in results]
-    return Summary(results[0].name, fmean(values), stdev(values))

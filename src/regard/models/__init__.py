@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from regard.bounds import Ge as Ge
+from regard.bounds import Le as Le
+from regard.config import Doc as Doc
 from regard.config import OneOf
+from regard.data.batch import Batch as Batch
+from regard.data.ragged import Lengths as Lengths
+from regard.data.ragged import Ragged as Ragged
+from regard.errors import ConfigError
+from regard.models.base import AutoregressiveModel as AutoregressiveModel
 from regard.models.base import Model, ModelConfig
+from regard.models.base import PairModel as PairModel
 from regard.models.causal import Causal, CausalConfig
 from regard.models.classifier import ClassifierConfig, ClassifierModel
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.masked import Masked, MaskedConfig
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.permuted import Permuted, PermutedConfig
+from regard.models.protocol import Predictions as Predictions
 from regard.models.protocol import Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.size import parameter_count, refuse_too_large
@@ -38,7 +49,21 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "tagger": (TaggerConfig, TaggerModel),
     "classifier": (ClassifierConfig, ClassifierModel),
 }
-SHAPES = OneOf(tuple(config for config, _ in ARCHITECTURES.values()))
+SHAPES = OneOf(lambda: tuple(config for config, _ in ARCHITECTURES.values()))
+
+
+def register_model(config: type[ModelConfig], model: Callable[[Any, Vocabulary], Model]) -> None:
+    """Add a kind of model: its settings, whose default of `kind` is its name, and its class."""
+    kind = str(next(field.default for field in fields(config) if field.name == "kind"))
+    if not kind.isidentifier():
+        raise ConfigError(
+            f"{config.__name__}.kind is {kind!r}. Give it a default that names the kind, such as "
+            '`kind: Literal["mine"] = "mine"`.'
+        )
+    known = ARCHITECTURES.get(kind)
+    if known is not None and known[0].__qualname__ != config.__qualname__:
+        raise ConfigError(f"There is a model kind {kind!r} already. Choose another name.")
+    ARCHITECTURES[kind] = config, model
 
 
 _RANDOM = (
@@ -87,20 +112,29 @@ __all__ = [
     "ARCHITECTURES",
     "SHAPES",
     "XL",
+    "AutoregressiveModel",
+    "Batch",
     "Causal",
     "CausalConfig",
     "ClassifierConfig",
     "ClassifierModel",
     "Convolutional",
     "ConvolutionalConfig",
+    "Doc",
+    "Ge",
+    "Le",
+    "Lengths",
     "Masked",
     "MaskedConfig",
     "Model",
     "ModelConfig",
     "NonAutoregressive",
     "NonAutoregressiveConfig",
+    "PairModel",
     "Permuted",
     "PermutedConfig",
+    "Predictions",
+    "Ragged",
     "Recurrent",
     "RecurrentConfig",
     "TaggerConfig",
@@ -109,8 +143,10 @@ __all__ = [
     "TransformerConfig",
     "Unilm",
     "UnilmConfig",
+    "Vocabulary",
     "XLConfig",
     "new_model",
+    "register_model",
     "shape_only",
     "size_of",
     "unset_model",

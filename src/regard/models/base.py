@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,20 +15,25 @@ from regard.attention.config import AttentionConfig
 from regard.attention.multihead import AttentionRecord
 from regard.bounds import WIDTH, Ge, Le
 from regard.config import Doc, Settings
-from regard.data.loader import Turns
-from regard.data.ragged import Batch, Ragged
-from regard.data.store import Content
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.errors import ConfigError
 from regard.layers.embedding import Embedding, Projection
-from regard.layers.recall import Memory
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class ModelConfig(Settings):
-    """What every kind of model is asked; each kind asks more."""
+    """The settings that every kind of model has, and what it declares of itself."""
+
+    task: ClassVar[str] = "translation"  # by its name in the registry of tasks
+    autoregressive: ClassVar[bool] = True  # writes one token after another (`start`, `step`)
+    has_memory: ClassVar[bool] = False  # segment recurrence: a batch continues the one before
+    embeds_text: ClassVar[bool] = False  # its stack reads a text by itself (`text_row`, `read`)
+    gives_labels: ClassVar[bool] = False
+    shares_stack: ClassVar[bool] = False  # a model of another kind may start from its stack
+    has_attention_maps: ClassVar[bool] = True
 
     kind: Annotated[str, Doc("which model")] = ""
     width: Annotated[int, Doc("size of a token's vector"), Ge(1), WIDTH] = 512
@@ -51,39 +56,19 @@ class ModelConfig(Settings):
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     @property
-    def task(self) -> TextTask | None:
-        """What it makes of other text; None: it is trained on pairs of sentences."""
+    def context(self) -> int | None:
+        """Tokens that are read at once, of running or labelled text; None: it reads pairs."""
         return None
-
-    @property
-    def content(self) -> Content:
-        """What it is trained on."""
-        return "pairs" if self.task is None else self.task.content
-
-    @property
-    def gives_labels(self) -> bool:
-        """Whether it gives labels to words or texts."""
-        return self.content in ("tagged", "labelled")
 
     @property
     def start_mark(self) -> int:
-        """The token before what is written, or before a text."""
+        """BOS: the token before what is written, or before a text."""
         return int(getattr(SPECIAL, self.start_token))
 
     @property
-    def turns(self) -> Turns | None:
-        """How it reads a pair as one row, and under which masks; None: it does not."""
-        return None
-
-    @property
-    def needs_fertilities(self) -> bool:
-        """Whether it learns how many target tokens each source token stands for."""
-        return False
-
-    @property
-    def obstacle_to_replay(self) -> str | None:
-        """Why a GPU's work cannot be recorded in training; None once that was tried."""
-        return f"no {self.kind} model was ever trained so"
+    def obstacle_to_capture(self) -> str | None:
+        """Why updates cannot be captured as CUDA graphs; None: they can."""
+        return f"CUDA graphs are not supported for model kind {self.kind!r}"
 
     @property
     def places(self) -> int | None:
@@ -95,8 +80,8 @@ class ModelConfig(Settings):
         return None
 
     @property
-    def obstacle_to_sharing(self) -> str | None:
-        """Why processes cannot train it together, and what to do, if they cannot."""
+    def obstacle_to_sharding(self) -> str | None:
+        """Why several ranks cannot train it together, and what to do; None: they can."""
         return None
 
 
@@ -120,10 +105,17 @@ class Model(nn.Module):
         """The longest sentence that the positions allow; None: any."""
         return self.config.places
 
+    pass_can_be_captured: ClassVar[bool] = True  # `forward` needs no number from the device
+
     @property
     def blocks(self) -> list[nn.Module]:
         """What is worth compiling."""
         return []
+
+    @property
+    def obstacle_to_score(self) -> str | None:
+        """Why a given translation has no score, and what to do; None: it has one."""
+        return None
 
     def copied(self) -> Self:
         """Another model with the same weights."""
@@ -133,7 +125,13 @@ class Model(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where it computes."""
-        return self.projection.weight.device
+        return next(self.parameters()).device
+
+    def attention_record(self, batch: Batch) -> AttentionRecord:
+        """The attention weights of one pass over a batch."""
+        record = AttentionRecord()
+        self(batch, record)
+        return record
 
     def recorder(self, record: AttentionRecord | None) -> AttentionRecord | None:
         """Whoever has to note what is drawn in this pass, if anybody has."""
@@ -219,18 +217,6 @@ class AutoregressiveModel(Model):
     def start_mark(self) -> int:
         """The token that the decoder reads first."""
         return self.config.start_mark
-
-
-def read_on(model: nn.Module, batch: Batch, memory: Memory | None) -> Predictions:
-    """What a model, however it is wrapped, says of a batch, given what it remembers.
-
-    That counts where the batch goes on from the one before.
-    """
-    if memory is None or not batch.continues:
-        found: Predictions = model(batch)
-    else:
-        found = model(batch, memory=memory)
-    return found
 
 
 def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:

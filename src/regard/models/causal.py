@@ -9,6 +9,7 @@ GPT-2's own form: `norm_order=pre`, `activation=gelu_tanh`, `positions=learned`,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -17,8 +18,8 @@ from torch import Tensor
 from regard.attention.multihead import AttentionRecord
 from regard.bounds import IDS, Ge
 from regard.config import Doc
-from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch
+from regard.data.ragged import Lengths, Ragged
 from regard.errors import ConfigError
 from regard.layers.init import initialize
 from regard.models.language import LanguageConfig, WritingModel
@@ -31,6 +32,8 @@ from regard.text.special import SPECIAL
 class CausalConfig(LanguageConfig):
     """The shape of a causal language model."""
 
+    task = "language_modeling"
+    embeds_text = True
     kind: Annotated[Literal["causal"], Doc("which model")] = "causal"
     bare_prompts: Annotated[
         bool, Doc("whether prompts are read without a start mark, and not scored, as GPT-2's are")
@@ -39,11 +42,6 @@ class CausalConfig(LanguageConfig):
     extra_eos_ids: Annotated[
         tuple[int, ...], Doc("ids that end a generated text as EOS does"), Ge(SPECIAL.end + 1), IDS
     ] = ()
-
-    @property
-    def task(self) -> TextTask:
-        """To write what comes next."""
-        return TextTask("causal", self.max_positions, self.start_mark)
 
 
 class Causal(WritingModel):
@@ -63,13 +61,22 @@ class Causal(WritingModel):
 
     @property
     def bare_prompts(self) -> bool:
-        """Whether prompts are read without a start mark."""
+        """Whether prompts are read without BOS."""
         return self.config.bare_prompts
+
+    @property
+    def extra_eos_ids(self) -> Sequence[int]:
+        """Ids that end a generated text as EOS does."""
+        return self.config.extra_eos_ids
+
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text as it is read: after BOS, unless prompts are read without."""
+        return [*ids] if ids and self.bare_prompts else [self.start_mark, *ids]
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
         """Hidden states for every token, each knowing what came before."""
         record = self.recorder(record)
-        hidden = self.read(batch.source, record)
+        hidden = self.read(batch.source, record=record)
         targets = batch.target
         return Predictions(
             hidden, targets.tokens, self.projection, targets.lengths, self.choices(record)
@@ -84,7 +91,7 @@ class Causal(WritingModel):
         x = self.embedding(tokens.flatten(), lengths.positions, places)
         return state.begin_with(self.encoder.remember(x, lengths, causal=True))
 
-    def read(self, text: Ragged, record: AttentionRecord | None = None) -> Tensor:
+    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each token. (N, D)"""
         lengths = text.lengths
         x = self.embedding(text.tokens, lengths.positions, lengths.longest)

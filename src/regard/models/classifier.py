@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.attention.linear import Linear
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.layers.init import initialize
 from regard.layers.pooling import pool_words
 from regard.models.labelling import LabelConfig, LabelModel
@@ -28,7 +28,7 @@ from regard.models.protocol import Vocabulary
 class ClassifierConfig(LabelConfig):
     """The shape of a classifier."""
 
-    objective = "labelled"
+    task = "classification"
     kind: Annotated[Literal["classifier"], Doc("which model")] = "classifier"
     pooling: Annotated[
         Literal["mean", "first"], Doc("what a text is made of: all its tokens, or the start mark")
@@ -48,6 +48,6 @@ class ClassifierModel(LabelModel):
 
     def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each row. (B, D)"""
-        tokens = self.read(batch.source, record)
+        tokens = self.read(batch.source, record=record)
         rows = pool_words(tokens, batch.source.lengths, self.config.pooling)
         return rows if self.dense is None else self.dense(rows).tanh()

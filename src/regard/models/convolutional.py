@@ -23,7 +23,8 @@ from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import added_positions
 from regard.bounds import LAYERS, LENGTH, Ge, Le
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.layers.gated import ConvolutionalDecoder, ConvolutionalEncoder, GatedConvolution
 from regard.layers.init import initialize
 from regard.models.base import AutoregressiveModel, ModelConfig, PairModel
@@ -66,7 +67,7 @@ class ConvolutionalConfig(ModelConfig):
         return added_positions(self.positions, self.width, self.max_positions)
 
     @property
-    def obstacle_to_replay(self) -> str | None:
+    def obstacle_to_capture(self) -> str | None:
         """Nothing in it waits for a number."""
         return None
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, differences
-from regard.data.store import Store
 from regard.data.store_description import Languages
 from regard.errors import ModelError
 from regard.layers.adapters import LoraConfig
@@ -45,15 +44,6 @@ class Training(Settings):
     ]
     column: Annotated[str | None, Doc("CoNLL-U column of the labels of words")] = None
     texts: Annotated[int, Doc("texts that have one label together"), Ge(0), Le(2)] = 1
-
-    @staticmethod
-    def of(config: ModelConfig, store: Store) -> Training:
-        """What a model will have seen that is trained on a store."""
-        train = store.description["parts"]["train"]
-        if config.task is not None:  # running text is read piece by piece
-            texts = train["most_texts"] if config.content == "labelled" else 1
-            return Training(config.task.context, 1.0, train.get("column"), texts)
-        return Training(train["longest_source"], train["several_sentences"])
 
 
 @dataclass(frozen=True)
@@ -111,7 +101,10 @@ def model_config(model: Tree, path: Path | str) -> ModelConfig:
     kind = model["kind"]
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         shown, known = str(kind)[:40], ", ".join(ARCHITECTURES)
-        raise READER.wrong(path, f"model.kind is {shown}; known: {known}")
+        raise READER.wrong(
+            path,
+            f"model.kind is {shown}; known: {known}. For another, use `regard --plugin FILE`",
+        )
     config_class, _ = ARCHITECTURES[kind]
     return READER.build(config_class, model, path, "model.")
 

@@ -72,16 +72,9 @@ class ModelFolder:
     adapter: Adapter | None = None
 
     @staticmethod
-    def for_store(config: ModelConfig, store: Store) -> ModelFolder:
+    def for_store(config: ModelConfig, store: Store, seen: Training) -> ModelFolder:
         """The description of a model that is going to be trained on a prepared store."""
-        store.refuse_other_content(config.content, config.kind)
-        return ModelFolder(
-            config,
-            store.vocabulary,
-            store.tokenizers,
-            store.languages,
-            Training.of(config, store),
-        )
+        return ModelFolder(config, store.vocabulary, store.tokenizers, store.languages, seen)
 
     @property
     def direction(self) -> str:
@@ -159,6 +152,18 @@ class ModelFolder:
     def model(self) -> Model:
         """A model of this description, with fresh weights."""
         return new_model(self.config, self.vocabulary)
+
+
+def refuse_other_task(folder: Path, task: str, does: str, preset: str) -> ModelFolder:
+    """The description of a model folder; one of another task is refused."""
+    described = ModelFolder.read(folder)
+    if described.config.task != task:
+        raise ConfigError(
+            f"{folder} is a model for {described.config.task.replace('_', ' ')} (model kind "
+            f"{described.config.kind!r}), and only a model for {task.replace('_', ' ')} {does}. "
+            f"See `regard train --preset {preset}`."
+        )
+    return described
 
 
 def load_model(

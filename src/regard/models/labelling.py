@@ -7,8 +7,9 @@ counts is 0, so all losses take labels as they take words, and nobody is ever gi
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +17,13 @@ from torch import Tensor, nn
 from regard.attention.multihead import AttentionRecord
 from regard.bounds import LENGTH, Ge, Le
 from regard.config import Doc, Tree, as_tree
-from regard.data.ragged import Batch, Lengths, Ragged
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch
+from regard.data.ragged import Lengths, Ragged
 from regard.errors import ConfigError
 from regard.layers.crf import Crf
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Projection
+from regard.models.base import ModelConfig
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
@@ -31,7 +33,9 @@ from regard.text.special import SPECIAL
 class LabelConfig(LanguageConfig):
     """The shape of a stack under a layer that scores labels."""
 
-    objective: ClassVar[Literal["tagged", "labelled"]]
+    autoregressive = False
+    gives_labels = True
+    shares_stack = True
     tied_embeddings: Annotated[Literal["none"], Doc("labels have vectors of their own")] = "none"
     output_bias: Annotated[bool, Doc("a bias for each label")] = True
     max_positions: Annotated[
@@ -45,25 +49,25 @@ class LabelConfig(LanguageConfig):
     ] = None
 
     @property
-    def task(self) -> TextTask:
-        """To give labels to words, or to texts."""
-        return TextTask(self.objective, self.max_positions, self.start_mark)
-
-    @property
-    def obstacle_to_replay(self) -> str | None:
-        """What says which subwords make a word has a length of its own."""
+    def obstacle_to_capture(self) -> str | None:
+        """The number of words has no fixed shape."""
         return "words and labels are not filled up to a shape"
 
 
-# Kinds whose stack sees all, and so can be that of a model that gives labels.
-LENDERS = ("masked", "tagger", "classifier")
-_OWN = ("kind", "tied_embeddings", "output_bias")
+_HEAD = ("kind", "tied_embeddings", "output_bias")
 
 
-def lent_stack(config: LanguageConfig) -> Tree:
+def stack_settings(config: ModelConfig) -> Tree:
     """The settings of a model's stack, for another kind to have it under a head of its own."""
-    names = {one.name for one in fields(LanguageConfig)} | {"segments"}
-    return {n: value for n, value in as_tree(config).items() if n in names and n not in _OWN}
+    names = {field.name for field in fields(LanguageConfig)} | {"segments"}
+    return {n: value for n, value in as_tree(config).items() if n in names and n not in _HEAD}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPredictions(Predictions):
+    """Predictions of labels; with a CRF, those of a sentence are chosen together."""
+
+    chain: Crf | None = None
 
 
 class LabelModel(LanguageModel):
@@ -90,33 +94,37 @@ class LabelModel(LanguageModel):
     def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each label that is wanted. (labels, D)"""
 
-    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
+    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> LabelPredictions:
         """Hidden states for all labels, each knowing the whole row."""
         hidden = self.head_dropout(self.states(batch, record))
         targets = batch.target
-        return Predictions(
+        return LabelPredictions(
             hidden, targets.tokens, self.projection, targets.lengths, chain=self.chain
         )
+
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text as it is read: between BOS and EOS."""
+        return [self.config.start_mark, *ids, SPECIAL.end]
 
     def scores(self, predictions: Predictions) -> Tensor:
         """The scores of all labels but 0. (labels, L)"""
         return self.projection(predictions.hidden)[:, 1:].float()
 
-    def probabilities(self, predictions: Predictions) -> Tensor:
+    def probabilities(self, predictions: LabelPredictions) -> Tensor:
         """How likely each label is, 0 left out. (labels, L)"""
         scores, chain, lengths = self.scores(predictions), predictions.chain, predictions.lengths
         if chain is None or lengths is None:
             return scores.softmax(-1)
         return chain.marginals(scores, lengths)
 
-    def chosen(self, predictions: Predictions) -> Tensor:
+    def chosen(self, predictions: LabelPredictions) -> Tensor:
         """The labels that it gives, numbered from 1. (labels,)"""
         scores, chain, lengths = self.scores(predictions), predictions.chain, predictions.lengths
         if chain is None or lengths is None:
             return scores.argmax(-1) + 1
         return chain.best_paths(scores, lengths) + 1
 
-    def read(self, text: Ragged, record: AttentionRecord | None = None) -> Tensor:
+    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each token. (N, D)"""
         return self.encoder(self.embedded(text), text.lengths, record)
 

@@ -7,6 +7,7 @@ they are asked in training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -47,6 +48,11 @@ class LanguageConfig(BlockConfig):
         Le(1),
     ] = None
 
+    @property
+    def context(self) -> int | None:
+        """Tokens that are read at once."""
+        return self.max_positions
+
 
 class LanguageModel(Model):
     """A table of words, and one stack of blocks."""
@@ -83,8 +89,13 @@ class WritingModel(LanguageModel, AutoregressiveModel):
 
     @property
     def bare_prompts(self) -> bool:
-        """Whether prompts are read without a start mark."""
+        """Whether prompts are read without BOS."""
         return False
+
+    @property
+    def extra_eos_ids(self) -> Sequence[int]:
+        """Ids that end a generated text as EOS does."""
+        return ()
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> StackState:
         """A state for as many texts as there are sources; how they begin is the search's to say."""

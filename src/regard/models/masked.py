@@ -10,7 +10,7 @@ BERT's own form: `activation=gelu`, `positions=learned`, `scale_embedding=false`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -21,13 +21,13 @@ from regard.attention.linear import Linear
 from regard.attention.multihead import AttentionRecord
 from regard.bounds import IDS, Ge, Le
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch, SentencePairBatch
+from regard.data.ragged import Ragged
 from regard.layers.feedforward import ACTIVATIONS, Activation
 from regard.layers.init import initialize
 from regard.layers.norm import NormKind, make_norm
 from regard.models.language import LanguageConfig, LanguageModel
-from regard.models.protocol import Classes, Predictions, Vocabulary
+from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
 
 
@@ -35,6 +35,10 @@ from regard.text.special import SPECIAL
 class MaskedConfig(LanguageConfig):
     """The shape of a masked language model."""
 
+    task = "masked_language_modeling"
+    autoregressive = False
+    embeds_text = True
+    shares_stack = True
     kind: Annotated[Literal["masked"], Doc("which model")] = "masked"
     embedding_norm: Annotated[bool, Doc("a norm over embeddings, as BERT has")] = True
     output_bias: Annotated[bool, Doc("a bias for each word of the output")] = True
@@ -68,32 +72,37 @@ class MaskedConfig(LanguageConfig):
             yield "attention.estimator is reinforce, which needs words in order; take another"
 
     @property
-    def task(self) -> TextTask:
-        """To find what is hidden."""
-        return TextTask(
-            "masked",
-            self.max_positions,
-            self.start_mark,
-            mask=self.mask_id,
-            doubles=self.next_sentence,
-        )
-
-    @property
-    def obstacle_to_replay(self) -> str | None:
-        """What fills a shape is no word to be found, but it would be a row."""
+    def obstacle_to_capture(self) -> str | None:
+        """What fills a shape is no masked token, but it would be a row."""
         if self.next_sentence:
-            return "next_sentence would judge rows that only fill a shape"
-        return super().obstacle_to_replay
+            return "next_sentence would count rows that only fill a shape"
+        return super().obstacle_to_capture
 
     @property
-    def obstacle_to_sharing(self) -> str | None:
-        """What is said of rows is a mean over those of a batch."""
+    def obstacle_to_sharding(self) -> str | None:
+        """The next-sentence term is a mean over the rows of a batch."""
         if not self.next_sentence:
-            return super().obstacle_to_sharing
+            return super().obstacle_to_sharding
         return (
-            "model.next_sentence judges the rows of whole batches, and several processes have a "
-            "share of each. Train with one process, or without next_sentence, as RoBERTa is."
+            "model.next_sentence is a mean over the rows of whole batches, and each of several "
+            "processes has a shard of them. Train with one process, or without next_sentence, as "
+            "RoBERTa is."
         )
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Logits over classes of whole rows, and the right ones."""
+
+    logits: Tensor  # (B, classes)
+    wanted: Tensor  # (B,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePairPredictions(Predictions):
+    """Predictions of masked tokens, and of whether the second segment follows the first."""
+
+    next_sentence: Classes
 
 
 class MaskedHead(nn.Module):
@@ -155,21 +164,26 @@ class Masked(LanguageModel):
         initialize(self, config.init)
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
-        """Hidden states for all words that should be found, each knowing all the others."""
-        doubles = batch.doubles
-        hidden = self.read(batch.source, doubles.segments if doubles else None, record)
-        sentences = None
-        if self.next_sentence is not None and doubles is not None:
-            first = hidden[batch.source.lengths.offsets[:-1].long()]
-            sentences = Classes(self.next_sentence(first), doubles.strange)
+        """Hidden states of all masked tokens, each with all other tokens as its context."""
+        pairs = batch if isinstance(batch, SentencePairBatch) else None
+        hidden = self.read(batch.source, pairs.segments if pairs else None, record=record)
         asked = batch.asked
-        hidden, targets = self.head(hidden[asked]), batch.target.tokens[asked]
-        return Predictions(hidden, targets, self.projection, sentences=sentences)
+        predicted = self.head(hidden[asked]), batch.target.tokens[asked], self.projection
+        if self.next_sentence is None or pairs is None:
+            return Predictions(*predicted)
+        first = hidden[batch.source.lengths.offsets[:-1].long()]
+        said = Classes(self.next_sentence(first), pairs.next_sentence_labels)
+        return SentencePairPredictions(*predicted, next_sentence=said)
+
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text as it is read: between BOS and EOS."""
+        return [self.config.start_mark, *ids, SPECIAL.end]
 
     def read(
         self,
         text: Ragged,
         segments: Tensor | None = None,
+        *,
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """A vector for each token. (N, D)"""

@@ -11,15 +11,18 @@ from torch import Tensor
 
 from regard.bounds import LENGTH, Ge
 from regard.config import Doc
-from regard.data.ragged import Batch
+from regard.data.batch import StreamBatch
 from regard.layers.block import BlockShape
 from regard.layers.recall import Memory
 from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.protocol import Predictions
 
 
 @dataclass(frozen=True)
 class MemoryConfig(LanguageConfig):
-    """The shape of a stack that remembers earlier segments."""
+    """The shape of a stack with segment recurrence."""
+
+    has_memory = True
 
     positions: Annotated[Literal["relative"], Doc("distances, which a memory does not change")] = (
         "relative"
@@ -51,16 +54,16 @@ class MemoryConfig(LanguageConfig):
             yield "norm is batch, which would count what is remembered again; set norm=layer"
 
     @property
-    def obstacle_to_replay(self) -> str | None:
-        """What is recorded begins anew each time."""
-        return "what is remembered goes from one update to the next"
+    def obstacle_to_capture(self) -> str | None:
+        """A captured update has no input but its batch."""
+        return "the memory of one update is an input of the next"
 
     @property
-    def obstacle_to_sharing(self) -> str | None:
+    def obstacle_to_sharding(self) -> str | None:
         """A checkpoint holds the memory of one process."""
-        return super().obstacle_to_sharing or (
-            f"A {self.kind} model remembers the batch before, and a checkpoint has the memory of "
-            "one process. Train with one process."
+        return super().obstacle_to_sharding or (
+            f"A model of kind {self.kind!r} continues the batch before, and a checkpoint has the "
+            "memory of one process. Train with one process."
         )
 
     def room(self, *, training: bool) -> int:
@@ -70,8 +73,15 @@ class MemoryConfig(LanguageConfig):
         return self.evaluation_memory
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamPredictions(Predictions):
+    """Predictions of a segment, and the memory that the next segment is read with."""
+
+    memory: Memory | None
+
+
 class RememberingModel(LanguageModel):
-    """A stack whose segments go on where those before them ended."""
+    """A stack whose segments continue those before them."""
 
     config: MemoryConfig
 
@@ -82,7 +92,7 @@ class RememberingModel(LanguageModel):
         return Memory.empty(streams, self.config.layers, like, room)
 
     @abstractmethod
-    def in_order(self, tokens: Sequence[int], before: int | None) -> Batch:
+    def in_order(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
         """A segment as a batch that asks for each token, given all before it.
 
         `before`: the token before the segment, if there is one

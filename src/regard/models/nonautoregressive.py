@@ -22,12 +22,13 @@ from torch import Tensor, nn
 from regard.attention.multihead import AttentionRecord
 from regard.bounds import Ge, Le
 from regard.config import Doc
-from regard.data.ragged import Batch, Lengths, Ragged
+from regard.data.batch import Batch, FertilityBatch
+from regard.data.ragged import Lengths, Ragged
 from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
 from regard.models.base import PairModel
-from regard.models.protocol import NO_FERTILITY, Fertilities, Hints, Predictions, Vocabulary
+from regard.models.protocol import Predictions, Vocabulary
 from regard.models.stacks import StackConfig, block_shape
 from regard.text.special import SPECIAL
 
@@ -36,6 +37,8 @@ from regard.text.special import SPECIAL
 class NonAutoregressiveConfig(StackConfig):
     """The shape of a model that writes all words at once."""
 
+    task = "nonautoregressive_translation"
+    autoregressive = False
     kind: Annotated[Literal["nonautoregressive"], Doc("which model")] = "nonautoregressive"
     lengths: Annotated[
         Literal["fertility", "ctc"],
@@ -71,15 +74,52 @@ class NonAutoregressiveConfig(StackConfig):
         return self.lengths == "fertility"
 
     @property
-    def obstacle_to_sharing(self) -> str | None:
-        """A share without a sentence has no fertilities."""
+    def obstacle_to_sharding(self) -> str | None:
+        """An empty shard of a batch has no fertilities."""
         if not self.needs_fertilities:
-            return super().obstacle_to_sharing
+            return super().obstacle_to_sharding
         return (
-            "model.lengths=fertility was never trained by several processes. Train it with one, or "
-            "set model.lengths=ctc; larger batches (data.batch_tokens, training.accumulate) do the "
-            "same."
+            "model.lengths=fertility is not supported with several processes. Train it with one, "
+            "or set model.lengths=ctc; larger batches (data.batch_tokens, training.accumulate) do "
+            "the same."
         )
+
+
+NO_FERTILITY = -100  # of what only fills a shape
+
+
+@dataclass(frozen=True)
+class Fertilities:
+    """Logits over the fertility of each source token, and the right ones."""
+
+    logits: Tensor  # (source tokens, classes) of 0, 1, 2 ... target tokens
+    wanted: Tensor  # (source tokens,) or `NO_FERTILITY`
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Target tokens that the decoder reads at some positions, instead of copies of the source."""
+
+    tokens: Tensor  # (N,)
+    given: Tensor  # (N,) where they are read
+
+    def twice(self) -> Hints:
+        """For all sentences, and then for all of them again."""
+        return Hints(self.tokens.repeat(2), self.given.repeat(2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FertilityPredictions(Predictions):
+    """Predictions of target tokens and of fertilities."""
+
+    fertilities: Fertilities
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcPredictions(Predictions):
+    """Predictions at more positions than there are targets (`layers/ctc.py`)."""
+
+    labels: Lengths  # of the sentences among the targets, EOS included
 
 
 class NonAutoregressive(PairModel):
@@ -113,17 +153,19 @@ class NonAutoregressive(PairModel):
         if self.fertility is None:
             places = self.spread(source)
             hidden = self.decode(places, memory, source.lengths, record, hints)
-            return Predictions(
+            return CtcPredictions(
                 hidden, target.tokens, self.projection, places.lengths, labels=target.lengths
             )
-        assert batch.fertilities is not None, "the loader brings them"
+        assert isinstance(batch, FertilityBatch)
         words = target.without_ends()
         copies = source.copied(batch.fertilities, words.lengths)
         hidden = self.decode(copies, memory, source.lengths, record, hints)
         wanted = batch.fertilities.clamp(max=self.config.max_fertility)
         wanted = wanted.masked_fill(source.tokens == SPECIAL.pad, NO_FERTILITY)
         said = Fertilities(self.fertility(memory), wanted)
-        return Predictions(hidden, words.tokens, self.projection, words.lengths, fertilities=said)
+        return FertilityPredictions(
+            hidden, words.tokens, self.projection, words.lengths, fertilities=said
+        )
 
     def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
         """The memory: a vector for each source token. (N, D)"""
@@ -152,6 +194,16 @@ class NonAutoregressive(PairModel):
             told = self.target_embedding(hints.tokens, *places)
             x = torch.where(hints.given[:, None], told, x)
         return self.decoder(x, copies.lengths, memory, memory_lengths, record)
+
+    @property
+    def obstacle_to_score(self) -> str | None:
+        """A translation may have been written under any fertilities."""
+        if self.fertility is None:
+            return None
+        return (
+            "The probability of a translation under a model with fertilities is a sum over all of "
+            "them, which cannot be computed. Score it with the model's teacher."
+        )
 
     @property
     def blocks(self) -> list[nn.Module]:

@@ -23,15 +23,15 @@ from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import Layout
 from regard.bounds import Ge, Le
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch, PermutedBatch
+from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
 from regard.layers.feedforward import Activation
 from regard.layers.init import initialize
 from regard.layers.recall import Memory
 from regard.layers.two_streams import TwoStreamStack, View
-from regard.models.memory import MemoryConfig, RememberingModel
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.memory import MemoryConfig, RememberingModel, StreamPredictions
+from regard.models.protocol import Vocabulary
 from regard.text.special import SPECIAL
 
 
@@ -39,6 +39,10 @@ from regard.text.special import SPECIAL
 class PermutedConfig(MemoryConfig):
     """The shape of a permutation language model."""
 
+    task = "permutation_language_modeling"
+    autoregressive = False
+    embeds_text = True
+    has_attention_maps = False
     kind: Annotated[Literal["permuted"], Doc("which model")] = "permuted"
     one_in: Annotated[
         int, Doc("of so many tokens one is asked for: the last of a drawn order"), Ge(1), Le(1000)
@@ -65,11 +69,6 @@ class PermutedConfig(MemoryConfig):
         if self.attention.estimator == "reinforce":
             yield "attention.estimator is reinforce, which needs words in order; take another"
 
-    @property
-    def task(self) -> TextTask:
-        """To find some words of each segment, in a drawn order."""
-        return TextTask("permuted", self.max_positions, streams=True, one_in=self.one_in)
-
 
 class Permuted(RememberingModel):
     """A stack of two streams, and words after it."""
@@ -94,22 +93,35 @@ class Permuted(RememberingModel):
         return []
 
     def forward(
-        self, batch: Batch, record: AttentionRecord | None = None, memory: Memory | None = None
-    ) -> Predictions:
+        self,
+        batch: Batch,
+        record: AttentionRecord | None = None,
+        memory: Memory | None = None,
+    ) -> StreamPredictions:
         """Hidden states for all words that are asked for; without an order, for all words.
 
         Whatever the batch does not ask for is seen by all. Without an order each token sees all.
         """
+        assert isinstance(batch, PermutedBatch)
         text, targets = batch.source, batch.target.tokens
         if batch.ranks is None:
-            hidden, _, memory = self.read(batch, targets.new_zeros(0), memory)
-            return Predictions(hidden, targets, self.projection, text.lengths, memory=memory)
+            hidden, _, memory = self.streams(batch, targets.new_zeros(0), memory)
+            return StreamPredictions(hidden, targets, self.projection, text.lengths, memory=memory)
         places = batch.asked
-        _, asked, memory = self.read(batch, places, memory)
-        return Predictions(asked, targets[places], self.projection, memory=memory)
+        _, asked, memory = self.streams(batch, places, memory)
+        return StreamPredictions(asked, targets[places], self.projection, memory=memory)
 
-    def read(
-        self, batch: Batch, places: Tensor, memory: Memory | None = None
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text as it is read: with EOS."""
+        return [*ids, SPECIAL.end]
+
+    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
+        """A vector for each token of a text, all of which it sees. (N, D)"""
+        nothing = text.tokens.new_zeros(0)
+        return self.streams(PermutedBatch(text, text), nothing)[0]
+
+    def streams(
+        self, batch: PermutedBatch, places: Tensor, memory: Memory | None = None
     ) -> tuple[Tensor, Tensor, Memory | None]:
         """Vectors of tokens (N, D) and of questions at places (P,), (P, D); what to remember."""
         lengths = batch.source.lengths
@@ -120,23 +132,23 @@ class Permuted(RememberingModel):
         view = View.of(lengths, memory, batch.ranks, segments, places)
         asked = self.embedding.dropout(self.question.expand(len(places), -1))
         hidden, asked, read = self.encoder.both(x, asked, lengths, memory, view)
-        if batch.doubles is not None:  # to the next doubles, all this is of the first kind
+        if batch.segments is not None:  # to the next rows, all this is of the first kind
             segments = torch.zeros_like(segments)
         return hidden, asked, memory.after(read, lengths, segments)
 
-    def in_order(self, tokens: Sequence[int], before: int | None) -> Batch:
+    def in_order(self, tokens: Sequence[int], before: int | None) -> PermutedBatch:
         """All are asked for, from left to right."""
         text = Ragged.of([tokens])
-        return Batch(text, text, ranks=torch.arange(1, len(tokens) + 1))
+        return PermutedBatch(text, text, ranks=torch.arange(1, len(tokens) + 1))
 
-    def _segments(self, batch: Batch, memory: Memory) -> Tensor:
-        """Those of doubles, or else documents; an end mark belongs to what follows it. (B, T)
+    def _segments(self, batch: PermutedBatch, memory: Memory) -> Tensor:
+        """Those of the batch, or else documents; EOS belongs to what follows it. (B, T)
 
         Where all are of one segment, segments do not count: softmax does not mind what all share.
         """
         lengths = batch.source.lengths
-        if batch.doubles is not None:
-            return lengths.pad(batch.doubles.segments)
+        if batch.segments is not None:
+            return lengths.pad(batch.segments)
         ends = lengths.pad(batch.source.tokens) == SPECIAL.end
         if not self.config.segment_documents:
             return torch.zeros_like(ends, dtype=torch.long)

@@ -1,68 +1,45 @@
-"""What a model is to the rest of the house: to losses, to searches, to folders."""
+"""What losses, searches and folders know of a model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from regard.attention.cache import Some
+from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths, Ragged
 from regard.data.store_description import Vocabulary as Vocabulary
-from regard.layers.crf import Crf
 from regard.layers.embedding import Projection
-from regard.layers.recall import Memory
-
-NO_FERTILITY = -100  # of what only fills a shape
-
-
-@dataclass(frozen=True)
-class Fertilities:
-    """How many words a model gives each source token, beside how many it should."""
-
-    logits: Tensor  # (source tokens, classes) of 0, 1, 2 ... words
-    wanted: Tensor  # (source tokens,) or `NO_FERTILITY`
-
-
-@dataclass(frozen=True)
-class Classes:
-    """What a model says of whole rows, beside what is right."""
-
-    logits: Tensor  # (B, classes)
-    wanted: Tensor  # (B,)
-
-
-@dataclass(frozen=True)
-class Hints:
-    """Words that a decoder which writes all at once reads at some places, instead of its own."""
-
-    tokens: Tensor  # (N,)
-    given: Tensor  # (N,) where they are read
-
-    def twice(self) -> Hints:
-        """For all sentences, and then for all of them again."""
-        return Hints(self.tokens.repeat(2), self.given.repeat(2))
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of a batch; the loss decides whether logits ever exist.
+    """What a model predicts for a batch; the loss decides whether logits are ever computed.
 
-    There is a target for each hidden state, unless there are `labels`: then a sentence has more
-    states than words, and any path that reads as its targets will do (`layers/ctc.py`).
+    There is a target for each hidden state; where the target is `SPECIAL.pad`, the loss ignores it.
+    A kind of model that predicts more has a subclass of its own.
     """
 
     hidden: Tensor  # (N, D)
-    targets: Tensor  # (N,), or as the labels say
+    targets: Tensor  # (N,)
     project: Projection  # (n, D) -> (n, V)
     lengths: Lengths | None = None  # of the sentences among the N tokens
     choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
-    labels: Lengths | None = None  # of the sentences among the targets, ends included
-    fertilities: Fertilities | None = None  # where a model says how long its output gets
-    sentences: Classes | None = None  # where it says which pieces of text belong together
-    chain: Crf | None = None  # where the labels of a sentence are chosen together
-    memory: Memory | None = None  # what the next segments of the same streams are read with
+
+
+class TextReader(Protocol):
+    """A model whose stack reads a text by itself: `ModelConfig.embeds_text`."""
+
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text with the special tokens that it is read with."""
+        ...
+
+    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
+        """A vector for each token. (N, D)"""
+        ...
 
 
 class State(Protocol):

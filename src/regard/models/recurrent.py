@@ -22,7 +22,8 @@ from regard.attention.config import AttentionShape
 from regard.attention.multihead import AttentionRecord, CrossAttention, MemoryAttention
 from regard.bounds import LAYERS, Ge, Le
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.layers.init import initialize
 from regard.layers.recurrent import Cell, Past, Recurrence, RecurrentDecoder
 from regard.models.base import AutoregressiveModel, ModelConfig, PairModel
@@ -57,9 +58,9 @@ class RecurrentConfig(ModelConfig):
             yield "input_feeding tells what attention found, and memory=none has no attention"
 
     @property
-    def obstacle_to_replay(self) -> str | None:
-        """PyTorch's recurrent layers want to know, not to be told by a tensor."""
-        return "recurrent layers ask how long each sentence is"
+    def obstacle_to_capture(self) -> str | None:
+        """PyTorch's recurrent layers need lengths on the host."""
+        return "recurrent layers need the lengths of sentences on the host"
 
 
 @dataclass

@@ -7,7 +7,7 @@ two layers of each stack; every further layer is as large as the second.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ from regard.models.base import ModelConfig
 from regard.models.protocol import Vocabulary
 
 Builder = Callable[[Any, Vocabulary], nn.Module]
-_STACKS = ("encoder_layers", "decoder_layers", "layers")
 _ADVICE = (
     "Choose a smaller model.width, model.feedforward_width, model.max_positions or vocabulary, or "
     "fewer layers."
@@ -40,7 +39,8 @@ class _Unfilled(TorchFunctionMode):
 
 def parameter_count(build: Builder, config: ModelConfig, vocabulary: Vocabulary) -> int:
     """The number of parameters of a model with these settings, shared ones counted once."""
-    stacks = {name: getattr(config, name) for name in _STACKS if hasattr(config, name)}
+    names = [field.name for field in fields(config) if field.name.endswith("layers")]
+    stacks = {name: getattr(config, name) for name in names}
     one: dict[str, Any] = dict.fromkeys(stacks, 1)
     count = smallest = _built(build, replace(config, **one), vocabulary)
     for name, layers in stacks.items():

@@ -86,15 +86,12 @@ class BlockConfig(ModelConfig):
             )
 
     @property
-    def obstacle_to_replay(self) -> str | None:
-        """A shape is filled with tokens that nothing may notice."""
+    def obstacle_to_capture(self) -> str | None:
+        """A shape is filled with tokens that nothing else may depend on."""
         if self.norm == "batch":
             return "batch norm would count tokens that only fill a shape"
         if self.attention.score != "scaled_dot" or self.attention.select != "soft":
-            return (
-                "the kernels know only attention by scaled dot products, all values by their "
-                "weights"
-            )
+            return "the kernels support scaled dot-product attention with soft selection only"
         return None
 
     @property
@@ -107,13 +104,13 @@ class BlockConfig(ModelConfig):
         return added_positions(self.positions, self.width, self.max_positions, self.sinusoid_layout)
 
     @property
-    def obstacle_to_sharing(self) -> str | None:
+    def obstacle_to_sharding(self) -> str | None:
         """Batch norm looks at whole batches."""
         if self.norm != "batch":
             return None
         return (
-            "model.norm=batch takes its statistics from whole batches, and several processes have "
-            "a share of each. Train with one process, or set model.norm=layer."
+            "model.norm=batch takes its statistics from whole batches, and each of several "
+            "processes has a shard of them. Train with one process, or set model.norm=layer."
         )
 
 

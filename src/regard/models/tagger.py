@@ -11,7 +11,7 @@ which a word's neighbours matter most.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from torch import Tensor
@@ -19,8 +19,7 @@ from torch import Tensor
 from regard.attention.multihead import AttentionRecord
 from regard.bounds import WIDTH, Ge
 from regard.config import Doc
-from regard.data.ragged import Batch
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch, TaggedBatch
 from regard.layers.crf import Crf
 from regard.layers.dropout import Dropout
 from regard.layers.init import initialize
@@ -34,7 +33,7 @@ from regard.models.protocol import Vocabulary
 class TaggerConfig(LabelConfig):
     """The shape of a tagger."""
 
-    objective = "tagged"
+    task = "tagging"
     kind: Annotated[Literal["tagger"], Doc("which model")] = "tagger"
     crf: Annotated[
         bool, Doc("choose the labels of a sentence together; spans are always well formed")
@@ -46,11 +45,6 @@ class TaggerConfig(LabelConfig):
         WIDTH,
     ] = 0
     pooling: Annotated[Pooling, Doc("what a word is made of: which of its subwords")] = "first"
-
-    @property
-    def task(self) -> TextTask:
-        """A label for each word, which may be spelled."""
-        return replace(super().task, spelled=self.characters > 0)
 
 
 class TaggerModel(LabelModel):
@@ -68,7 +62,7 @@ class TaggerModel(LabelModel):
 
     def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
         """A vector for each word. (W, D)"""
-        assert batch.words is not None
+        assert isinstance(batch, TaggedBatch)
         places = inner_places(batch.source.lengths)
         x = self.embedded(batch.source)
         if self.spelling is not None:  # added to each of a word's subwords

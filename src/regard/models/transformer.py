@@ -9,6 +9,7 @@ Defaults are the paper's base model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
@@ -17,19 +18,22 @@ from torch import Tensor, nn
 from regard.attention.cache import LEAST, Some, Sources, Trail
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch
+from regard.data.ragged import Ragged
 from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
 from regard.models.base import AutoregressiveModel, PairModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.models.stacks import StackConfig, StackState, block_shape
+from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class TransformerConfig(StackConfig):
     """The shape of a Transformer."""
 
+    embeds_text = True
     kind: Annotated[Literal["transformer"], Doc("which model")] = "transformer"
 
 
@@ -73,6 +77,14 @@ class Transformer(PairModel, AutoregressiveModel):
         lengths = source.lengths
         x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
         return self.encoder(x, lengths, record)
+
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text as the encoder reads it: with EOS."""
+        return [*ids, SPECIAL.end]
+
+    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
+        """A vector for each token of a text. (N, D)"""
+        return self.encode(text, record)
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> TransformerState:
         """A state for the source sentences, with room for so many beams and tokens of each."""

@@ -19,9 +19,9 @@ from torch import Tensor
 from regard.attention.cache import KeyValues, Some, Sources, Trail
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
-from regard.data.loader import Turns
-from regard.data.one_row import TurnsConfig, as_rows
-from regard.data.ragged import Batch, Ragged
+from regard.data.batch import Batch, PrefixBatch
+from regard.data.prefix_rows import ObjectiveMixConfig, as_rows
+from regard.data.ragged import Ragged
 from regard.errors import ConfigError
 from regard.layers.init import initialize
 from regard.models.base import AutoregressiveModel
@@ -34,8 +34,9 @@ from regard.models.stacks import StackState
 class UnilmConfig(LanguageConfig):
     """The shape of a UniLM."""
 
+    task = "prefix_language_modeling"
     kind: Annotated[Literal["unilm"], Doc("which model")] = "unilm"
-    masks: TurnsConfig = field(default_factory=TurnsConfig)
+    masks: ObjectiveMixConfig = field(default_factory=ObjectiveMixConfig)
 
     def problems(self) -> Iterator[str]:
         """What a row of two sentences cannot have."""
@@ -50,9 +51,9 @@ class UnilmConfig(LanguageConfig):
             yield "masks.prefix is 0, and only with that mask it learns to translate"
 
     @property
-    def turns(self) -> Turns:
-        """Each mask in its turn."""
-        return Turns(self.masks, self.start_mark)
+    def context(self) -> int | None:
+        """It reads pairs."""
+        return None
 
 
 @dataclass
@@ -73,6 +74,7 @@ class Unilm(LanguageModel, AutoregressiveModel):
     """A stack under a mask that is said with each batch."""
 
     config: UnilmConfig
+    pass_can_be_captured = False  # a row of source and target needs the lengths on the host
 
     def __init__(self, config: UnilmConfig, vocabulary: Vocabulary) -> None:
         if not vocabulary.joint or vocabulary.source != vocabulary.target:
@@ -86,9 +88,8 @@ class Unilm(LanguageModel, AutoregressiveModel):
 
     def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
         """Hidden states wherever something should be written."""
-        if batch.prefixes is None:
+        if not isinstance(batch, PrefixBatch):
             batch = as_rows(batch, self.start_mark)
-        assert batch.prefixes is not None
         row = batch.source.lengths
         # Segments also say which mask it is: all before, all behind, or both.
         segments = (row.positions >= batch.prefixes[row.sentence]).long()
@@ -96,6 +97,15 @@ class Unilm(LanguageModel, AutoregressiveModel):
         hidden = self.encoder(x, row, record, prefix=batch.prefixes)
         asked = batch.asked
         return Predictions(hidden[asked], batch.target.tokens[asked], self.projection)
+
+    def attention_record(self, batch: Batch) -> AttentionRecord:
+        """The attention weights of one pair, taken apart where its source ends."""
+        rows, source = super().attention_record(batch).decoder, batch.source.lengths.longest
+        return AttentionRecord(
+            encoder=[row[..., :source, :source] for row in rows],
+            decoder=[row[..., source:, source:] for row in rows],
+            cross=[row[..., source:, :source] for row in rows],
+        )
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> UnilmState:
         """The source, read once, and room for so many beams and tokens."""
@@ -127,10 +137,10 @@ class Unilm(LanguageModel, AutoregressiveModel):
 
     @property
     def can_be_recorded(self) -> bool:
-        """Whether they could be was never tried."""
+        """Not implemented for rows of source and target."""
         return False
 
     @property
     def start_can_be_recorded(self) -> bool:
-        """Likewise."""
+        """Not implemented either."""
         return False

@@ -4,7 +4,7 @@
     hidden = Stack(h~)              distances count, places do not: `attention/relative.py`
 
 Streams of text are read segment by segment. What each block read of earlier segments stands before
-the next one: `Predictions.memory`, which whoever reads on hands back to `forward`.
+the next one: `StreamPredictions.memory`, which the next call of `forward` is given.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
-from regard.data.ragged import Batch, Ragged
-from regard.data.text_rows import TextTask
+from regard.data.batch import Batch, StreamBatch
+from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
 from regard.layers.init import initialize
 from regard.layers.recall import Memory, RecallStack, sight
 from regard.models.language import WritingModel
-from regard.models.memory import MemoryConfig, RememberingModel
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.memory import MemoryConfig, RememberingModel, StreamPredictions
+from regard.models.protocol import Vocabulary
 from regard.text.special import SPECIAL
 
 
@@ -32,15 +32,11 @@ from regard.text.special import SPECIAL
 class XLConfig(MemoryConfig):
     """The shape of a Transformer-XL."""
 
+    task = "language_modeling"
     kind: Annotated[Literal["xl"], Doc("which model")] = "xl"
     across_documents: Annotated[
         bool, Doc("see earlier documents of the stream, as the paper does; false: only one's own")
     ] = True
-
-    @property
-    def task(self) -> TextTask:
-        """To write what comes next, segment after segment."""
-        return TextTask("causal", self.max_positions, self.start_mark, streams=True)
 
 
 class XL(RememberingModel, WritingModel):
@@ -60,7 +56,7 @@ class XL(RememberingModel, WritingModel):
 
     def forward(
         self, batch: Batch, record: AttentionRecord | None = None, memory: Memory | None = None
-    ) -> Predictions:
+    ) -> StreamPredictions:
         """Hidden states for every token of a segment, each knowing what came before."""
         record = self.recorder(record)
         text, targets = batch.source, batch.target
@@ -72,7 +68,7 @@ class XL(RememberingModel, WritingModel):
         mask = sight(lengths, memory, None if self.config.across_documents else documents)
         hidden, read = self.encoder.read(x, lengths, memory, mask, record)
         remembered = memory.after(read, lengths, documents)
-        return Predictions(
+        return StreamPredictions(
             hidden,
             targets.tokens,
             self.projection,
@@ -81,11 +77,11 @@ class XL(RememberingModel, WritingModel):
             memory=remembered,
         )
 
-    def in_order(self, tokens: Sequence[int], before: int | None) -> Batch:
+    def in_order(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
         """What is read at each place is the token before it; a document begins with its mark."""
         read = [SPECIAL.end if before is None else before, *tokens[:-1]]
         source = [self.start_mark if token == SPECIAL.end else token for token in read]
-        return Batch(Ragged.of([source]), Ragged.of([tokens]))
+        return StreamBatch(Ragged.of([source]), Ragged.of([tokens]))
 
     @property
     def context(self) -> int:

@@ -5,36 +5,33 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from regard.config import Tree, as_tree, differences
-from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.layers.adapters import adapt
 from regard.models.adapter import Adapter
-from regard.models.base import AutoregressiveModel, Model, ModelConfig
+from regard.models.base import Model, ModelConfig
 from regard.models.folder import (
     ModelFolder,
-    load_model,
     put_weights,
     weights_fingerprint,
     weights_of,
     whole_weights,
 )
-from regard.models.labelling import LENDERS, LabelModel, lent_stack
-from regard.models.language import LanguageConfig
+from regard.models.labelling import LabelModel, stack_settings
 from regard.training.config import RunConfig, origin_of
 from regard.training.parts import freeze
 
 STACK = ("embedding.", "encoder.")  # what all kinds that lend theirs have in common
 
 
-def begun(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
+def begun(config: RunConfig, folder: ModelFolder) -> tuple[ModelFolder, Model]:
     """The description and the weights of the model before its first update."""
     torch.manual_seed(config.training.seed)
-    folder = ModelFolder.for_store(config.model, store)
     model = folder.model()
     if config.init_from is not None:
         origin = origin_of(config.init_from, config.out)
@@ -54,9 +51,9 @@ def _put_origin(model: Model, folder: ModelFolder, origin: Path) -> set[str]:
     if not _has_new_head(ModelFolder.read(origin), folder):
         put_weights(model, whole_weights(origin), origin)
         return set()
-    assert isinstance(model, LabelModel)
-    put_stack(model, whole_weights(origin), origin)
-    model.begin_unsure()
+    labelling = cast(LabelModel, model)
+    put_stack(labelling, whole_weights(origin), origin)
+    labelling.begin_unsure()
     return {name for name in weights_of(model) if not name.startswith(STACK)}
 
 
@@ -86,7 +83,9 @@ def _has_new_head(old: ModelFolder, new: ModelFolder) -> bool:
     """Whether only the stack is taken over: what the labels are is another question now."""
     if not new.config.gives_labels:
         return False
-    return old.config.kind != new.config.kind or old.vocabulary.labels != new.vocabulary.labels
+    return type(old.config) is not type(new.config) or (
+        old.vocabulary.labels != new.vocabulary.labels
+    )
 
 
 def put_stack(model: LabelModel, tensors: Mapping[str, Tensor], origin: Path) -> None:
@@ -94,25 +93,6 @@ def put_stack(model: LabelModel, tensors: Mapping[str, Tensor], origin: Path) ->
     for name, part in zip(STACK, (model.embedding, model.encoder), strict=True):
         own = {n.removeprefix(name): tensor for n, tensor in tensors.items() if n.startswith(name)}
         put_weights(part, own, origin)
-
-
-def begun_teacher(
-    config: RunConfig, folder: ModelFolder, device: torch.device
-) -> AutoregressiveModel | None:
-    """The model that judges what this one writes, if one is named."""
-    if config.training.teacher is None:
-        return None
-    path = Path(config.training.teacher)
-    own = ModelFolder.read(path)
-    if own.tokenizers != folder.tokenizers:
-        raise ConfigError(
-            f"{path} cuts text in another way than the data, so it cannot judge what is written. "
-            "Name a training.teacher that was trained on data prepared likewise."
-        )
-    _, model = load_model(path, device, own)
-    if not isinstance(model, AutoregressiveModel):
-        raise ConfigError(f"{path} writes all words at once. A teacher writes word by word.")
-    return model.requires_grad_(False)
 
 
 def _heir(folder: ModelFolder, old: ModelFolder) -> ModelFolder:
@@ -150,9 +130,9 @@ def _form(config: ModelConfig) -> Tree:
 
 def _stack(config: ModelConfig) -> Tree:
     """Those that the weights of the stack depend on, and the kind if it has none to lend."""
-    if config.kind not in LENDERS or not isinstance(config, LanguageConfig):
+    if not config.shares_stack:
         return {"kind": config.kind}
-    return _weighty(config, lent_stack(config))
+    return _weighty(config, stack_settings(config))
 
 
 def _weighty(config: ModelConfig, tree: Tree) -> Tree:

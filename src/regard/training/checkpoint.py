@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import torch
@@ -28,8 +29,6 @@ from regard.config import Ge, Le, Settings
 from regard.data.sampling import Position
 from regard.errors import ModelError, RunError, StorageError
 from regard.files import clear_leftovers, whole_folder, write_json
-from regard.layers.recall import Memory
-from regard.models.base import Model
 from regard.models.folder import (
     AVERAGE,
     WEIGHTS,
@@ -40,6 +39,7 @@ from regard.models.folder import (
 )
 from regard.schema import JsonReader
 from regard.training.ema import MovingAverage
+from regard.training.objective import Objective
 from regard.training.optimizer import optimizer_tensors, restore_optimizer
 
 Count = Annotated[int, Ge(0), Le(2**62)]
@@ -111,18 +111,21 @@ def save(
     optimizer: torch.optim.Optimizer,
     average: MovingAverage | None,
     progress: Progress,
-    memory: Memory | None = None,
+    state: Mapping[str, Tensor] = MappingProxyType({}),
     notes: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a checkpoint, whole or not at all; `notes` say what the weights belong to."""
+    """Write a checkpoint, whole or not at all.
+
+    `state` is that of the objective, `notes` say what the weights belong to.
+    """
     path = run / "checkpoints" / f"{progress.step:08d}"
     with whole_folder(path) as folder:
         write_tensors(folder / WEIGHTS, weights_of(model), notes or {})
         if average:
             write_tensors(folder / AVERAGE, average.weights, notes or {})
         write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
-        if memory is not None:
-            write_tensors(folder / MEMORY, memory.tensors(), {})
+        if state:
+            write_tensors(folder / MEMORY, state, {})
         write_json(folder / PROGRESS, dataclasses.asdict(progress))
     return path
 
@@ -145,14 +148,12 @@ def restore(
     return progress
 
 
-def read_memory(path: Path, model: Model) -> Memory | None:
-    """What the model of a checkpoint remembered, if anything."""
+def restore_objective(path: Path, objective: Objective) -> None:
+    """Put the state of a checkpoint back into an objective, if it has one."""
     if not (path / MEMORY).is_file():
-        return None
-    room = getattr(model.config, "memory", 0)
+        return
     try:
-        tensors = read_tensors(path / MEMORY)[0]
-        return Memory.of(tensors, room, model.device)
+        objective.restore(read_tensors(path / MEMORY)[0])
     except (ModelError, StorageError) as error:
         raise _damaged(path, error) from None
 

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from regard.bounds import COUNT, LAYERS, SEED, WEIGHT, Ge, Le, Lt
-from regard.config import Doc, Settings, Tree, as_tree, build, merged, override
-from regard.data.loader import DataConfig, Extras
-from regard.data.store import Content, Store
+from regard.config import Doc, Settings, as_tree
+from regard.data.loader import DataConfig
 from regard.devices import Precision
-from regard.errors import ConfigError
-from regard.files import read_toml
 from regard.layers.adapters import LoraConfig
 from regard.models import SHAPES
 from regard.models.base import ModelConfig
-from regard.models.folder import ModelFolder
-from regard.models.labelling import LENDERS, lent_stack
-from regard.models.language import LanguageConfig
 from regard.models.transformer import TransformerConfig
 from regard.training.other_names import OTHER_NAMES
 from regard.training.parts import Part
-from regard.training.presets import ADAPTING, FINE_TUNING, FINE_TUNING_LABELS, PRESETS
 
-# Which kind gives labels to what.
-HEADS: dict[Content, str] = {"tagged": "tagger", "labelled": "classifier"}
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
 
@@ -141,8 +132,10 @@ class TrainingConfig(Settings):
     ] = 1
     validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
     best_by: Annotated[
-        Literal["loss", "bleu", "accuracy"],
-        Doc("which validation figure is to improve; accuracy is that of labels"),
+        str,
+        Doc(
+            "the validation metric that is to improve: loss, bleu (translation), accuracy (labels)"
+        ),
     ] = "loss"
     patience: Annotated[
         int, Doc("stop after so many validations without improvement; 0: never"), Ge(0), COUNT
@@ -180,7 +173,7 @@ class RunConfig(Settings):
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def problems(self) -> Iterator[str]:
-        """What does not go together."""
+        """What contradicts what in any task; see also `Task.problems`."""
         model = as_tree(self.model)
         if self.training.lora.rank and self.init_from is None:
             yield (
@@ -192,124 +185,6 @@ class RunConfig(Settings):
                 "training.r_drop compares two passes with unlike dropout, and no dropout of the "
                 "model is above 0; set model.dropout, or training.r_drop=0"
             )
-        if self.training.word_distillation and (self.model.task or self.model.turns):
-            yield (
-                "training.word_distillation is for targets that stand alone, and a "
-                f"{self.model.kind} model has none; set it to 0"
-            )
-        if self.training.best_by == "bleu" and self.model.content != "pairs":
-            yield (
-                f"training.best_by is bleu, and a {self.model.kind} model translates nothing; "
-                "leave it at loss"
-            )
-        if self.training.best_by == "accuracy" and not self.model.gives_labels:
-            yield (
-                f"training.best_by is accuracy, and a {self.model.kind} model gives no labels; "
-                "leave it at loss"
-            )
-        if self.training.r_drop and self.model.task is not None and self.model.task.streams:
-            yield (
-                "training.r_drop reads each batch twice, and what a model remembers is of one "
-                "reading; set training.r_drop=0"
-            )
-        if getattr(self.model, "crf", False):
-            for name in ("label_smoothing", "r_drop"):
-                if getattr(self.training, name):
-                    yield (
-                        f"training.{name} is for labels that are chosen one by one, and model.crf "
-                        f"chooses them together; set training.{name}=0"
-                    )
-        if self.training.glancing and self.model.kind != "nonautoregressive":
-            yield (
-                "training.glancing shows words to models that write all of them at once; set "
-                f"training.glancing=0 for a {self.model.kind} model"
-            )
-        if self.training.teacher is not None and not self.model.needs_fertilities:
-            yield (
-                "training.teacher judges outputs of drawn fertilities, which only "
-                "model.kind=nonautoregressive with model.lengths=fertility has; leave it out"
-            )
-        if self.training.word_distillation and getattr(self.model, "lengths", None) == "ctc":
-            yield (
-                "training.word_distillation says which words are likely at each place of a "
-                "target, and model.lengths=ctc has other places; set it to 0"
-            )
-
-    @property
-    def extras(self) -> Extras:
-        """What batches bring beside their pairs."""
-        return Extras(
-            fertilities=self.model.needs_fertilities,
-            distributions=self.training.word_distillation > 0,
-            rows=self.model.turns,
-        )
-
-
-def run_config(
-    recipe: Path | None, *, preset: str | None, changes: Tree, assignments: Sequence[str]
-) -> RunConfig:
-    """Settings from a preset, overlaid by a recipe, by options and by --set, in this order.
-
-    A run that begins with a model has that model's form, and a rate that does not spoil it.
-    """
-    tree = read_toml(recipe) if recipe else {}
-    name = preset or tree.pop("preset", None)
-    tree.pop("preset", None)
-    if name is not None and (not isinstance(name, str) or name not in PRESETS):
-        raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
-    tree = override(merged(tree, changes), assignments)
-    if "out" not in tree:
-        raise ConfigError("Nothing says where the run goes. Use --out, or `out` in the recipe.")
-    base: Tree = PRESETS[name] if name else {}
-    init_from = tree.get("init_from")
-    if isinstance(init_from, str) and init_from != "none":
-        old = ModelFolder.read(origin_of(init_from, str(tree["out"])))
-        model = _inherited(old.config, _kind_asked_for(base, tree))
-        tuning = FINE_TUNING_LABELS if model["kind"] in HEADS.values() else FINE_TUNING
-        base = merged(_over({"model": model}, base, init_from), tuning)
-        base = merged(base, ADAPTING) if _adapts(tree) else base
-    return build(RunConfig, _over(base, tree, name or str(init_from)))
-
-
-def _inherited(config: ModelConfig, kind: str | None) -> Tree:
-    """The settings that come with a model; one that gives labels may have another's stack."""
-    lends = config.kind in LENDERS and kind in HEADS.values()
-    if kind == config.kind or not lends or not isinstance(config, LanguageConfig):
-        return as_tree(config)
-    return {"kind": kind, **lent_stack(config)}
-
-
-def _kind_asked_for(base: Tree, tree: Tree) -> str | None:
-    """The one that is named; if none is, the one that the data need, if they have labels."""
-    both = merged(base, tree)
-    kind: str | None = _named(both, "model", "kind")
-    folder = Path(_named(both, "data", "folder") or DataConfig.folder)
-    if kind is None and (folder / "store.json").is_file():
-        return HEADS.get(Store(folder).content)
-    return kind
-
-
-def _named(tree: Tree, table: str, name: str) -> Any:
-    """What a tree says of a setting, which is not checked yet; None: nothing."""
-    found = tree.get(table)
-    return found.get(name) if isinstance(found, dict) else None
-
-
-def _adapts(tree: Tree) -> bool:
-    """Whether settings ask for adapters."""
-    lora = _named(tree, "training", "lora")
-    return isinstance(lora, dict) and bool(lora.get("rank"))
-
-
-def _over(base: Tree, tree: Tree, origin: str) -> Tree:
-    """Both in one; but settings of one kind of model mean nothing to another."""
-    old, new = (_named(part, "model", "kind") for part in (base, tree))
-    if old and new and old != new:
-        raise ConfigError(
-            f"{origin} is for a {old} model, but model.kind={new} is asked for. Leave out one of "
-            "both."
-        )
-    return merged(base, tree)
 
 
 def origin_of(init_from: str, out: str) -> Path:

@@ -32,7 +32,9 @@ class Engine:
         kernels = half and device.type == "cuda" and has_triton()
         obstacle = _obstacle_to_replay(config, kernels, team)
         if config.training.replay and obstacle:
-            raise ConfigError(f"training.replay=true cannot be: {obstacle}. Leave it unset.")
+            raise ConfigError(
+                f"training.replay=true is not supported here: {obstacle}. Leave it unset."
+            )
         replay = obstacle is None and config.training.replay is not False
         return Engine(
             device, half, kernels, config.training.compile, replay, _workers(config.data, device)
@@ -75,4 +77,4 @@ def _obstacle_to_replay(config: RunConfig, kernels: bool, team: Team) -> str | N
         return "a teacher's distributions are not filled up to a shape"
     if config.training.teacher is not None:
         return "what a teacher judges is drawn, and of any length"
-    return config.model.obstacle_to_replay
+    return config.model.obstacle_to_capture

@@ -21,10 +21,10 @@ from typing import Any, Protocol
 
 import torch
 
-from regard.data.ahead import ahead
-from regard.data.ragged import Batch
-from regard.data.reading import training_batches
-from regard.data.sampling import Position, Share
+from regard.data.batch import Batch
+from regard.data.loader import Loader
+from regard.data.prefetch import prefetched
+from regard.data.sampling import Position, RankShard
 from regard.data.store import Store
 from regard.errors import ConfigError, DivergedError, StoppedError
 from regard.models import size_of
@@ -34,18 +34,18 @@ from regard.models.size import refuse_untrainable
 from regard.models.tensor_files import are_finite
 from regard.processes import ALONE, Team
 from regard.training import checkpoint
-from regard.training.begin import begun, begun_teacher
+from regard.training.begin import begun
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
 from regard.training.ema import MovingAverage
 from regard.training.engine import Engine
 from regard.training.meter import Meter, perplexity
+from regard.training.metrics_log import MetricsLog, Row
 from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.publish import Publisher
-from regard.training.record import Record, Row
 from regard.training.run import held
 from regard.training.step import Updater
-from regard.training.validation import Bleu
+from regard.training.task import TrainingTask
 
 
 class Watcher(Protocol):
@@ -64,14 +64,14 @@ class Watcher(Protocol):
 def train(
     config: RunConfig,
     store: Store,
+    task: TrainingTask,
     device: torch.device,
     *,
     watcher: Watcher,
-    bleu: Bleu | None = None,
     team: Team = ALONE,
 ) -> Progress:
-    """Train until `max_steps`, early stopping or a signal; the same call goes on after any stop."""
-    trainer = Trainer(config, store, device, watcher, bleu, team)  # before anything is written
+    """Train until `max_steps`, early stopping or a signal; the same call resumes after any stop."""
+    trainer = Trainer(config, store, task, device, watcher, team)  # before anything is written
     with held(config, store) if team.is_first else nullcontext():
         team.wait()  # until the first holds the folder
         return trainer.run()
@@ -84,9 +84,9 @@ class Trainer:
         self,
         config: RunConfig,
         store: Store,
+        task: TrainingTask,
         device: torch.device,
         watcher: Watcher,
-        bleu: Bleu | None,
         team: Team,
     ) -> None:
         _refuse_what_cannot_be_shared(config, team)
@@ -95,25 +95,25 @@ class Trainer:
         self._store = store
         self._out = Path(config.out)
         self._watcher = watcher
-        _refuse_too_large(config, store, device)
-        self._folder, model = begun(config, store)
+        folder = task.new_folder(config.model, store)
+        _refuse_too_large(config, folder, device)
+        self._folder, model = begun(config, folder)
         self._model = model.to(device)
         self._optimizer = make_optimizer(self._model, self._config)
         self._engine = Engine.chosen(config, device, team)
-        teacher = begun_teacher(config, self._folder, device)
-        self._updater = Updater(self._model, self._optimizer, self._config, team, teacher)
+        self._objective = task.objective(self._model, config, store)
+        self._updater = Updater(self._model, self._optimizer, self._objective, team)
         self._batch_tokens = config.data.batch_tokens
         decay = self._config.ema_decay
         self._average = MovingAverage(self._model, decay) if decay else None
-        self._publisher = Publisher(config, store, bleu, self._folder)
-        share = Share(team.rank, team.size)
-        self._loader = training_batches(
-            store,
-            config.data,
-            config.model.task,
+        validates = store.has("valid") and team.is_first
+        validator = task.validator(store, config) if validates else None
+        self._publisher = Publisher(config, store, validator, self._folder)
+        self._loader = Loader(
+            task.training_data(store, config),
+            config.data.batch_tokens,
             seed=self._config.seed,
-            share=share,
-            extras=config.extras,
+            shard=RankShard(team.rank, team.size),
         )
 
     def run(self) -> Progress:
@@ -124,7 +124,7 @@ class Trainer:
         self._watcher.begin(progress.step, self._config.max_steps, self._about())
         if self._is_finished(progress):
             return progress
-        batches = ahead(self._loader, progress.position, self._engine.workers)
+        batches = prefetched(self._loader, progress.position, self._engine.workers)
         meter = Meter(progress.unreported, progress.seconds)
         computed = self._updater.as_chosen(self._engine, self._batch_tokens)
         with computed, self._record(progress) as record, noticed_signals() as signals:
@@ -142,10 +142,10 @@ class Trainer:
                     self._stop(progress, meter, int(number))
         return progress
 
-    def _record(self, progress: Progress) -> AbstractContextManager[Record | None]:
+    def _record(self, progress: Progress) -> AbstractContextManager[MetricsLog | None]:
         if not self._team.is_first:
             return nullcontext()
-        return Record(self._out, progress.step, tensorboard=self._config.tensorboard)
+        return MetricsLog(self._out, progress.step, tensorboard=self._config.tensorboard)
 
     def _about(self) -> str:
         weights = list(self._model.parameters())
@@ -160,7 +160,7 @@ class Trainer:
         if not saved:
             return Progress()
         progress = checkpoint.restore(saved[-1], self._model, self._optimizer, self._average)
-        self._updater.memory = checkpoint.read_memory(saved[-1], self._model)
+        checkpoint.restore_objective(saved[-1], self._objective)
         return dataclasses.replace(progress, stopped_early=self._is_patient_no_more(progress))
 
     def _is_finished(self, progress: Progress) -> bool:
@@ -190,7 +190,7 @@ class Trainer:
     def _rate(self, step: int) -> float:
         return learning_rate(step, self._config, self._model.config.width)
 
-    def _report(self, progress: Progress, record: Record | None, meter: Meter) -> None:
+    def _report(self, progress: Progress, record: MetricsLog | None, meter: Meter) -> None:
         """A row of metrics for the updates since the last one."""
         self._refuse_divergence(progress, meter)
         loss, nll, tokens = meter.unreported
@@ -207,7 +207,7 @@ class Trainer:
         self._tell(row, record)
         meter.reset()
 
-    def _tell(self, row: Row, record: Record | None) -> None:
+    def _tell(self, row: Row, record: MetricsLog | None) -> None:
         if record is not None:
             record.add(row)
         self._watcher.row(row)
@@ -223,7 +223,7 @@ class Trainer:
             "Start a new run with a lower training.learning_rate or more training.warmup_steps."
         )
 
-    def _validated(self, progress: Progress, record: Record | None, meter: Meter) -> Progress:
+    def _validated(self, progress: Progress, record: MetricsLog | None, meter: Meter) -> Progress:
         """Let the first process judge the weights, and all of them hear what it says."""
         self._refuse_divergence(progress, meter)
         judged = self._judged(progress, record, meter) if self._team.is_first else math.nan
@@ -232,7 +232,7 @@ class Trainer:
         figure = self._team.gathered(judged)[0]
         return self._waited(dataclasses.replace(progress, figure=figure), figure)
 
-    def _judged(self, progress: Progress, record: Record | None, meter: Meter) -> float:
+    def _judged(self, progress: Progress, record: MetricsLog | None, meter: Meter) -> float:
         """Let the publisher judge the weights, and note what it says."""
         with torch.compiler.set_stance("force_eager"):  # not worth compiling anew for it
             verdict = self._publisher.consider(self._shown().eval(), progress.step)
@@ -271,10 +271,9 @@ class Trainer:
             unreported=meter.unreported,
             regular=progress.step % self._config.checkpoint_every == 0,
         )
-        memory = self._updater.memory
-        notes = self._folder.weights_note()
+        state, notes = self._objective.state(), self._folder.weights_note()
         checkpoint.save(
-            self._out, self._model, self._optimizer, self._average, progress, memory, notes
+            self._out, self._model, self._optimizer, self._average, progress, state, notes
         )
         best = self._config.average_best if self._config.average_best > 1 else 0
         checkpoint.prune(self._out, last=self._config.keep_checkpoints, best=best)
@@ -298,18 +297,17 @@ class Trainer:
             self._publisher.publish(self._shown(), progress.step)
 
 
-def _refuse_too_large(config: RunConfig, store: Store, device: torch.device) -> None:
+def _refuse_too_large(config: RunConfig, folder: ModelFolder, device: torch.device) -> None:
     """Say, before a model is built, that it cannot be trained in the memory of the device."""
     training = config.training
-    vocabulary = ModelFolder.for_store(config.model, store).vocabulary
-    count = size_of(config.model, vocabulary)
+    count = size_of(config.model, folder.vocabulary)
     partly = training.lora.rank or training.freeze or training.freeze_blocks
     learning = 0 if partly else count  # at least
     refuse_untrainable(count, learning, device, averaged=training.ema_decay > 0)
 
 
 def _refuse_what_cannot_be_shared(config: RunConfig, team: Team) -> None:
-    obstacle = config.model.obstacle_to_sharing
+    obstacle = config.model.obstacle_to_sharding
     if team.size > 1 and obstacle:
         raise ConfigError(obstacle)
 

@@ -12,10 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.select import reinforce
-from regard.data.ragged import Distributions, Ragged
+from regard.data.batch import Distributions
+from regard.data.ragged import Ragged
 from regard.devices import has_triton
 from regard.layers.ctc import is_real, negative_log_likelihood
-from regard.models.protocol import NO_FERTILITY, Fertilities, Predictions
+from regard.models.labelling import LabelPredictions
+from regard.models.masked import SentencePairPredictions
+from regard.models.nonautoregressive import NO_FERTILITY, CtcPredictions, Fertilities
+from regard.models.protocol import Predictions
 from regard.text.special import SPECIAL
 from regard.training.loss_chunks import chunked_loss
 
@@ -28,57 +32,28 @@ class Loss:
     nll: Tensor  # without smoothing: what perplexity is made of
 
 
-def loss_of(
-    predictions: Predictions,
-    *,
-    smoothing: float = 0.0,
-    r_drop_weight: float | None = None,
-    fertility_weight: float = 1.0,
-    sentence_weight: float = 1.0,
-    likely: Distributions | None = None,
-    distillation: float = 0.0,
+def token_loss(
+    predictions: Predictions, smoothing: float = 0.0, r_drop_weight: float | None = None
 ) -> Loss:
-    """All that a model's predictions are judged by; with R-Drop, the batch went through twice."""
-    if predictions.chain is not None:
-        loss = whole_path(predictions)
-    elif predictions.labels is not None:
-        loss = any_path(predictions, smoothing, r_drop_weight)
-    elif r_drop_weight is not None:
-        loss = r_drop(predictions, smoothing, r_drop_weight)
-    else:
-        loss = smoothed_cross_entropy(predictions, smoothing)
-    passes = 1 if r_drop_weight is None else 2
-    if likely is not None:
-        loss = with_distributions(loss, predictions, likely, distillation, passes)
-    if predictions.fertilities is not None:
-        loss = with_fertilities(loss, predictions.fertilities, fertility_weight, passes)
-    if predictions.sentences is not None:
-        loss = with_sentences(loss, predictions, sentence_weight, passes)
-    return with_choices(loss, predictions)
+    """Cross-entropy with targets that keep `1 - smoothing` and spread the rest over all tokens.
 
-
-def smoothed_cross_entropy(predictions: Predictions, smoothing: float) -> Loss:
-    """Cross-entropy with targets that keep `1 - smoothing` and spread the rest over all words."""
-    return _loss(predictions, smoothing, None)
-
-
-def r_drop(predictions: Predictions, smoothing: float, weight: float) -> Loss:
-    """For a batch that went through twice: the mean of both losses, and how far they disagree.
-
-    R-Drop (Liang et al., 2021, arXiv:2106.14448) adds `weight / 2 * (KL(p || q) + KL(q || p))` to
-    the sum of both losses; this is half of that, so that it compares with a single pass.
+    With an R-Drop weight (Liang et al., 2021, arXiv:2106.14448), the batch went through twice: the
+    mean of both losses, and how far both passes disagree. The paper adds
+    `weight / 2 * (KL(p || q) + KL(q || p))` to the sum of both losses; this is half of that, so
+    that it compares with a single pass.
     """
-    return _loss(predictions, smoothing, weight)
+    return _loss(predictions, smoothing, r_drop_weight)
 
 
-def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | None) -> Loss:
+def ctc_loss(
+    predictions: CtcPredictions, smoothing: float = 0.0, r_drop_weight: float | None = None
+) -> Loss:
     """CTC: how unlikely all paths together are that read as the targets.
 
-    Smoothing spreads a share of every place over all words; R-Drop compares the places of two
-    passes, as `plain_r_drop` does.
+    Smoothing spreads a share of every position over all tokens; R-Drop compares the positions of
+    two passes, as `plain_r_drop` does.
     """
     assert predictions.lengths is not None
-    assert predictions.labels is not None
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
     targets = Ragged(predictions.targets, predictions.labels)
     nll = negative_log_likelihood(log_probs, predictions.lengths, targets).sum()
@@ -91,7 +66,7 @@ def any_path(predictions: Predictions, smoothing: float, r_drop_weight: float | 
     return Loss(total / 2 + r_drop_weight / 4 * apart, nll.detach() / 2)
 
 
-def whole_path(predictions: Predictions) -> Loss:
+def crf_loss(predictions: LabelPredictions) -> Loss:
     """A CRF: how unlikely the right labels of a sentence are among all that it could have."""
     assert predictions.chain is not None
     assert predictions.lengths is not None
@@ -105,7 +80,7 @@ def whole_path(predictions: Predictions) -> Loss:
 def with_distributions(
     loss: Loss, predictions: Predictions, likely: Distributions, share: float, passes: int
 ) -> Loss:
-    """A share of the loss is the cross-entropy with a teacher's best few words at each place.
+    """A share of the loss is the cross-entropy with a teacher's best few tokens at each position.
 
     Each counts as likely as the teacher finds it among these: word-level distillation (Kim and
     Rush, 2016, arXiv:1606.07947).
@@ -129,13 +104,14 @@ def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) 
     return Loss(loss.total + weight * term, loss.nll + term.detach())
 
 
-def with_sentences(loss: Loss, predictions: Predictions, weight: float, passes: int) -> Loss:
-    """The loss, and what is said of whole rows: both count in the mean, as BERT has it.
+def with_next_sentence(
+    loss: Loss, predictions: SentencePairPredictions, weight: float, passes: int
+) -> Loss:
+    """The loss, and the next-sentence term: both count in the mean, as BERT has it.
 
-    Perplexity remains that of words.
+    Perplexity remains that of tokens.
     """
-    said = predictions.sentences
-    assert said is not None
+    said = predictions.next_sentence
     tokens = (predictions.targets != SPECIAL.pad).sum() / passes
     term = F.cross_entropy(said.logits.float(), said.wanted) * tokens
     return Loss(loss.total + weight * term, loss.nll)

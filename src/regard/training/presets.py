@@ -30,7 +30,7 @@ _TINY_STACK: dict[str, Any] = {
     "feedforward_width": 512,
     "norm_order": "pre",
 }
-PRESETS: dict[str, dict[str, Any]] = {
+_PAIRS: dict[str, dict[str, Any]] = {
     # tens of thousands of pairs; trains on two CPU cores. Chosen on Multi30k (docs/log.md)
     "tiny": {
         "model": {
@@ -142,6 +142,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         "training": {"learning_rate": 4e-3, "warmup_steps": 2000, "average_last": 5},
     },
+}
+_RUNNING_TEXT: dict[str, dict[str, Any]] = {
     # running text: a megabyte or so, in minutes on two CPU cores
     "gpt-tiny": {
         "model": {
@@ -198,6 +200,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "data": {"batch_tokens": 2048},
         "training": {**_TEXT, "learning_rate": 3e-3, "warmup_steps": 200, "max_steps": 2000},
     },
+    # the same for words in any order
+    "xlnet-tiny": {
+        "model": {
+            "kind": "permuted",
+            **_TINY_STACK,
+            "dropout": 0.1,
+            "max_positions": 128,
+            "memory": 64,
+        },
+        "data": {"batch_tokens": 2048},
+        "training": {**_TEXT, "learning_rate": 2e-3, "warmup_steps": 300, "max_steps": 4000},
+    },
+}
+_LABELLED: dict[str, dict[str, Any]] = {
     # words with labels, some ten thousand sentences; minutes on two CPU cores
     "tagger-tiny": {
         "model": {
@@ -225,35 +241,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "data": {"batch_tokens": 2048},
         "training": {**_LABELS, "learning_rate": 1e-3, "max_steps": 5000},
     },
-    # the same for words in any order
-    "xlnet-tiny": {
-        "model": {
-            "kind": "permuted",
-            **_TINY_STACK,
-            "dropout": 0.1,
-            "max_positions": 128,
-            "memory": 64,
-        },
-        "data": {"batch_tokens": 2048},
-        "training": {**_TEXT, "learning_rate": 2e-3, "warmup_steps": 300, "max_steps": 4000},
-    },
 }
-
-# What presets read that read no pairs of sentences, by the kind of their model.
-_READ = {
-    **dict.fromkeys(("causal", "masked", "xl", "permuted"), "of running text"),
-    **dict.fromkeys(("tagger", "classifier"), "of labels"),
-}
+PRESETS = {**_PAIRS, **_RUNNING_TEXT, **_LABELLED}
 
 
 def names_of_presets() -> str:
     """All presets by what they read: "tiny, small; of running text: gpt-tiny"."""
-    groups: dict[str, list[str]] = {}
-    for name, preset in PRESETS.items():
-        groups.setdefault(_READ.get(preset["model"]["kind"], ""), []).append(name)
-    return "; ".join(
-        f"{read}: {', '.join(names)}" if read else ", ".join(names)
-        for read, names in groups.items()
+    return (
+        f"{', '.join(_PAIRS)}; of running text: {', '.join(_RUNNING_TEXT)}; of labels: "
+        f"{', '.join(_LABELLED)}"
     )
 
 

@@ -7,13 +7,10 @@ mean of the best so far, if this is one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.loader import Extras
-from regard.data.ragged import Batch
-from regard.data.reading import validation_batches
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.layers.adapters import is_adapted, merge
@@ -29,8 +26,8 @@ from regard.models.folder import (
 )
 from regard.training import checkpoint
 from regard.training.config import RunConfig
-from regard.training.record import Row
-from regard.training.validation import Bleu, Validation, validated
+from regard.training.metrics_log import Row
+from regard.training.task import Validation, Validator
 
 
 @dataclass(frozen=True)
@@ -45,17 +42,13 @@ class Publisher:
     """Looks after the weights in a run's model folder."""
 
     def __init__(
-        self, config: RunConfig, store: Store, bleu: Bleu | None, folder: ModelFolder
+        self, config: RunConfig, store: Store, validator: Validator | None, folder: ModelFolder
     ) -> None:
         self._out = Path(config.out)
         self._notes = folder.weights_note()
         self._config = config.training
-        self._valid: Callable[[], Iterable[Batch]] | None = None
-        if store.has("valid"):
-            extras = Extras(fertilities=config.model.needs_fertilities)
-            self._valid = lambda: validation_batches(store, config.data, config.model.task, extras)
-        self._bleu = bleu if self._config.validate_bleu else None
-        if self._valid is None and self._config.average_best > 1:
+        self._validator = validator
+        if not store.has("valid") and self._config.average_best > 1:
             raise ConfigError(
                 "training.average_best needs validation text, which says what is best. Prepare the "
                 "data with --valid-source and --valid-target, --valid-text, --valid-tagged or "
@@ -67,7 +60,7 @@ class Publisher:
 
         Without validation text the newest always is.
         """
-        if self._valid is None:
+        if self._validator is None:
             self.publish(self._mean(model, self._last()), step)
             return None
         if self._config.average_best > 1:
@@ -119,12 +112,11 @@ class Publisher:
         return mean
 
     def _validated(self, model: Model) -> Validation:
-        assert self._valid is not None
+        assert self._validator is not None
         if is_adapted(model):  # as whoever loads it will have it
             model = model.copied()
             merge(model)
-        found = validated(model, self._valid(), precision=self._config.precision)
-        return replace(found, bleu=self._bleu(model)) if self._bleu else found
+        return self._validator(model)
 
     def _figure(self, result: Validation) -> float:
-        return result.figure(self._config.best_by)
+        return result.watched(self._config.best_by)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.data.shapes import Shape
 from regard.recording import Recording
 

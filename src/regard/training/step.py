@@ -9,21 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.ragged import Batch
+from regard.data.batch import Batch
 from regard.devices import autocast, is_half
-from regard.layers.recall import Memory
-from regard.models.base import AutoregressiveModel, Model, read_on
-from regard.models.nonautoregressive import NonAutoregressive
-from regard.models.protocol import Predictions
+from regard.models.base import Model
 from regard.processes import ALONE, Team, keeping_gradients
 from regard.recording import Recording, recordable
-from regard.training.config import TrainingConfig
 from regard.training.engine import Engine
-from regard.training.glancing import glanced, glancing_ratio, unseen
-from regard.training.losses import Loss, loss_of
+from regard.training.objective import Objective
 from regard.training.optimizer import set_rate
 from regard.training.replay import Replayed
-from regard.training.teaching import judgement
 
 _LONGEST = 128  # tokens of a sentence that is replayed: longer ones are rare, and fill a GPU
 
@@ -46,12 +40,11 @@ class Updater:
         self,
         model: Model,
         optimizer: torch.optim.Optimizer,
-        config: TrainingConfig,
+        objective: Objective,
         team: Team = ALONE,
-        teacher: AutoregressiveModel | None = None,
     ) -> None:
         self._model = model
-        self._teacher = teacher
+        self._objective, config = objective, objective.config
         self._team = team
         self._learner = team.wrapped(model)
         self._optimizer = optimizer
@@ -59,9 +52,7 @@ class Updater:
         self._device = model.device
         self._half = is_half(self._device, config.precision, model.config.width)
         self._tokens = torch.zeros((), device=self._device)
-        self._glancing = torch.zeros((), device=self._device)
         self._keeps_gradients = False
-        self.memory: Memory | None = None  # of the batch before, if the model has one
         self._gradients_of: Callable[[Batch], Tensor] = self._gradients
         self._change: Callable[[], Tensor | None] = self._change_weights
 
@@ -95,7 +86,7 @@ class Updater:
         own = sum(batch.target_tokens for batch in batches)
         tokens = int(sum(self._team.gathered(own)))  # of all, before any of them
         self._tokens.fill_(tokens)
-        self._glancing.fill_(glancing_ratio(step, self._config))
+        self._objective.start_update(step)
         set_rate(self._optimizer, rate)
         self._optimizer.zero_grad(set_to_none=not self._keeps_gradients)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
@@ -110,44 +101,10 @@ class Updater:
     def _gradients(self, batch: Batch) -> Tensor:
         """Add a batch's gradients to those that are there; its sums."""
         with autocast(self._device, half=self._half):
-            loss = self._loss(batch.to(self._device))
+            loss = self._objective(self._learner, batch.to(self._device))
         # Gradients become the mean over the team, and should be the sum.
         (loss.total / self._tokens * self._team.size).backward()
         return torch.stack([loss.total.detach(), loss.nll])
-
-    def _loss(self, batch: Batch) -> Loss:
-        config = self._config
-        hints = None
-        if config.glancing:
-            with torch.no_grad():
-                hints = glanced(self._learner(batch), self._glancing)
-        if config.r_drop:  # two passes, which are shown the same
-            batch, hints = batch.twice(), hints.twice() if hints else None
-        if hints:
-            predictions = unseen(self._learner(batch, hints=hints), hints)
-        else:
-            predictions = read_on(self._learner, batch, self.memory)
-            self.memory = predictions.memory
-        loss = loss_of(
-            predictions,
-            smoothing=config.label_smoothing,
-            r_drop_weight=config.r_drop or None,
-            fertility_weight=config.fertility_weight,
-            sentence_weight=config.next_sentence_weight,
-            likely=batch.likely,
-            distillation=config.word_distillation,
-        )
-        return self._judged(loss, batch, predictions)
-
-    def _judged(self, loss: Loss, batch: Batch, predictions: Predictions) -> Loss:
-        """The loss, and what a teacher has to say, if there is one."""
-        if self._teacher is None:
-            return loss
-        assert isinstance(self._model, NonAutoregressive)
-        term = judgement(self._model, self._teacher, batch.source, predictions)
-        share = self._config.teacher_weight
-        term = term / (2 if self._config.r_drop else 1)
-        return Loss((1 - share) * loss.total + share * term, loss.nll)
 
     def _change_weights(self) -> None:
         if self._config.clip_norm:
@@ -157,8 +114,7 @@ class Updater:
 
 def _longest_replayed(model: Model) -> int:
     """Tokens of a row; running text is cut so that all rows are about as long as they may be."""
-    task, most = model.config.task, model.max_length
-    longest = _LONGEST if task is None else task.context
+    longest, most = model.config.context or _LONGEST, model.max_length
     return longest if most is None else min(longest, most)
 
 

@@ -1,0 +1,87 @@
+"""One file, one task, all with the same anatomy. Their names are in this literal dict."""
+
+from __future__ import annotations
+
+from regard.data.content import CONTENTS
+from regard.data.content import Side as Side
+from regard.data.content import StoreContent as StoreContent
+from regard.data.doctor import Report as Report
+from regard.data.doctor import repaired_lines as read_text_lines
+from regard.data.file_options import FILE_OPTIONS
+from regard.data.file_options import FileOptions as FileOptions
+from regard.data.loader import FixedDataset as FixedDataset
+from regard.data.prepare import CorpusReader as CorpusReader
+from regard.errors import ConfigError
+from regard.evaluation.options import EVALUATION_OPTIONS
+from regard.evaluation.options import EvaluationOptions as EvaluationOptions
+from regard.models.base import ModelConfig
+from regard.models.folder import Training as Training
+from regard.tasks.base import Task
+from regard.tasks.classification import Classification
+from regard.tasks.language_modeling import LanguageModeling
+from regard.tasks.masked_language_modeling import MaskedLanguageModeling
+from regard.tasks.nonautoregressive_translation import NonAutoregressiveTranslation
+from regard.tasks.permutation_language_modeling import PermutationLanguageModeling
+from regard.tasks.pipelines import Pipeline as Pipeline
+from regard.tasks.prefix_language_modeling import PrefixLanguageModeling
+from regard.tasks.tagging import Tagging
+from regard.tasks.translation import Translation
+from regard.training.losses import Loss as Loss
+from regard.training.objective import Objective as Objective
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Translation(),
+        NonAutoregressiveTranslation(),
+        PrefixLanguageModeling(),
+        LanguageModeling(),
+        MaskedLanguageModeling(),
+        PermutationLanguageModeling(),
+        Tagging(),
+        Classification(),
+    )
+}
+
+
+def register_task(task: Task) -> None:
+    """Add a task, under its name."""
+    known = TASKS.get(task.name)
+    if known is not None and type(known).__qualname__ != type(task).__qualname__:
+        raise ConfigError(f"There is a task {task.name!r} already. Choose another name.")
+    TASKS[task.name] = task
+    CONTENTS[task.content.name] = task.content
+    if task.files is not None and task.files not in FILE_OPTIONS:
+        FILE_OPTIONS.append(task.files)
+    if task.evaluation is not None and task.evaluation not in EVALUATION_OPTIONS:
+        EVALUATION_OPTIONS.append(task.evaluation)
+
+
+def task_of(config: ModelConfig) -> Task:
+    """The task that a kind of model is for."""
+    if config.task not in TASKS:
+        raise ConfigError(
+            f"Model kind {config.kind!r} is for the task {config.task!r}, which is not registered. "
+            f"Known: {', '.join(TASKS)}. Load its plugin with `regard --plugin FILE`."
+        )
+    return TASKS[config.task]
+
+
+__all__ = [
+    "TASKS",
+    "CorpusReader",
+    "EvaluationOptions",
+    "FileOptions",
+    "FixedDataset",
+    "Loss",
+    "Objective",
+    "Pipeline",
+    "Report",
+    "Side",
+    "StoreContent",
+    "Task",
+    "Training",
+    "read_text_lines",
+    "register_task",
+    "task_of",
+]

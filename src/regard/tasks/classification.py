@@ -1,0 +1,41 @@
+"""Classification: texts, one or two, with one label.
+
+L = - log p(y | x)
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from regard.data.content import LABELLED
+from regard.data.file_options import LabelledFiles
+from regard.data.labelled import ClassifiedCollate, Collate
+from regard.data.store import Store
+from regard.evaluation.options import LabelledOptions
+from regard.models.classifier import ClassifierConfig
+from regard.tasks.pipelines import Classifier
+from regard.tasks.tagging import Labelling
+from regard.training.config import RunConfig
+
+
+class Classification(Labelling):
+    """A label for each text."""
+
+    name = "classification"
+    content = LABELLED
+    files = LabelledFiles
+    evaluation = LabelledOptions
+    pipeline = Classifier
+
+    def texts_per_example(self, store: Store) -> int:
+        """One, or two that have one label together."""
+        return int(store.description["parts"]["train"]["most_texts"])
+
+    def collate(self, store: Store, config: RunConfig) -> Collate:
+        """Texts, cut to what the model reads."""
+        model = cast(ClassifierConfig, config.model)
+        return ClassifiedCollate(model.start_mark, model.max_positions)
+
+    def next_command(self, out: str) -> str:
+        """Classify."""
+        return f"regard classify {out} < your.txt"

@@ -1,0 +1,33 @@
+"""Permutation language modeling (XLNet): running text, some tokens in a drawn order.
+
+L = - sum_{t in the last 1/K of z} log p(x_{z_t} | x_{z_<t})
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from regard.data.loader import Dataset
+from regard.data.store import Store
+from regard.data.streams import PermutedDataset
+from regard.models.permuted import PermutedConfig
+from regard.tasks.language_modeling import LanguageModeling
+from regard.tasks.pipelines import Embedder
+from regard.training.config import RunConfig
+
+
+class PermutationLanguageModeling(LanguageModeling):
+    """Tokens of running text in any order."""
+
+    name = "permutation_language_modeling"
+    pipeline = Embedder
+
+    def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
+        """A part of a store."""
+        model = cast(PermutedConfig, config.model)
+        documents, tokens = store.text(part).documents, config.data.batch_tokens
+        return PermutedDataset(documents, model.max_positions, tokens, model.one_in, seed)
+
+    def next_command(self, out: str) -> str:
+        """Measure the perplexity of a text."""
+        return f"regard evaluate {out} --text your.txt"
