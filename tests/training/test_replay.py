@@ -95,7 +95,7 @@ def learned(
     if config.lora.rank:
         adapt(model, config.lora)
     objective = task_of(model.config).new_objective(
-        model, RunConfig("unused", model=model.config, training=config)
+        model, RunConfig("unused", init_from="unused", model=model.config, training=config)
     )
     updater = Updater(model, make_optimizer(model, config), objective)
     sums = []

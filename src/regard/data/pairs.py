@@ -49,7 +49,7 @@ class PairDataset(FixedDataset):
 
     def _batch(self, indices: Indices, epoch: int | None) -> Batch:
         if not self._recutters or epoch is None:
-            return collate(self._part, indices)
+            return collate(self._part, indices.tolist())  # plain numbers are quicker to look up
         draws = [Random(f"{self.seed} {epoch} {index}") for index in indices]
         rows = []
         for recutter, sentences in zip(self._recutters, self._part.sides, strict=True):
@@ -97,7 +97,7 @@ def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights
     return np.repeat(np.asarray(weights, dtype=np.float64), sizes)
 
 
-def collate(part: Part, indices: Sequence[int] | Indices) -> Batch:
+def collate(part: Part, indices: Sequence[int]) -> Batch:
     """The pairs of these indices as one batch, of the type that suits what the part holds."""
     source = with_ends([part.source[index] for index in indices])
     target = with_ends([part.target[index] for index in indices])
