@@ -6,10 +6,12 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
 import regard
+from regard.models import Model, ModelConfig
 
 SOURCE = Path(regard.__file__).parent
 # Reading order: each package or module at the top imports only what stands above it.
@@ -64,6 +66,27 @@ def test_packages_import_only_packages_above_them() -> None:
         assert imported(tree) <= allowed, path
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {
+        ".".join(["regard", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(
+            ".__init__"
+        ): tree
+        for path, tree in TREES.items()
+    }
+    graph = {}
+    for name, tree in names.items():
+        found = set()
+        for node in tree.body:  # what a function imports, it imports late
+            if isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names} & names.keys()
+                found |= inner or ({node.module} & names.keys())
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names} & names.keys()
+        graph[name] = found - {name, "regard"}
+    graph["regard"] = set()  # what it shows is imported when it is used
+    [*TopologicalSorter(graph).static_order()]  # raises an error that names the circle
+
+
 def test_files_have_one_topic() -> None:
     for path, tree in TREES.items():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, path
@@ -90,6 +113,29 @@ def test_kinds_of_models_are_not_compared_elsewhere() -> None:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if "tokenizers.config.kind" not in line:
                 assert not compared.search(line), f"{path}:{number}"
+
+
+def test_models_are_not_probed_elsewhere() -> None:
+    """What a kind can do, its settings class declares; nobody asks for its class or attributes."""
+    classes = {
+        name
+        for module in Path(regard.models.__file__).parent.glob("*.py")
+        for name, value in vars(importlib.import_module(f"regard.models.{module.stem}")).items()
+        if isinstance(value, type) and issubclass(value, Model | ModelConfig)
+    }
+    assert "Transformer" in classes
+    for path, tree in TREES.items():
+        if package(path) in KNOW_KINDS:
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            about, call = [*map(ast.unparse, node.args)], f"{path}:{node.lineno}"
+            if node.func.id in ("isinstance", "issubclass"):
+                asked = {*re.findall(r"\w+", about[1])}
+                assert not asked & classes, call
+            elif node.func.id == "hasattr" or (node.func.id == "getattr" and len(about) == 3):
+                assert not re.search(r"model|config|folder|batch", about[0]), call
 
 
 def test_nothing_is_unpickled() -> None:
