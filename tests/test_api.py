@@ -1,0 +1,196 @@
+"""The public functions: what they accept, what they return, what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard.errors import RegardError
+from toys import write_reversal_store
+
+STORED = Path(__file__).parent / "stored" / "models"
+PIPELINES: dict[str, type[Any]] = {
+    "transformer": regard.Translator,
+    "recurrent": regard.Translator,
+    "ctc": regard.Translator,
+    "unilm": regard.Translator,
+    "causal": regard.Generator,
+    "xl": regard.Generator,
+    "masked": regard.MaskFiller,
+    "permuted": regard.Embedder,
+    "tagger": regard.Tagger,
+    "classifier": regard.Classifier,
+}
+SMALL: dict[str, Any] = {
+    "model": {"width": 16, "heads": 2, "feedforward_width": 16, "encoder_layers": 1},
+    "training.max_steps": 4,
+    "training.checkpoint_every": 2,
+    "training.tensorboard": False,
+}
+
+
+def write(folder: Path, name: str, *lines: str) -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    lines = [f"{a} {b} {c}" for a in "abcd" for b in "efgh" for c in "ijk"]
+    return write(tmp_path, "s", *lines), write(tmp_path, "t", *(line[::-1] for line in lines))
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_a_folder_is_loaded_as_the_pipeline_of_its_task(kind: str) -> None:
+    model = regard.load(STORED / kind, device="cpu")
+    assert type(model) is PIPELINES[kind]
+    assert model.path == STORED / kind
+
+
+def test_vectors_of_a_permutation_language_model() -> None:
+    embedder = regard.load(STORED / "permuted", device="cpu")
+    texts = ["mira sen kapi", "lume dov"]
+    together = embedder.embed(texts)
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: regard.load(), "nothing to load"),
+        (lambda: regard.load(STORED / "tagger", backend="torch"), "backend: no effect in tagging"),
+        (lambda: regard.load(STORED / "causal", precision="int8"), "precision: no effect"),
+        (lambda: regard.load(STORED / "tagger", STORED / "tagger"), "Several folders"),
+        (lambda: regard.load(STORED / "transformer", STORED / "causal"), "does not translate"),
+        (lambda: regard.load(STORED / "nobody"), "There is no model folder"),
+        (lambda: regard.Tagger.load(STORED / "classifier"), "only a model for tagging"),
+    ],
+)
+def test_what_cannot_be_loaded(call: Any, message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        call()
+
+
+def test_prepare_takes_one_file_or_several(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    source, target = pair
+    common: dict[str, Any] = {"vocab_size": 300, "source_lang": "en"}
+    one = regard.prepare(
+        source=source, target=str(target), valid=(source, target), out=tmp_path / "one", **common
+    )
+    assert one.has("valid")
+    assert one.languages["source"] == "en"
+    two = regard.prepare(
+        source=[source, source],
+        target=[target, target],
+        tag=["", "<bt>"],
+        skip_duplicates=False,
+        out=tmp_path / "two",
+        **common,
+    )
+    assert len(two.part("train")) == 2 * len(one.part("train"))
+    text = regard.prepare(text=source, valid=target, out=tmp_path / "text", tokenizer="char")
+    assert text.content == "text"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": None}, "--target is not"),
+        ({"valid": "only"}, "valid has 1 files, and 2 are needed"),
+        ({"column": "upos"}, "--column: no effect on pairs of sentences"),
+        ({"text": "x"}, "are different files"),
+        ({"vocabulary": 5}, "no effect"),
+        ({"vocab_size": -1}, "vocab_size is -1"),
+        ({"tokenizer_from": "somewhere", "vocab_size": 300}, "brings its own"),
+        ({"source": "missing"}, "There is no file missing"),
+    ],
+)
+def test_what_cannot_be_prepared(
+    tmp_path: Path, pair: tuple[Path, Path], changes: dict[str, Any], message: str
+) -> None:
+    options = {"source": pair[0], "target": pair[1], "out": tmp_path / "out", **changes}
+    with pytest.raises(RegardError, match=message):
+        regard.prepare(**options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_kept(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    options: dict[str, Any] = {"source": pair[0], "target": pair[1], "vocab_size": 300}
+    out = tmp_path / "out"
+    regard.prepare(out=out, **options)
+    with pytest.raises(RegardError, match="overwrite=True"):
+        regard.prepare(out=out, **options)
+    regard.prepare(out=out, overwrite=True, **options)
+
+
+class Rows:
+    """A callback that remembers."""
+
+    def __init__(self) -> None:
+        self.began, self.steps, self.rows = -1, 0, 0
+
+    def begin(self, step: int, max_steps: int, about: str) -> None:
+        self.began = step
+
+    def step(self, step: int) -> None:
+        self.steps += 1
+
+    def row(self, row: dict[str, Any]) -> None:
+        self.rows += 1
+
+
+def test_train_tells_callbacks_and_resumes(tmp_path: Path) -> None:
+    store = write_reversal_store(tmp_path, valid=True)
+    first, second = Rows(), Rows()
+    out = tmp_path / "run"
+    run = regard.train(preset="tiny", data=store, out=out, device="cpu", callbacks=[first], **SMALL)
+    assert (first.began, first.steps) == (0, 4)
+    assert first.rows == len(run.metrics)
+    assert run.progress.step == 4
+    longer = {**SMALL, "training.max_steps": 6}
+    again = regard.train(
+        preset="tiny", data=store.folder, out=out, device="cpu", callbacks=[second], **longer
+    )
+    assert (second.began, second.steps, again.progress.step) == (4, 2, 6)
+    translator = again.load(device="cpu")
+    assert translator.translate(["a b"])[0].source == "a b"
+    results = translator.evaluate(["a b", "c"], ["b a", "c"], metrics=["bleu"], beam_size=1)
+    assert [result.name for result in results] == ["BLEU"]
+    with pytest.raises(RegardError, match="2 sources and 1 references"):
+        translator.evaluate(["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"training": {"max_step": 3}}, "did you mean training.max_steps"),
+        ({"training.best_by": "accuracy"}, "translation does not measure"),
+        ({"training.glancing": 0.5}, "training.glancing has no effect on translation"),
+        ({"preset": "huge"}, "no preset"),
+        ({"nonsense": 1}, "nonsense does not exist"),
+    ],
+)
+def test_what_cannot_be_trained(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    store = write_reversal_store(tmp_path, valid=False)
+    options: dict[str, Any] = {"preset": "tiny", "data": store, "out": tmp_path / "run", **changes}
+    with pytest.raises(RegardError, match=message):
+        regard.train(**options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_export_does_not_replace_anything(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    model = regard.load(STORED / "transformer", device="cpu", backend="torch")
+    assert "regard translate" in model.export(tmp_path / "theirs", to="ctranslate2")
+    exported = regard.load(tmp_path / "theirs", device="cpu")
+    assert exported.translate(["mira"])[0].text == model.translate(["mira"])[0].text
+    with pytest.raises(RegardError, match="exists"):
+        model.export(tmp_path / "theirs", to="ctranslate2")
+    with pytest.raises(RegardError, match="There is no 'tensorflow' to export to"):
+        model.export(tmp_path / "others", to="tensorflow")
