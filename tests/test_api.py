@@ -105,7 +105,7 @@ def test_prepare_takes_one_file_or_several(tmp_path: Path, pair: tuple[Path, Pat
         ({"valid": "only"}, "valid has 1 files, and 2 are needed"),
         ({"column": "upos"}, "--column: no effect on pairs of sentences"),
         ({"text": "x"}, "are different files"),
-        ({"vocabulary": 5}, "no effect"),
+        ({"vocabulary": 5}, "vocabulary does not exist"),
         ({"vocab_size": -1}, "vocab_size is -1"),
         ({"tokenizer_from": "somewhere", "vocab_size": 300}, "brings its own"),
         ({"source": "missing"}, "There is no file missing"),
@@ -194,3 +194,23 @@ def test_an_export_does_not_replace_anything(tmp_path: Path) -> None:
         model.export(tmp_path / "theirs", to="ctranslate2")
     with pytest.raises(RegardError, match="There is no 'tensorflow' to export to"):
         model.export(tmp_path / "others", to="tensorflow")
+    both = regard.load(STORED / "transformer", STORED / "transformer", device="cpu")
+    with pytest.raises(RegardError, match="An ensemble has no folder"):
+        both.export(tmp_path / "both", to="ctranslate2")
+
+
+def test_wrong_types_are_told(tmp_path: Path) -> None:
+    translator = regard.load(STORED / "transformer", device="cpu", backend="torch")
+    calls: list[tuple[Any, str]] = [
+        (lambda: regard.prepare(out=5, source="a", target="b"), "out is int"),  # type: ignore[arg-type]
+        (lambda: regard.prepare(out=tmp_path / "x", source=[5], target="b"), "source is int"),
+        (lambda: regard.prepare(out=tmp_path / "x", text="a", valid=5), "valid is int"),  # type: ignore[arg-type]
+        (lambda: regard.train(callbacks=[print]), "has not all of begin"),  # type: ignore[list-item]
+        (lambda: translator.evaluate(["a"], ["a"], metrics=["blue"]), "metrics is"),
+        (lambda: translator.evaluate([], []), "nothing to evaluate"),
+        (lambda: regard.load(STORED / "masked").embed, "no attribute"),
+        (lambda: regard.Embedder.load(STORED / "masked").embed(["a"], pool="x"), "no pool 'x'"),  # type: ignore[arg-type]
+    ]
+    for call, message in calls:
+        with pytest.raises((RegardError, AttributeError), match=message):
+            call()

@@ -49,7 +49,7 @@ def prepare(
     (a path or several), filters such as `max_tokens`, and settings of the tokenizer such as
     `vocab_size`. `valid` is the validation file, or source and target of it.
     """
-    out = Path(out)
+    out = _path(out, "out")
     if out.exists() and not overwrite:
         raise StorageError(f"{out} exists. Choose another out, or pass overwrite=True.")
     own = {name: options.pop(name) for name in [*options] if name in _TOKENIZER}
@@ -63,7 +63,9 @@ def prepare(
         prepare_store(
             files.reader(),
             out,
-            tokenizer=tokenizers_in(Path(tokenizer_from)) if tokenizer_from else config,
+            tokenizer=config
+            if tokenizer_from is None
+            else tokenizers_in(_path(tokenizer_from, "tokenizer_from")),
             languages=files.languages,
             progress=shown,
         )
@@ -74,10 +76,19 @@ def _silent(task: str, done: int) -> None:
     """No progress."""
 
 
+def _path(value: Any, name: str) -> Path:
+    """A path that somebody gave."""
+    if not isinstance(value, str | Path):
+        raise ConfigError(f"{name} is {type(value).__name__}, and must be a path: text or Path.")
+    return Path(value)
+
+
 def _paths(cls: type[FileOptions], given: Tree, valid: Any) -> Tree:
     """The options as the fields of a class have them: paths, and lists where several are meant."""
     options = {**given}
     if valid is not None:
+        if not isinstance(valid, str | Path | list | tuple):
+            raise ConfigError(f"valid is {type(valid).__name__}, and must be one path, or two.")
         values = [valid] if isinstance(valid, str | Path) else [*valid]
         if len(values) != len(cls.valid):
             raise ConfigError(
@@ -90,8 +101,9 @@ def _paths(cls: type[FileOptions], given: Tree, valid: Any) -> Tree:
         if get_origin(setting.type) is tuple and isinstance(value, str | Path):
             options[setting.name] = value = [value]
         if Path in (setting.type, *get_args(setting.type)) and value is not None:
-            several = isinstance(value, list | tuple)
-            options[setting.name] = [*map(Path, value)] if several else Path(value)
+            several = value if isinstance(value, list | tuple) else [value]
+            paths = [_path(one, setting.name) for one in several]
+            options[setting.name] = paths if several is value else paths[0]
     return options
 
 
@@ -131,6 +143,9 @@ def train(
     changes: Tree = {}
     if data is not None:
         changes["data"] = {"folder": str(data.folder if isinstance(data, Store) else data)}
+    for callback in callbacks:
+        if not all(callable(getattr(callback, name, None)) for name in ("begin", "step", "row")):
+            raise ConfigError(f"The callback {callback!r} has not all of begin, step and row.")
     if out is not None:
         changes["out"] = str(out)
     if init_from is not None:

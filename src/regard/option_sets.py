@@ -32,7 +32,8 @@ def select(sets: Sequence[type[Set]], given: Mapping[str, Any], what: str) -> Se
         raise ConfigError(f"{names} are different {what}. Give one of them.")
     (cls,) = chosen
     known = {setting.name for setting in settings_of(cls)}
-    others = [option_of(name) for name in given if name not in known]
+    elsewhere = {setting.name for other in sets for setting in settings_of(other)}
+    others = [option_of(name) for name in given if name in elsewhere - known]
     if others:
         raise ConfigError(f"{', '.join(others)}: no effect on {cls.title}. Leave it out.")
     return build(cls, given, heading=f"These {what} cannot be used")

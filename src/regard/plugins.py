@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Iterable
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from regard.errors import ConfigError
 
+_FILES: dict[str, str] = {}  # of plugins, by their names
 GROUP = "regard.plugins"  # the entry points of packages that are plugins
 
 
@@ -19,8 +21,9 @@ def load_plugin(name: str) -> None:
     try:
         if name.endswith(".py") or "/" in name:
             _import_file(Path(name))
+            _FILES[name] = str(Path(name).expanduser().resolve())
         else:
-            importlib.import_module(name)
+            _FILES[name] = str(importlib.import_module(name).__file__)
     except ConfigError as error:
         raise ConfigError(f"Plugin {name}: {error}") from error
     except (Exception, SystemExit) as error:
@@ -45,6 +48,22 @@ def _has_plugins(folder: str) -> bool:
     section = f"[{GROUP}]"
     files = Path(folder or ".").glob("*-info/entry_points.txt")
     return any(section in path.read_text(encoding="utf-8", errors="replace") for path in files)
+
+
+def options() -> str:
+    """The options that load the same plugins again, with a space before each."""
+    return "".join(f" --plugin {name}" for name in _FILES)
+
+
+def place_of(error: BaseException) -> str | None:
+    """The plugin and the line of it in which an error happened, if it happened in one."""
+    places = [
+        f"{name}, line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        for name, file in _FILES.items()
+        if frame.filename == file
+    ]
+    return places[-1] if places else None
 
 
 def plugins_in(words: Iterable[str]) -> list[str]:

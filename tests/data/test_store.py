@@ -71,7 +71,10 @@ def test_a_sentence_cannot_be_changed(tmp_path: Path) -> None:
 
 
 def test_an_id_that_does_not_fit_is_not_bent(tmp_path: Path) -> None:
-    with SideWriter(tmp_path, "part.side", "uint16") as writer, pytest.raises(OverflowError):
+    with (
+        SideWriter(tmp_path, "part.side", "uint16") as writer,
+        pytest.raises(DataError, match="cannot hold a number"),
+    ):
         writer.append([2**16])
 
 

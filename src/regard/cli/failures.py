@@ -15,6 +15,7 @@ from pathlib import Path
 from signal import SIGHUP, SIGTERM
 
 from regard.errors import OutputError, RegardError
+from regard.plugins import place_of
 from regard.remedies import remedy
 from regard.version import __version__
 
@@ -78,6 +79,8 @@ def _unexpected(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str | None:
     """What the user can do about it; None if that is nothing."""
+    if place := place_of(error):
+        return f"Error in plugin {place}: {_shortened(error)}. Correct the plugin."
     if _is_memory(error):
         return (
             f"The command does not fit into memory: {_shortened(error)}. Reduce --batch-size (in "

@@ -63,7 +63,7 @@ def prepare(
     if reader.labels:
         _print_labels(reader.parts, done.description["parts"], reader.labels)
     _say_vocabulary(done, tokenizer, tokenizer_from, reader.tags)
-    _say_what_is_next(out, tokenizer_from, reader.content.preset)
+    _say_what_is_next(out, tokenizer_from, reader.content.model)
 
 
 def _say_vocabulary(
@@ -81,11 +81,11 @@ def _say_vocabulary(
             say(f"The tokenizer of {tokenizer_from} does not know {tag}: it is spelled.")
 
 
-def _say_what_is_next(out: Path, tokenizer_from: Path | None, preset: str) -> None:
+def _say_what_is_next(out: Path, tokenizer_from: Path | None, model: str) -> None:
     from regard.progress import say
 
     tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
-    start = f"--from {tokenizer_from}" if tuning else f"--preset {preset}"
+    start = f"--from {tokenizer_from}" if tuning else model
     say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
 
 

@@ -84,7 +84,7 @@ def _attention(model: Path, sentence: str, device: str) -> tuple[Attention, str 
     if not sentence.strip():
         raise ConfigError("There is nothing to look at: the sentence is empty.")
     described = ModelFolder.read(model)
-    if described.config.context is None:
+    if described.config.translates:
         translator = Translator.load(model, device=device, backend="torch")
         [translation] = translator.translate([sentence], attention=True)
         assert translation.attention is not None

@@ -44,6 +44,7 @@ def train(
 
     Under torchrun, several processes train it together.
     """
+    from regard import plugins
     from regard.processes import joined
     from regard.progress import be_quiet, say
     from regard.tasks import task_of
@@ -59,7 +60,8 @@ def train(
     if finished_before:
         say(f"This run is finished; there is nothing left to do. Its model is in {config.out}.")
     else:
-        say(f"Finished. Try: {task_of(config.model).next_command(config.out)}")
+        command = task_of(config.model).next_command(config.out)
+        say(f"Finished. Try: {command.replace('regard', f'regard{plugins.options()}', 1)}")
 
 
 def train_with_bar(config: RunConfig, device: str, team: Team | None = None) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 from regard.config import Ge, Le, Settings
 from regard.data.rows import Rows
+from regard.errors import ConfigError
 
 Count = Annotated[int, Ge(0), Le(2**62)]
-_COUNTS = "uint32"
+# What a side holds; that of ids depends on the vocabulary.
+_TYPES = {"source": "", "target": "", "labels": "uint32", "counts": "uint32", "floats": "float32"}
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,17 @@ class Side:
     """One side of a part: rows of numbers, and what they are."""
 
     name: str
-    values: Literal["source", "target", "labels", "counts"]  # ids, labels, or any numbers
+    values: str  # ids ("source", "target"), numbers of "labels", "counts" (0 to 2^32-1) or "floats"
+
+    def __post_init__(self) -> None:
+        if self.values not in _TYPES:
+            raise ConfigError(
+                f"The side {self.name} holds {self.values!r}. Use one of {', '.join(_TYPES)}."
+            )
 
     def dtype(self, ids: str) -> str:
         """The type of its numbers, where ids are of the type `ids`."""
-        return ids if self.values in ("source", "target") else _COUNTS
+        return _TYPES[self.values] or ids
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,7 @@ class StoreContent:
     name: str
     title: str
     options: str  # of `regard prepare`
-    preset: str  # of a model that reads it
+    model: str  # options of `regard train` for a model that reads it
     sides: tuple[Side, ...]
     part: type[Settings] = ExamplesDescription
     counted: Callable[[Mapping[str, Rows]], dict[str, int]] = _examples  # as `part` has it
@@ -116,7 +124,7 @@ PAIRS = StoreContent(
     "pairs",
     "pairs of sentences",
     "--source and --target",
-    "tiny",
+    "--preset tiny",
     (Side("source", "source"), Side("target", "target")),
     PairsDescription,
     lambda sides: {"pairs": len(sides["source"]), "longest_source": _longest(sides["source"])},
@@ -125,7 +133,7 @@ TEXT = StoreContent(
     "text",
     "running text",
     "--text",
-    "gpt-tiny",
+    "--preset gpt-tiny",
     (Side("text", "source"),),
     TextDescription,
     lambda sides: {"longest_line": _longest(sides["text"])},
@@ -135,7 +143,7 @@ TAGGED = StoreContent(
     "tagged",
     "words with labels",
     "--tagged",
-    "tagger-tiny",
+    "--preset tagger-tiny",
     _LABELLED_SIDES,
     LabelsDescription,
     lambda sides: {"examples": len(sides["text"]), "tokens": len(sides["text"].flat())},
@@ -144,7 +152,7 @@ LABELLED = StoreContent(
     "labelled",
     "texts with labels",
     "--labelled",
-    "classifier-tiny",
+    "--preset classifier-tiny",
     _LABELLED_SIDES,
     LabelsDescription,
     TAGGED.counted,

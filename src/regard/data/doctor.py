@@ -120,6 +120,7 @@ def examined(
             continue
         if first is None or second is None:
             continue
+        first, second = first.strip(), second.strip()
         reason = reason_to_skip(first, second, config) or _seen_before(first, second, config, seen)
         if reason:
             report.note(f"{reason}: skipped", number)
@@ -144,11 +145,12 @@ def examined_text(path: Path, report: Report) -> Iterator[tuple[int, str]]:
 
 
 def repaired_lines(
-    path: Path, report: Report, *, skip_long: bool = False
+    path: Path, report: Report, *, skip_long: bool = False, strip: bool = True
 ) -> Iterator[tuple[int, str]]:
     """The lines of a file as clean text, with their numbers, but for those that cannot be read.
 
-    Lines beyond the limit are skipped and counted, or errors.
+    Lines beyond the limit are skipped and counted, or errors. Whitespace around a line is removed,
+    tabs included, unless `strip` is False.
     """
     for number, line in enumerate(raw_lines(path), 1):
         try:
@@ -160,7 +162,7 @@ def repaired_lines(
                 report.errors.append(str(error))
             continue
         if text is not None:
-            yield number, text
+            yield number, text.strip() if strip else text
 
 
 def _repaired(
@@ -180,7 +182,7 @@ def _repaired(
         report.note("carriage return removed", number)
     if text.translate(_BREAKS) != text:
         report.note("line-break character replaced by a space", number)
-    return text.translate(_BREAKS).strip()
+    return text.translate(_BREAKS)
 
 
 def reason_to_skip(source: str, target: str, config: DoctorConfig) -> str | None:

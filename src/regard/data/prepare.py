@@ -85,6 +85,16 @@ class CorpusReader(ABC, Generic[E]):
         """The names of files, without their folders."""
         return [path.name for path in self.parts[part]]
 
+    def test_examples(self, corpus: Any) -> list[E]:
+        """All examples of a corpus that is evaluated; what `prepare` refuses is refused."""
+        report, part = Report(), "train"
+        self.start(part)
+        examples = [*self.examples(part, corpus, report)]
+        report.kept = len(examples)
+        if problem := self.problem(corpus, report):
+            raise DataError(problem)
+        return examples
+
     def problem(self, corpus: Any, report: Report) -> str | None:
         """Why a corpus cannot be used, if it cannot."""
         problems = report.errors or ([] if report.kept else [_nothing_in(report)])

@@ -209,7 +209,8 @@ class Ragged:
     @staticmethod
     def of(sentences: Sequence[Sequence[int]]) -> Ragged:
         """From lists of ids."""
-        tokens = torch.tensor([token for sentence in sentences for token in sentence])
+        flat = [token for sentence in sentences for token in sentence]
+        tokens = torch.tensor(flat, dtype=torch.long)
         return Ragged(tokens, Lengths.of([len(sentence) for sentence in sentences]))
 
     def to(self, device: torch.device) -> Ragged:

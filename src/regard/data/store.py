@@ -8,6 +8,7 @@ names; 0 is no label, as `SPECIAL.pad` is no word.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -192,8 +193,7 @@ class Store:
             "source": vocabulary.source,
             "target": vocabulary.target,
             "labels": len(vocabulary.labels) + 1,
-            "counts": 2**32,
-        }[side.values]
+        }.get(side.values, math.inf)
         if values.max(initial=0) >= size:
             raise DataError(
                 f"{self.folder / part}.{side.name}.ids has ids up to {values.max()}, and there "

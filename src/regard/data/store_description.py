@@ -59,8 +59,6 @@ class StoreDescription(Settings):
 
     def problems(self) -> Iterator[str]:
         """There is nothing to train on without its part."""
-        if self.content not in CONTENTS:
-            yield f"content is {self.content[:40]}; known: {', '.join(CONTENTS)}"
         if "train" not in self.parts:
             yield "parts.train is missing"
         if not {*self.parts} <= {"train", "valid"}:
@@ -78,6 +76,12 @@ def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
             "Make one with `regard prepare --out`."
         )
     description, tree = STORE_READER.versioned(StoreDescription, path, FORMAT)
+    if description.content not in CONTENTS:
+        raise DataError(
+            f"{path}: content is {description.content[:40]}, which is not registered. Known: "
+            f"{', '.join(CONTENTS)}. If it is of a plugin, load that: regard --plugin FILE ... (in "
+            "Python: import it); if not, update regard."
+        )
     for name, part in description.parts.items():
         STORE_READER.build(CONTENTS[description.content].part, part, path, f"parts.{name}.")
     if description.checksum not in (None, _checksum(tree)):

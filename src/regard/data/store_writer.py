@@ -17,6 +17,7 @@ from regard.data.store_description import (
     fingerprint,
     store_fingerprint,
 )
+from regard.errors import DataError
 from regard.text.folder import fingerprint_of
 from regard.text.tokenizer import Tokenizers
 
@@ -35,7 +36,10 @@ class SideWriter:
 
     def append(self, ids: Sequence[int]) -> None:
         """One more sentence."""
-        data = np.asarray(ids, dtype=self._dtype).tobytes()
+        try:
+            data = np.asarray(ids, dtype=self._dtype).tobytes()
+        except OverflowError as error:
+            raise DataError(f"{self._ids.name} cannot hold a number: {error}.") from None
         self._ids.write(data)
         self._digest.update(data + b"\n")
         self._end += len(ids)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self, cast
+from typing import Literal, Self, cast, get_args
 
 import numpy as np
 import torch
@@ -68,6 +68,8 @@ class Embedder:
         counts texts as lines, from `first_line` on. (texts, D)
         """
         texts = checked_texts(texts)  # before anything else is looked at
+        if pool not in get_args(Pool):
+            raise ConfigError(f"There is no pool {pool!r}. Use {', '.join(get_args(Pool))}.")
         ids = self.folder.tokenizers.source.encode_all(texts)
         for number, tokens in enumerate(ids):
             if len(tokens) > self.longest:

@@ -234,7 +234,7 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
     """What the models of several folders have in common, which must be the way they cut text."""
     first, *others = found
     for path, one in zip(paths, found, strict=True):
-        if one.config.context is not None:
+        if not one.config.translates:
             raise ConfigError(
                 f"{path} is a model for {one.config.task.replace('_', ' ')} (model kind "
                 f"{one.config.kind!r}), and does not translate. In Python, `regard.load` gives the "

@@ -133,7 +133,7 @@ def perplexity(
 
 def _window(model: Model) -> int:
     config = model.config
-    if config.context is None:
+    if config.translates or config.context is None:
         raise ConfigError(
             f"Model kind {config.kind!r} translates, and has no perplexity of a text alone. "
             "Use `regard score`."

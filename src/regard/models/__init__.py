@@ -60,10 +60,19 @@ def register_model(config: type[ModelConfig], model: Callable[[Any, Vocabulary],
             f"{config.__name__}.kind is {kind!r}. Give it a default that names the kind, such as "
             '`kind: Literal["mine"] = "mine"`.'
         )
+    needed = ("forward", "start", "step") if config.autoregressive else ("forward",)
+    missing = [name for name in needed if _is_abstract(model, name)]
+    if missing:
+        raise ConfigError(f"The model of kind {kind!r} has no {' and no '.join(missing)}. Add it.")
     known = ARCHITECTURES.get(kind)
     if known is not None and known[0].__qualname__ != config.__qualname__:
         raise ConfigError(f"There is a model kind {kind!r} already. Choose another name.")
     ARCHITECTURES[kind] = config, model
+
+
+def _is_abstract(model: Any, method: str) -> bool:
+    """Whether a class leaves a method to its subclasses."""
+    return getattr(getattr(model, method, None), "__isabstractmethod__", False)
 
 
 _RANDOM = (

@@ -22,6 +22,8 @@ from regard.layers.embedding import Embedding, Projection
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
 
+_TRANSLATION = ("translation", "nonautoregressive_translation", "prefix_language_modeling")
+
 
 @dataclass(frozen=True)
 class ModelConfig(Settings):
@@ -54,6 +56,11 @@ class ModelConfig(Settings):
         Literal["start", "end", "pad"], Doc("the mark that the decoder reads first")
     ] = "start"
     attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+    @property
+    def translates(self) -> bool:
+        """Whether it is for pairs of sentences, and loaded as a translator."""
+        return self.task in _TRANSLATION
 
     @property
     def context(self) -> int | None:
@@ -205,13 +212,17 @@ class AutoregressiveModel(Model):
 
     @property
     def can_be_recorded(self) -> bool:
-        """Whether a step is the same work on tensors each time, whatever it reaches."""
-        return True
+        """Whether steps can be captured as CUDA graphs; a kind that says so writes in place.
+
+        A captured step reads and writes the same tensors each time, whatever it reaches: the state
+        must change in place, in `step` and in `reorder`.
+        """
+        return False
 
     @property
     def start_can_be_recorded(self) -> bool:
         """Whether a start is the same work on tensors for all sources of a shape."""
-        return True
+        return False
 
     @property
     def start_mark(self) -> int:

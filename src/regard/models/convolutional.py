@@ -154,6 +154,16 @@ class Convolutional(PairModel, AutoregressiveModel):
         return self.projection(hidden)
 
     @property
+    def can_be_recorded(self) -> bool:
+        """A step is the same work each time."""
+        return True
+
+    @property
+    def start_can_be_recorded(self) -> bool:
+        """Nothing in it waits for a number."""
+        return True
+
+    @property
     def blocks(self) -> list[nn.Module]:
         """Of encoder and decoder."""
         return [*self.encoder.blocks, *self.decoder.blocks]

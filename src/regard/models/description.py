@@ -101,9 +101,10 @@ def model_config(model: Tree, path: Path | str) -> ModelConfig:
     kind = model["kind"]
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         shown, known = str(kind)[:40], ", ".join(ARCHITECTURES)
-        raise READER.wrong(
-            path,
-            f"model.kind is {shown}; known: {known}. For another, use `regard --plugin FILE`",
+        raise ModelError(
+            f"{path}: model.kind is {shown}, which is not registered. Known: {known}. If it is of "
+            "a plugin, load that: regard --plugin FILE ... (in Python: import it); if not, copy "
+            "the whole folder again, or update regard."
         )
     config_class, _ = ARCHITECTURES[kind]
     return READER.build(config_class, model, path, "model.")

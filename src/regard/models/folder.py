@@ -154,14 +154,14 @@ class ModelFolder:
         return new_model(self.config, self.vocabulary)
 
 
-def refuse_other_task(folder: Path, task: str, does: str, preset: str) -> ModelFolder:
+def refuse_other_task(folder: Path, task: str, does: str, preset: str = "") -> ModelFolder:
     """The description of a model folder; one of another task is refused."""
     described = ModelFolder.read(folder)
     if described.config.task != task:
         raise ConfigError(
             f"{folder} is a model for {described.config.task.replace('_', ' ')} (model kind "
             f"{described.config.kind!r}), and only a model for {task.replace('_', ' ')} {does}. "
-            f"See `regard train --preset {preset}`."
+            + (f"See `regard train --preset {preset}`." if preset else "Check the path.")
         )
     return described
 

@@ -124,3 +124,8 @@ class WritingModel(LanguageModel, AutoregressiveModel):
     def can_be_recorded(self) -> bool:
         """Whether steps with a longer reach than needed are the same: all but distances are."""
         return self.config.positions != "relative"
+
+    @property
+    def start_can_be_recorded(self) -> bool:
+        """Nothing in it waits for a number."""
+        return True

@@ -121,6 +121,9 @@ class CtcPredictions(Predictions):
 
     labels: Lengths  # of the sentences among the targets, EOS included
 
+    def _fits(self) -> bool:
+        return True
+
 
 class NonAutoregressive(PairModel):
     """Encoder, fertilities or places, and a decoder that sees all of them."""

@@ -29,6 +29,12 @@ class Predictions:
     lengths: Lengths | None = None  # of the sentences among the N tokens
     choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
 
+    def __post_init__(self) -> None:
+        assert self._fits(), f"{len(self.hidden)} hidden states for {len(self.targets)} targets"
+
+    def _fits(self) -> bool:
+        return len(self.hidden) == len(self.targets)
+
 
 class TextReader(Protocol):
     """A model whose stack reads a text by itself: `ModelConfig.embeds_text`."""

@@ -133,9 +133,9 @@ class Recurrent(PairModel, AutoregressiveModel):
         return self.projection(hidden)
 
     @property
-    def start_can_be_recorded(self) -> bool:
-        """PyTorch's recurrent layers take other steps for other lengths."""
-        return False
+    def can_be_recorded(self) -> bool:
+        """A step is the same work each time; a start needs lengths on the host."""
+        return True
 
 
 def _attention(config: RecurrentConfig) -> MemoryAttention | None:

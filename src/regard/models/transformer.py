@@ -111,6 +111,11 @@ class Transformer(PairModel, AutoregressiveModel):
         return self.config.positions != "relative"
 
     @property
+    def start_can_be_recorded(self) -> bool:
+        """Nothing in it waits for a number."""
+        return True
+
+    @property
     def blocks(self) -> list[nn.Module]:
         """Of encoder and decoder."""
         return [*self.encoder.blocks, *self.decoder.blocks]

@@ -134,13 +134,3 @@ class Unilm(LanguageModel, AutoregressiveModel):
         """The longest sentence that the positions allow: source and target share a row."""
         places = self.config.places
         return None if places is None else places // 2
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """Not implemented for rows of source and target."""
-        return False
-
-    @property
-    def start_can_be_recorded(self) -> bool:
-        """Not implemented either."""
-        return False

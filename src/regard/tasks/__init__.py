@@ -11,6 +11,7 @@ from regard.data.file_options import FILE_OPTIONS
 from regard.data.file_options import FileOptions as FileOptions
 from regard.data.loader import FixedDataset as FixedDataset
 from regard.data.prepare import CorpusReader as CorpusReader
+from regard.decoding.engine import checked_texts as checked_texts
 from regard.errors import ConfigError
 from regard.evaluation.options import EVALUATION_OPTIONS
 from regard.evaluation.options import EvaluationOptions as EvaluationOptions
@@ -81,6 +82,7 @@ __all__ = [
     "StoreContent",
     "Task",
     "Training",
+    "checked_texts",
     "read_text_lines",
     "register_task",
     "task_of",

@@ -39,6 +39,7 @@ class Task(ABC):
     reads_weights: ClassVar[bool] = False  # data.weights has an effect
     resegments: ClassVar[bool] = False  # data.sampling_candidates has an effect
     distills: ClassVar[bool] = False  # training.word_distillation has an effect
+    supports_r_drop: ClassVar[bool] = True  # its objective compares two passes
 
     # The data.
 
@@ -49,7 +50,7 @@ class Task(ABC):
             raise ConfigError(
                 f"{store.folder} holds {held.title}, and model.kind={config.kind} reads "
                 f"{wanted.title}. Prepare with {wanted.options}, or take a model that reads "
-                f"{held.title}, such as --preset {held.preset}."
+                f"{held.title}, such as {held.model}."
             )
         return ModelFolder.for_store(config, store, self.data_statistics(config, store))
 
@@ -77,6 +78,8 @@ class Task(ABC):
             )
         if training.word_distillation and not self.distills:
             yield f"training.word_distillation has no effect on {self.title}; set it to 0"
+        if training.r_drop and not self.supports_r_drop:
+            yield f"training.r_drop has no effect on {self.title}; set it to 0"
         if training.glancing:
             yield f"training.glancing has no effect on {self.title}; set it to 0"
         if training.teacher is not None:

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 from regard.data.corpus import read_lines
 from regard.data.examples import Example, read_examples
 from regard.decoding import embedder, filler, generator, labeller, translator
 from regard.decoding.config import SearchKeywords
 from regard.devices import device_named
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.label_report import Given, LabelReport, label_report
 from regard.evaluation.metrics import METRICS, Counting, Result, evaluate
 from regard.evaluation.perplexity import Perplexity, documents_of, perplexity
 from regard.exchange.export import export_model
 from regard.files import held_output
 from regard.models.base import Model
-from regard.models.folder import ModelFolder, load_model
+from regard.models.folder import ModelFolder, load_model, refuse_other_task
 
 PathLike = str | Path
 Texts = PathLike | Sequence[str]  # a file, or its lines
@@ -33,10 +33,14 @@ class Pipeline:
     def __init__(self, path: Path, folder: ModelFolder, model: Model) -> None:
         self.path, self.folder, self.model = path, folder, model
 
+    task: ClassVar[str]  # by its name
+
     @classmethod
     def load(cls, folder: PathLike, *, device: str = "auto") -> Self:
-        """Read a model folder."""
-        return cls(Path(folder), *load_model(Path(folder), device_named(device)))
+        """Read a model folder; one of another task is refused."""
+        path = Path(folder)
+        described = refuse_other_task(path, cls.task, "can be loaded here")
+        return cls(path, *load_model(path, device_named(device), described))
 
 
 class Exportable:
@@ -62,6 +66,8 @@ class Translator(translator.Translator, Exportable):
     @property
     def path(self) -> Path:  # type: ignore[override]
         """The model folder."""
+        if len(self._models.paths) > 1:
+            raise ConfigError("An ensemble has no folder of its own. Load one model alone.")
         return self._models.paths[0]
 
     def evaluate(
@@ -80,6 +86,11 @@ class Translator(translator.Translator, Exportable):
             raise DataError(
                 f"{len(sources)} sources and {len(references)} references: give one for each."
             )
+        if not sources:
+            raise DataError("There is nothing to evaluate: the texts are empty.")
+        unknown = [name for name in metrics if name not in METRICS]
+        if isinstance(metrics, str) or unknown:
+            raise ConfigError(f"metrics is {metrics!r}. Give a list of {', '.join(METRICS)}.")
         found = self.translate(sources, batch_size=batch_size, **keywords)
         counting = Counting(lowercase, names=tuple(metrics))
         return evaluate([one.text for one in found], [references], counting)
