@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from regard.config import build
 from regard.data.doctor import DoctorConfig
 from regard.data.label_files import LabelFormat, LabelReader
 from regard.data.prepare import prepare
+from regard.data.spans import may_follow
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -102,3 +105,12 @@ def _prepared(folder: Path, format: LabelFormat, tokenizer: str | Tokenizers) ->
         tokenizer=cut if isinstance(tokenizer, str) else tokenizer,
     )
     return Store(folder / "prepared")
+
+
+def first_illegal(labels: Sequence[str]) -> int | None:
+    """The first word of a sentence that goes on in a span which nobody began, if there is one."""
+    for place, (before, label) in enumerate(pairwise([None, *labels])):
+        assert label is not None
+        if not may_follow(label, before):
+            return place
+    return None

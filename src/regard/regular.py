@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -61,6 +62,12 @@ def file_digest(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def fingerprint(contents: Iterable[bytes]) -> str:
+    """One short text that differs when any of the contents does."""
+    digests = (hashlib.sha256(content).digest() for content in contents)
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:32]
 
 
 def inside(folder: Path, name: str, origin: Path) -> Path:

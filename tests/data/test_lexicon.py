@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from regard.data.lexicon import likeliest
 from regard.data.rows import Sentences
-from regard.data.store import Part
-from regard.data.store_writer import SideWriter
+from regard.data.store import Part, SideWriter
 from regard.text.special import SPECIAL
 
 WORDS = 12

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.spans import Span, first_illegal, mark_spans, spans
+from labelled import first_illegal
+from regard.data.spans import Span, mark_spans, spans
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from labelled import first_illegal
 from regard.data.ragged import Lengths, Ragged
-from regard.data.spans import first_illegal
 from regard.layers.crf import Crf, legal
 
 FREE = ["x", "y", "z"]

@@ -14,6 +14,7 @@ from equivalence.test_resume import Interrupting, assert_same_run
 from labelled import (
     CLASSIFIER,
     TAGGER,
+    first_illegal,
     opinions,
     tagged_sentences,
     write_labelled_store,
@@ -23,7 +24,6 @@ from regard.config import build
 from regard.data.batch import Batch
 from regard.data.labelled import ClassifiedCollate, TaggedCollate
 from regard.data.ragged import Ragged
-from regard.data.spans import first_illegal
 from regard.data.spelling import Speller
 from regard.data.store import Store
 from regard.decoding.labeller import Classifier, Tagger

@@ -15,13 +15,13 @@ from regard.data.batch import (
     Distributions,
     FertilityBatch,
 )
+from regard.data.content import with_checksums
 from regard.data.distributions import DISTRIBUTIONS, write_distributions
 from regard.data.fertilities import write_fertilities
 from regard.data.loader import Loader
 from regard.data.pairs import joined, with_ends
 from regard.data.sampling import Position
 from regard.data.store import Store
-from regard.data.store_description import with_checksums
 from regard.errors import ConfigError, DataError
 from regard.files import write_json
 from regard.models.folder import WEIGHTS, read_tensors

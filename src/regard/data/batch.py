@@ -6,8 +6,9 @@ lengths and numbers), so a new kind of batch declares its fields and nothing els
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -62,13 +63,15 @@ class Batch:
 
     def twice(self) -> Self:
         """All examples, and then all of them again."""
-        doubled = _mapped(self, _repeated, lambda lengths: lengths.repeated(2))
+        doubled = _mapped(
+            self, {Tensor: lambda row: torch.cat([row, row]), Lengths: lambda own: own.repeated(2)}
+        )
         return replace(doubled, filler=2 * self.filler)
 
     def to(self, device: torch.device) -> Self:
         """The same on another device."""
         moved: Self = _mapped(
-            self, lambda tensor: on_device(tensor, device), lambda lengths: lengths.to(device)
+            self, {Tensor: partial(on_device, device=device), Lengths: lambda own: own.to(device)}
         )
         return moved
 
@@ -177,50 +180,22 @@ class TaggedBatch(Batch):
     spelling: Ragged | None = None  # the bytes of each word
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """A dataclass, or `Lengths`, by its fields."""
-
-    type: type
-    fields: dict[str, Any]
+def packed(batch: Any) -> Any:
+    """A batch of NumPy arrays: PyTorch would send each tensor through a file of its own."""
+    return _mapped(batch, {Tensor: Tensor.numpy})
 
 
-def packed(value: Any) -> Any:
-    """A batch by named NumPy arrays: PyTorch would send each tensor through a file of its own."""
-    if isinstance(value, Tensor):
-        return value.numpy()
-    if isinstance(value, Lengths):
-        return _Packed(Lengths, {"lengths": value.lengths.numpy()})
-    if is_dataclass(value):
-        named = {field.name: packed(getattr(value, field.name)) for field in fields(value)}
-        return _Packed(type(value), named)
-    return value
-
-
-def unpacked(value: Any) -> Any:
+def unpacked(sent: Any) -> Any:
     """What `packed` was given."""
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    if isinstance(value, _Packed) and value.type is Lengths:
-        return Lengths.of(value.fields["lengths"].tolist())
-    if isinstance(value, _Packed):
-        return value.type(**{name: unpacked(part) for name, part in value.fields.items()})
-    return value
+    return _mapped(sent, {np.ndarray: torch.from_numpy})
 
 
-def _mapped(
-    value: Any, tensors: Callable[[Tensor], Tensor], lengths: Callable[[Lengths], Lengths]
-) -> Any:
-    """The same dataclass with all tensors and lengths mapped, nested ones too."""
-    if isinstance(value, Tensor):
-        return tensors(value)
-    if isinstance(value, Lengths):
-        return lengths(value)
+def _mapped(value: Any, functions: Mapping[type, Callable[[Any], Any]]) -> Any:
+    """The same dataclass with all values of these types mapped, nested ones too."""
+    for kind, function in functions.items():
+        if isinstance(value, kind):
+            return function(value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
     parts = {field.name: getattr(value, field.name) for field in fields(value)}
-    return replace(value, **{name: _mapped(part, tensors, lengths) for name, part in parts.items()})
-
-
-def _repeated(tensor: Tensor) -> Tensor:
-    return tensor.repeat(2, *[1] * (tensor.ndim - 1))
+    return replace(value, **{name: _mapped(part, functions) for name, part in parts.items()})

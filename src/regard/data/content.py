@@ -1,21 +1,31 @@
-"""What a prepared store may hold: its sides, and how its parts are described in `store.json`.
+"""What a prepared store holds: its sides, its parts, and their description in `store.json`.
 
 For each part ("train", "valid") and side there are two files: ids laid end to end, and offsets.
+Fingerprints tie the description to the files beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from regard.config import Ge, Le, Settings
-from regard.data.rows import Rows
-from regard.errors import ConfigError
+from regard.config import Ge, Le, Settings, Tree
+from regard.data.rows import REMEDY, Rows
+from regard.errors import ConfigError, DataError
+from regard.regular import file_digest, fingerprint
+from regard.schema import JsonReader
+from regard.text.config import TokenizerConfig
+from regard.text.tokenizer import Tokenizers
 
+FORMAT = 1
+STORE_READER = JsonReader(DataError, REMEDY)
 Count = Annotated[int, Ge(0), Le(2**62)]
-# What a side holds; that of ids depends on the vocabulary.
+# What a side holds; the type of ids depends on the vocabulary.
 _TYPES = {"source": "", "target": "", "labels": "uint32", "counts": "uint32", "floats": "float32"}
+_FURTHER = ("*.documents.offsets", "*.distributions")  # files that no digest of a part covers
 
 
 @dataclass(frozen=True)
@@ -37,13 +47,19 @@ class Side:
 
 
 @dataclass(frozen=True)
-class CorpusDescription(Settings):
-    """The pairs of one pair of files."""
+class Corpus(Settings):
+    """The pairs of one pair of files, which follow those of the files before."""
 
-    source: str
+    source: str  # the files' names
     target: str
     tag: str
     pairs: Count
+
+    def __len__(self) -> int:
+        return self.pairs
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.source, self.target, self.tag)))
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class PairsDescription(Settings):
     digest: str
     several_sentences: Annotated[float, Ge(0), Le(1)]
     found: dict[str, int] = field(default_factory=dict)
-    corpora: tuple[CorpusDescription, ...] | None = None
+    corpora: tuple[Corpus, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,10 +115,6 @@ class ExamplesDescription(Settings):
     corpora: tuple[str, ...] = ()
 
 
-def _examples(sides: Mapping[str, Rows]) -> dict[str, int]:
-    return {"examples": len(next(iter(sides.values())))}
-
-
 @dataclass(frozen=True)
 class StoreContent:
     """What a store holds: how that is called, prepared and read."""
@@ -113,7 +125,9 @@ class StoreContent:
     model: str  # options of `regard train` for a model that reads it
     sides: tuple[Side, ...]
     part: type[Settings] = ExamplesDescription
-    counted: Callable[[Mapping[str, Rows]], dict[str, int]] = _examples  # as `part` has it
+    counted: Callable[[Mapping[str, Rows]], dict[str, int]] = lambda sides: {  # as `part` has it
+        "examples": len(next(iter(sides.values())))
+    }
 
 
 def _longest(rows: Rows) -> int:
@@ -158,3 +172,129 @@ LABELLED = StoreContent(
     TAGGED.counted,
 )
 CONTENTS = {content.name: content for content in (PAIRS, TEXT, TAGGED, LABELLED)}
+
+
+@dataclass(frozen=True)
+class Languages(Settings):
+    """The languages of both sides, where they were named."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Vocabulary(Settings):
+    """How many ids each side has, whether they mean the same on both, and what labels there are."""
+
+    source: Annotated[int, Ge(1), Le(2**31 - 1)]
+    target: Annotated[int, Ge(1), Le(2**31 - 1)]
+    joint: bool = True
+    labels: tuple[str, ...] = ()  # the one with number 1 first; 0 is no label
+
+
+@dataclass(frozen=True)
+class StoreDescription(Settings):
+    """The fields of `store.json`."""
+
+    format: int
+    languages: Languages
+    tokenizer: TokenizerConfig
+    vocabulary: Vocabulary
+    dtype: Literal["uint16", "uint32"]
+    parts: dict[str, Any]
+    fingerprint: str
+    content: str = "pairs"
+    tokenizer_fingerprint: str | None = None  # stores of earlier versions have none
+    distilled: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)  # SHA-256 of those beside the parts' sides
+    checksum: str | None = None  # of the other fields; stores of earlier versions have none
+
+    def problems(self) -> Iterator[str]:
+        """There is nothing to train on without its part."""
+        if "train" not in self.parts:
+            yield "parts.train is missing"
+        if not {*self.parts} <= {"train", "valid"}:
+            yield f"parts are {', '.join(sorted(self.parts))[:100]}; known: train, valid"
+        if type(self.distilled.get("distributions", 0)) is not int:
+            yield "distilled.distributions must be an integer"
+
+
+def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
+    """The description of a prepared folder, checked, and as it stands in the file."""
+    path = folder / "store.json"
+    if not path.is_file():
+        raise DataError(
+            f"{folder} is not a prepared folder: it has no store.json. "
+            "Make one with `regard prepare --out`."
+        )
+    description, tree = STORE_READER.versioned(StoreDescription, path, FORMAT)
+    if description.content not in CONTENTS:
+        raise DataError(
+            f"{path}: content is {description.content[:40]}, which is not registered. Known: "
+            f"{', '.join(CONTENTS)}. If it is of a plugin, load that: regard --plugin FILE ... (in "
+            "Python: import it); if not, update regard."
+        )
+    for name, part in description.parts.items():
+        STORE_READER.build(CONTENTS[description.content].part, part, path, f"parts.{name}.")
+    if description.checksum not in (None, _checksum(tree)):
+        raise STORE_READER.wrong(path, "it was changed since it was written (checksum)")
+    return description, tree
+
+
+def with_checksums(tree: Tree, folder: Path) -> Tree:
+    """A description with the digests of further files in its folder, and a checksum of itself."""
+    paths = sorted(path for pattern in _FURTHER for path in folder.glob(pattern))
+    tree = {**tree, "files": {path.name: file_digest(path) for path in paths}}
+    return {**tree, "checksum": _checksum(tree)}
+
+
+def _checksum(tree: Tree) -> str:
+    """Of all fields but the languages, which a user may name later."""
+    fields = {name: tree[name] for name in tree.keys() - {"languages", "checksum"}}
+    return fingerprint([json.dumps(fields, sort_keys=True).encode()])
+
+
+def verify_file(tree: Tree, path: Path, remedy: str) -> None:
+    """Raise an error if a file is not the one whose digest a description has."""
+    known = tree.get("files", {}).get(path.name)
+    if known is not None and file_digest(path) != known:
+        raise DataError(f"{path} is damaged: its digest differs from that in store.json. {remedy}")
+
+
+def dtype_for(tokenizers: Tokenizers) -> str:
+    """The smallest type that holds all ids."""
+    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return "uint16" if largest <= 2**16 else "uint32"
+
+
+def refuse_other_tokenizers(
+    description: StoreDescription, tree: Tree, tokenizers: Tokenizers, folder: Path
+) -> None:
+    """Raise an error if the tokenizers are not those that the store was made with."""
+    vocabulary = description.vocabulary
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    if sizes != (vocabulary.source, vocabulary.target):
+        raise DataError(
+            f"The tokenizer in {folder} has {sizes[0]} and {sizes[1]} ids for source and target, "
+            f"and store.json says {vocabulary.source} and {vocabulary.target}. {REMEDY}"
+        )
+    if tokenizers.config.is_foreign:
+        return  # its fingerprint is in `tokenizer_fingerprint`
+    digests = [part["digest"] for part in description.parts.values()]
+    labels = vocabulary.labels
+    if store_fingerprint(digests, tokenizers, tree["tokenizer"], labels) != description.fingerprint:
+        raise DataError(
+            f"{folder} is damaged: its tokenizer or its store.json is not the one that was "
+            f"prepared. {REMEDY}"
+        )
+
+
+def store_fingerprint(
+    digests: Iterable[str], tokenizers: Tokenizers, settings: Tree, labels: Iterable[str]
+) -> str:
+    """Of the parts of a store, its tokenizers and their settings, and the names of labels."""
+    contents = [digest.encode() for digest in digests]
+    contents += [tokenizers.source.model, tokenizers.target.model]
+    contents += [json.dumps(settings).encode()]
+    contents += [label.encode() for label in labels]
+    return fingerprint(contents)

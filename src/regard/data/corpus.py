@@ -64,7 +64,13 @@ def lines_of(
     compressed = file.peek(2).startswith(_GZIP_MAGIC)
     text = gzip.GzipFile(fileobj=file) if compressed else file
     try:
-        _refuse_other_encodings(text.peek(4), where)
+        beginning = text.peek(4)
+        for mark, encoding in _OTHER_ENCODINGS.items():
+            if beginning.startswith(mark):
+                raise DataError(
+                    f"{where} is {encoding}, and must be UTF-8. Convert it: "
+                    f"iconv -f {encoding} -t UTF-8 FILE > FILE.utf8"
+                )
         while line := text.readline(limit):
             yield line.removesuffix(b"\n")
             while len(line) == limit and not line.endswith(b"\n"):
@@ -73,15 +79,6 @@ def lines_of(
         raise DataError(
             f"{where} is a damaged gzip file: {error}. Fetch or compress it again."
         ) from None
-
-
-def _refuse_other_encodings(beginning: bytes, where: Path | str) -> None:
-    for mark, encoding in _OTHER_ENCODINGS.items():
-        if beginning.startswith(mark):
-            raise DataError(
-                f"{where} is {encoding}, and must be UTF-8. Convert it: "
-                f"iconv -f {encoding} -t UTF-8 FILE > FILE.utf8"
-            )
 
 
 def read_lines(path: Path) -> list[str]:

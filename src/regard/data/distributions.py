@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.content import verify_file
 from regard.data.rows import Rows, mapped, offsets
 from regard.data.store import Store
-from regard.data.store_description import verify_file
 from regard.errors import DataError
 from regard.files import whole_file
 

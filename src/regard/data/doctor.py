@@ -15,7 +15,7 @@ from typing import Annotated
 from regard.bounds import COUNT, LENGTH, Ge
 from regard.config import Doc, Flag, Settings
 from regard.data.corpus import LongLineError, decoded, max_line_length, raw_lines, unequal
-from regard.errors import DataError, one_message
+from regard.errors import DataError
 
 # Characters that other programs take for a line break, and that would tear a line apart there.
 _BREAKS = {ord(mark): " " for mark in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
@@ -72,24 +72,10 @@ class Report:
         count, first = self.found.get(what, (0, line))
         self.found[what] = (count + 1, first)
 
-    def refuse_errors(self, source: Path, target: Path) -> None:
-        """Raise one DataError for everything that cannot be used."""
-        problems = list(self.errors)
-        if not problems and not self.kept:
-            problems.append(self._nothing_left())
-        if problems:
-            raise DataError(one_message(problems, f"{source} and {target} cannot be used"))
-
-    def _nothing_left(self) -> str:
-        if not self.pairs:
-            return "they are empty. Check the paths."
-        found = "".join(f"; {what}: {count}" for what, (count, _) in self.found.items())
-        if "duplicate: skipped" in self.found:
-            found += ". A corpus that should be read more often needs no copy: see data.weights"
-        return (
-            f"none of the {self.pairs} pairs is left{found}. "
-            "Check that the files are the right ones, or loosen the rules"
-        )
+    @property
+    def counts(self) -> str:
+        """What was found, after a semicolon each."""
+        return "".join(f"; {what}: {count}" for what, (count, _) in self.found.items())
 
 
 def examined(
@@ -97,13 +83,12 @@ def examined(
     target: Path,
     config: DoctorConfig,
     report: Report,
-    seen: set[int] | None = None,
+    seen: set[int],
 ) -> Iterator[tuple[int, str, str]]:
     """The pairs worth keeping, as (line number, source, target); the rest goes into the report.
 
     `seen` remembers pairs from one corpus to the next, where there are several.
     """
-    seen = set() if seen is None else seen
     counts = [0, 0]
     limit = max(max_line_length(), config.max_characters)
     lines = zip_longest(raw_lines(source, limit), raw_lines(target, limit))
@@ -121,27 +106,18 @@ def examined(
         if first is None or second is None:
             continue
         first, second = first.strip(), second.strip()
-        reason = reason_to_skip(first, second, config) or _seen_before(first, second, config, seen)
+        reason = reason_to_skip(first, second, config)
+        key = hash((first, second))
+        if not reason and config.skip_duplicates and key in seen:
+            reason = "duplicate"
         if reason:
             report.note(f"{reason}: skipped", number)
         else:
+            seen.add(key)
             yield number, first, second
     report.pairs = min(counts)
     if counts[0] != counts[1]:
         report.errors.insert(0, unequal(source, counts[0], target, counts[1]))
-
-
-def examined_text(path: Path, report: Report) -> Iterator[tuple[int, str]]:
-    """The lines of a running text as (number, text), empty ones included: they end a document.
-
-    Nothing is skipped, for what follows would have lost what it follows.
-    """
-    for number, text in repaired_lines(path, report):
-        report.pairs = number
-        report.kept += bool(text)
-        if not text:
-            report.note("blank: ends a document", number)
-        yield number, text
 
 
 def repaired_lines(
@@ -191,23 +167,10 @@ def reason_to_skip(source: str, target: str, config: DoctorConfig) -> str | None
         return "empty"
     if max(len(source), len(target)) > config.max_characters:
         return "too many characters"
-    if config.max_ratio and _ratio(source, target) > config.max_ratio:
+    # In bytes, since a Chinese character says about as much as a short English word.
+    short, long = sorted((len(source.encode()), len(target.encode())))
+    if config.max_ratio and long / short > config.max_ratio:
         return "odd length ratio"
     if config.skip_copied and source == target:
         return "target is a copy of the source"
     return None
-
-
-def _seen_before(source: str, target: str, config: DoctorConfig, seen: set[int]) -> str | None:
-    """A reason, if the pair came before; if not, it is remembered."""
-    key = hash((source, target))
-    if key in seen:
-        return "duplicate" if config.skip_duplicates else None
-    seen.add(key)
-    return None
-
-
-def _ratio(source: str, target: str) -> float:
-    # In bytes, since a Chinese character says about as much as a short English word.
-    short, long = sorted((len(source.encode()), len(target.encode())))
-    return long / short

@@ -157,8 +157,7 @@ class TaggedFiles(LengthFilterConfig, FileOptions):
         """What reads words with labels."""
         from regard.data.label_files import LabelFormat, LabelReader
 
-        format = LabelFormat("tagged", self.column)
-        return LabelReader(self.parts(), format, self)
+        return LabelReader(self.parts(), LabelFormat("tagged", self.column), self)
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,7 @@ class LabelledFiles(LengthFilterConfig, FileOptions):
         """What reads texts with labels."""
         from regard.data.label_files import LabelFormat, LabelReader
 
-        format = LabelFormat("labelled", header=self.header)
-        return LabelReader(self.parts(), format, self)
+        return LabelReader(self.parts(), LabelFormat("labelled", header=self.header), self)
 
 
 FILE_OPTIONS: list[type[FileOptions]] = [ParallelFiles, TextFiles, TaggedFiles, LabelledFiles]

@@ -21,7 +21,7 @@ from regard.data.examples import (
     tagged_example,
 )
 from regard.data.prepare import CorpusReader
-from regard.data.spans import first_illegal, mark_spans, may_follow
+from regard.data.spans import mark_spans, may_follow
 from regard.errors import DataError
 from regard.text.tokenizer import Tokenizers
 
@@ -113,14 +113,12 @@ class LabelReader(CorpusReader[Example]):
                 continue
             self._texts.add(len(example.texts))
             self._note_repetition(part, example, report)
-            yield self._repaired(example, report)
+            repaired = self._repaired(example, report)
+            if part == "train":
+                self._labels |= set(repaired.labels)
+            yield repaired
         if not self._is_tagged and len(self._texts) > 1:
             report.errors.append("some lines have one text and some have two. Give one kind.")
-
-    def validated(self, part: str, example: Example) -> None:
-        """Collect the labels of the training part."""
-        if part == "train":
-            self._labels |= set(example.labels)
 
     def finish_validation(self) -> None:
         """One label leaves nothing to learn."""
@@ -198,11 +196,11 @@ class LabelReader(CorpusReader[Example]):
         """An I-x that nothing began begins its span: IOB1 becomes IOB2, which the models know."""
         if not self._is_tagged or not mark_spans(example.labels):
             return example
-        if first_illegal(example.labels) is None:
-            return example
         labels: list[str] = []
         for label in example.labels:
             legal = may_follow(label, labels[-1] if labels else None)
             labels.append(label if legal else f"B{label[1:]}")
+        if (*labels,) == example.labels:
+            return example
         report.note("a span that begins with I-: made B-", example.line)
         return Example(example.line, example.texts, tuple(labels))

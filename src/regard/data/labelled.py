@@ -86,13 +86,11 @@ class LabelledDataset(FixedDataset):
         seed: int = 0,
         recutter: Recutter | None = None,
     ) -> None:
-        super().__init__(
-            part.text.lengths() + special_tokens, collate=self._batch, empty=self._empty
-        )
+        super().__init__(part.text.lengths() + special_tokens, collate=self._batch)
         self._part, self._rows = part, collate
         self._seed, self._recutter = seed, recutter
 
-    def _empty(self) -> Batch:
+    def empty_batch(self) -> Batch:
         """One unknown token without a label."""
         batch = self._rows([[[SPECIAL.unknown]]])
         return replace(batch, filler=batch.target.lengths.total)

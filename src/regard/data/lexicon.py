@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.rows import Rows
 from regard.data.store import Part
 from regard.text.special import SPECIAL
 
@@ -57,13 +56,13 @@ class _Pairs:
     """A corpus, to be gone through by source subword."""
 
     def __init__(self, part: Part, source_size: int, target_size: int) -> None:
-        self._target = _flat(part.target)
+        source, self._target = (side.flat().astype(np.int64) for side in part.sides)
         self._lengths = part.target.lengths()
         self._begins = np.cumsum(self._lengths) - self._lengths
         self._size = target_size
         sentence = np.repeat(np.arange(len(part)), part.source.lengths())
         everywhere = np.full(len(part), SPECIAL.end) * len(part) + np.arange(len(part))
-        found = np.concatenate([_flat(part.source) * len(part) + sentence, everywhere])
+        found = np.concatenate([source * len(part) + sentence, everywhere])
         keys, times = np.unique(found, return_counts=True)
         self._times = times.astype(np.float64)
         self._sentences = keys % len(part)
@@ -112,7 +111,3 @@ class _Pairs:
         dense = np.zeros(self._size)
         dense[row.targets] = row.probabilities
         return dense[tokens]
-
-
-def _flat(sentences: Rows) -> Ids:
-    return sentences.flat().astype(np.int64)

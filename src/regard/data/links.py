@@ -7,7 +7,7 @@ says where each word comes from; two directions seldom agree, and a rule makes l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import product
 from typing import Literal, get_args
 
@@ -25,14 +25,10 @@ def links_of(forward: Ids, backward: Ids, rule: Rule) -> Links:
     """Of the place in the source of each target word, and the other way round; -1: none."""
     one = {(i, j) for j, i in enumerate(forward.tolist()) if i >= 0}
     other = {(i, j) for i, j in enumerate(backward.tolist()) if j >= 0}
-    rules: dict[Rule, Callable[[], Links]] = {
-        "forward": lambda: one,
-        "backward": lambda: other,
-        "intersection": lambda: one & other,
-        "union": lambda: one | other,
-        "grow-diag-final-and": lambda: _grown(one, other),
-    }
-    return rules[rule]()
+    if rule == "grow-diag-final-and":
+        return _grown(one, other)
+    rules = {"forward": one, "backward": other, "intersection": one & other, "union": one | other}
+    return rules[rule]
 
 
 def _grown(one: Links, other: Links) -> Links:

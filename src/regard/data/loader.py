@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,23 +61,24 @@ class DataConfig(Settings):
     ] = None
 
 
-class Examples(ABC):
+class Examples:
     """The examples of one epoch, or of a validation set, and how many tokens each has."""
 
     def __init__(
         self,
         source: NDArray[np.int64],
         target: NDArray[np.int64] | None = None,
+        *,
+        collate: Callable[[Indices, Indices], Batch],
         weights: Weights | None = None,
     ) -> None:
-        """Tokens of source and target (the same, if there is one row), special tokens counted."""
-        self.source = source
-        self.target = source if target is None else target
-        self.weights = weights  # how often each is read in an epoch; None: once
+        """Tokens of source and target (the same, if there is one row), special tokens counted.
 
-    @abstractmethod
-    def batch(self, indices: Indices, whole: Indices) -> Batch:
-        """Some examples: this rank's shard of the `whole` batch."""
+        `collate` makes a batch of some examples: this rank's shard of a whole batch.
+        """
+        self.source, self.target = source, source if target is None else target
+        self.weights = weights  # how often each is read in an epoch; None: once
+        self.batch = collate
 
     def sampled(self, budget: int, seed: int, epoch: int) -> list[Indices]:
         """The batches of a training epoch, each of at most `budget` tokens on either side."""
@@ -92,19 +93,19 @@ class Examples(ABC):
         return [order[begin:end] for begin, end in runs]
 
 
-class Dataset(Protocol):
+class Dataset(ABC):
     """One part of a store as a task reads it."""
 
+    @abstractmethod
     def examples(self, epoch: int | None) -> Examples:
         """The examples of a training epoch; None: those of a validation."""
-        ...
 
     def empty_batch(self) -> Batch:
         """A batch without a target, for a rank whose shard of a batch is empty."""
-        ...
+        return Batch.empty()
 
 
-class FixedDataset:
+class FixedDataset(Dataset):
     """Examples that are the same in each epoch; `collate` makes a batch of some of them."""
 
     def __init__(
@@ -114,41 +115,16 @@ class FixedDataset:
         *,
         collate: Callable[[Indices, int | None], Batch],
         weights: Weights | None = None,
-        empty: Callable[[], Batch] = Batch.empty,
     ) -> None:
         """Tokens of source and target; `collate` is given indices and the epoch."""
-        self._tokens, self._weights = (source, target), weights
-        self._collate, self.empty_batch = collate, empty
+        self._tokens, self._weights, self._collate = (source, target), weights, collate
 
     def examples(self, epoch: int | None) -> Examples:
         """All examples; weights are for training."""
         weights = None if epoch is None else self._weights
-        return _Collated(*self._tokens, weights, lambda indices: self._collate(indices, epoch))
-
-
-class _Collated(Examples):
-    def __init__(
-        self,
-        source: NDArray[np.int64],
-        target: NDArray[np.int64] | None,
-        weights: Weights | None,
-        collate: Callable[[Indices], Batch],
-    ) -> None:
-        super().__init__(source, target, weights)
-        self._collate = collate
-
-    def batch(self, indices: Indices, whole: Indices) -> Batch:
-        return self._collate(indices)
-
-
-class Batches(Protocol):
-    """An endless sequence of batches that can start anywhere."""
-
-    def batches(
-        self, position: Position, turn: Turn | None = None
-    ) -> Iterator[tuple[Position, Batch]]:
-        """Batches from a position on, or those of a turn, each with the position after it."""
-        ...
+        return Examples(
+            *self._tokens, collate=lambda own, _: self._collate(own, epoch), weights=weights
+        )
 
 
 class Loader:
@@ -169,17 +145,15 @@ class Loader:
         """Batches from a position on, or those of a turn, each with the position after it."""
         turn = turn or Turn()
         for after, (examples, indices) in turn.among(endless(position, self._sampled)):
-            yield after, self._batch(examples, indices)
+            tokens = examples.source[indices] + examples.target[indices]
+            own = indices[self._shard.places(tokens)]
+            batch = examples.batch(own, indices) if len(own) else self._dataset.empty_batch()
+            yield after, batch
 
     def _sampled(self, epoch: int) -> list[tuple[Examples, Indices]]:
         examples = self._dataset.examples(epoch)
         sampled = examples.sampled(self._budget, self._seed, epoch)
         return [(examples, indices) for indices in sampled]
-
-    def _batch(self, examples: Examples, indices: Indices) -> Batch:
-        tokens = examples.source[indices] + examples.target[indices]
-        own = indices[self._shard.places(tokens)]
-        return examples.batch(own, indices) if len(own) else self._dataset.empty_batch()
 
 
 def validation_batches(dataset: Dataset, batch_tokens: int) -> Iterator[Batch]:

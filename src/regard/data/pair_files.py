@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.config import Tree
-from regard.data.content import PAIRS
+from regard.config import Tree, as_tree
+from regard.data.content import PAIRS, Corpus
 from regard.data.doctor import DoctorConfig, Report, examined
 from regard.data.prepare import CorpusReader
-from regard.data.store import corpus_sizes
-from regard.data.store_writer import PartWriter
-from regard.errors import ConfigError, DataError, one_message
+from regard.data.store import PartWriter, corpus_sizes
+from regard.errors import ConfigError, one_message
 from regard.text.sentences import sentences
 from regard.text.tags import tag_problems, tagged
 from regard.text.tokenizer import Tokenizers
@@ -91,28 +91,28 @@ class PairReader(CorpusReader[Pair]):
     def describe(self, part: str, writer: Any, reports: Sequence[Report]) -> Tree:
         """What `store.json` says of a part."""
         corpora = [
-            {
-                "source": files.source.name,
-                "target": files.target.name,
-                "tag": files.tag,
-                "pairs": report.kept,
-            }
+            Corpus(files.source.name, files.target.name, files.tag, report.kept)
             for files, report in zip(self.parts[part], reports, strict=True)
         ]
-        share = self._several[part] / writer.examples
+        found: Counter[str] = Counter()
+        for report in reports:
+            found.update({what: count for what, (count, _) in report.found.items()})
         return {
             **describe_pairs(writer, corpora),
-            "several_sentences": share,
-            "found": _found(reports),
+            "several_sentences": self._several[part] / writer.examples,
+            "found": dict(found),
         }
 
-    def problem(self, corpus: Files, report: Report) -> str | None:
-        """Why a corpus cannot be used, if it cannot."""
-        try:
-            report.refuse_errors(corpus.source, corpus.target)
-        except DataError as error:
-            return str(error)
-        return None
+    def nothing_left(self, report: Report) -> str:
+        """What to say of files of which no pair is left."""
+        if not report.pairs:
+            return "they are empty. Check the paths."
+        copied = ". A corpus that should be read more often needs no copy: see data.weights"
+        return (
+            f"none of the {report.pairs} pairs is left{report.counts}"
+            f"{copied if 'duplicate: skipped' in report.found else ''}. "
+            "Check that the files are the right ones, or loosen the rules"
+        )
 
     @property
     def tags(self) -> list[str]:
@@ -120,24 +120,16 @@ class PairReader(CorpusReader[Pair]):
         return [files.tag for files in self.parts["train"] if files.tag]
 
 
-def describe_pairs(writer: PartWriter, corpora: Sequence[Tree]) -> Tree:
+def describe_pairs(writer: PartWriter, corpora: Iterable[Corpus]) -> Tree:
     """What `store.json` says of the pairs of a part."""
+    listed = [as_tree(corpus) for corpus in corpora]
     source, target = writer.sides["source"], writer.sides["target"]
     return {
         "pairs": writer.examples,
-        "corpora": [*corpora],
+        "corpora": listed,
         "source_tokens": source.tokens,
         "target_tokens": target.tokens,
         "longest_source": source.longest,
         "longest_target": target.longest,
-        "digest": writer.digest(corpus_sizes({"corpora": corpora})),
+        "digest": writer.digest(corpus_sizes({"corpora": listed})),
     }
-
-
-def _found(reports: Sequence[Report]) -> dict[str, int]:
-    """What was found in all corpora together."""
-    total: dict[str, int] = {}
-    for report in reports:
-        for what, (count, _) in report.found.items():
-            total[what] = total.get(what, 0) + count
-    return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +18,21 @@ from regard.data.batch import (
     Distributions,
     FertilityBatch,
 )
+from regard.data.content import Corpus
 from regard.data.loader import DataConfig, FixedDataset
 from regard.data.ragged import Lengths, Ragged
 from regard.data.sampling import Indices, Weights
-from regard.data.store import Corpus, Part, Store
+from regard.data.store import Part, Store
 from regard.errors import ConfigError
 from regard.text.recut import Recutter
 from regard.text.special import SPECIAL
+
+_BATCHES: dict[tuple[str, ...], type[Batch]] = {
+    (): Batch,
+    ("fertilities",): FertilityBatch,
+    ("distributions",): DistilledBatch,
+    ("fertilities", "distributions"): DistilledFertilityBatch,
+}
 
 
 class PairDataset(FixedDataset):
@@ -87,7 +96,7 @@ def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights
             f"data.weights has {len(weights)} numbers, and {len(corpora)} are needed, one for each "
             f"corpus: {'; '.join(map(str, corpora))}. Give them in this order, or none at all."
         )
-    sizes = [len(corpus) for corpus in corpora]
+    sizes = [corpus.pairs for corpus in corpora]
     expected = float(np.dot(weights, sizes))
     if expected < 1:  # most epochs, or all, would be empty
         raise ConfigError(
@@ -101,22 +110,15 @@ def collate(part: Part, indices: Sequence[int]) -> Batch:
     """The pairs of these indices as one batch, of the type that suits what the part holds."""
     source = with_ends([part.source[index] for index in indices])
     target = with_ends([part.target[index] for index in indices])
-    fertilities = distributions = None
+    beside: dict[str, Any] = {}
     if part.fertilities is not None:  # EOS stands for nothing
-        fertilities = joined([part.fertilities[index] for index in indices], last=0)
+        beside["fertilities"] = joined([part.fertilities[index] for index in indices], last=0)
     if part.distributions is not None:
         records = np.concatenate([part.distributions[index] for index in indices])
         words = torch.from_numpy(records["ids"].astype(np.int64))
-        distributions = Distributions(words, torch.from_numpy(records["probabilities"]))
-    if fertilities is not None and distributions is not None:
-        return DistilledFertilityBatch(
-            source, target, fertilities=fertilities, distributions=distributions
-        )
-    if fertilities is not None:
-        return FertilityBatch(source, target, fertilities=fertilities)
-    if distributions is not None:
-        return DistilledBatch(source, target, distributions=distributions)
-    return Batch(source, target)
+        probabilities = torch.from_numpy(records["probabilities"])
+        beside["distributions"] = Distributions(words, probabilities)
+    return _BATCHES[tuple(beside)](source, target, **beside)
 
 
 def with_ends(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:

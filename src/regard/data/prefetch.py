@@ -9,14 +9,14 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from regard.data.batch import Batch, packed, unpacked
-from regard.data.loader import Batches
+from regard.data.loader import Loader
 from regard.data.sampling import Position, Turn
 
 _BATCHES = 8  # that each worker makes ahead
 
 
 def prefetched(
-    loader: Batches, position: Position, workers: int
+    loader: Loader, position: Position, workers: int
 ) -> Iterator[tuple[Position, Batch]]:
     """The batches of `loader.batches` in the same order; without workers, made in this process."""
     if workers == 0:
@@ -24,7 +24,7 @@ def prefetched(
     made: DataLoader[tuple[Position, Any]] = DataLoader(
         _WorkerBatches(loader, position),
         batch_size=None,  # they are batches already
-        collate_fn=_unchanged,
+        collate_fn=tuple,  # which they are: nothing is changed
         num_workers=workers,
         prefetch_factor=_BATCHES,
         worker_init_fn=_ignore_signals,
@@ -35,7 +35,7 @@ def prefetched(
 class _WorkerBatches(IterableDataset[tuple[Position, Any]]):
     """In each of n workers, every n-th batch; one of each worker in turn gives all of them."""
 
-    def __init__(self, loader: Batches, position: Position) -> None:
+    def __init__(self, loader: Loader, position: Position) -> None:
         self._loader = loader
         self._position = position
 
@@ -45,10 +45,6 @@ class _WorkerBatches(IterableDataset[tuple[Position, Any]]):
         turn = Turn(worker.id, worker.num_workers)
         for after, batch in self._loader.batches(self._position, turn):
             yield after, packed(batch)
-
-
-def _unchanged(sent: Any) -> Any:
-    return sent
 
 
 def _ignore_signals(worker: int) -> None:

@@ -52,11 +52,12 @@ class ObjectiveMixConfig(Settings):
 
 def as_rows(batch: Batch, start: int) -> PrefixBatch:
     """Each pair as a row that is asked for its target, the source being seen in full."""
-    read, sources = _read(batch, start)
+    read = _read(batch, start)
     wanted = torch.full_like(read.tokens, SPECIAL.pad)
     wanted[_places(batch, read)] = batch.target.tokens
     filler = read.lengths.total - batch.target_tokens
-    return PrefixBatch(read, Ragged(wanted, read.lengths), filler, prefixes=sources)
+    prefixes = batch.source.lengths.lengths
+    return PrefixBatch(read, Ragged(wanted, read.lengths), filler, prefixes=prefixes)
 
 
 def from_left_to_right(batch: Batch, start: int) -> PrefixBatch:
@@ -76,7 +77,7 @@ def with_hidden_words(
     batch: Batch, start: int, masker: Masker, draws: Sequence[np.random.Generator]
 ) -> PrefixBatch:
     """Each pair as a row in which hidden words have to be found, all others being seen."""
-    read, _ = _read(batch, start)
+    read = _read(batch, start)
     rows = np.split(read.tokens.numpy(), read.lengths.offsets[1:-1].numpy())
     found = zip(*map(masker.hide, rows, draws), strict=True)
     tokens, wanted = (torch.from_numpy(np.concatenate(parts).astype(np.int64)) for parts in found)
@@ -85,16 +86,16 @@ def with_hidden_words(
     return PrefixBatch(*sides, filler, prefixes=read.lengths.lengths)
 
 
-def _read(batch: Batch, start: int) -> tuple[Ragged, Tensor]:
-    """What is read of each pair, and how much of that is its source."""
+def _read(batch: Batch, start: int) -> Ragged:
+    """What is read of each pair."""
     source, inputs = batch.source, batch.target.shifted_right(start)
     lengths = source.lengths.plus(inputs.lengths)
     tokens = source.tokens.new_empty(lengths.total)
     row = Ragged(tokens, lengths)
-    own = source.lengths
-    tokens[lengths.offsets[own.sentence].long() + own.positions] = source.tokens
+    begins = lengths.offsets[source.lengths.sentence].long()
+    tokens[begins + source.lengths.positions] = source.tokens
     tokens[_places(batch, row)] = inputs.tokens
-    return row, own.lengths
+    return row
 
 
 def _places(batch: Batch, row: Ragged) -> Tensor:

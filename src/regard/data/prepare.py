@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from regard.config import Tree
-from regard.data.content import StoreContent
+from regard.data.content import StoreContent, dtype_for, with_checksums
 from regard.data.doctor import Report
-from regard.data.store_description import dtype_for, with_checksums
-from regard.data.store_writer import PartWriter, describe
+from regard.data.store import PartWriter, describe
 from regard.errors import DataError, StorageError, one_message
 from regard.files import is_leftover, whole_folder, write_json
 from regard.text.config import TokenizerConfig
@@ -55,9 +54,6 @@ class CorpusReader(ABC, Generic[E]):
     def examples(self, part: str, corpus: Any, report: Report) -> Iterator[E]:
         """The examples of a corpus that pass the filters; what does not goes into the report."""
 
-    def validated(self, part: str, example: E) -> None:
-        """An example that passed, the first time."""
-
     def finish_validation(self) -> None:
         """After all files were read once, and none of them was refused."""
 
@@ -78,8 +74,8 @@ class CorpusReader(ABC, Generic[E]):
 
     def describe(self, part: str, writer: Any, reports: Sequence[Report]) -> Tree:
         """What `store.json` says of a part."""
-        names = [str(name) for name in self.corpus_names(part)]
-        return {"examples": writer.examples, "digest": writer.digest(), "corpora": names}
+        corpora = self.corpus_names(part)
+        return {"examples": writer.examples, "digest": writer.digest(), "corpora": corpora}
 
     def corpus_names(self, part: str) -> list[str]:
         """The names of files, without their folders."""
@@ -97,8 +93,12 @@ class CorpusReader(ABC, Generic[E]):
 
     def problem(self, corpus: Any, report: Report) -> str | None:
         """Why a corpus cannot be used, if it cannot."""
-        problems = report.errors or ([] if report.kept else [_nothing_in(report)])
+        problems = report.errors or ([] if report.kept else [self.nothing_left(report)])
         return one_message(problems, f"{corpus} cannot be used") if problems else None
+
+    def nothing_left(self, report: Report) -> str:
+        """What to say of a corpus of which no example is left."""
+        return f"it has no text that is left{report.counts}. Check the path."
 
     @property
     def tags(self) -> list[str]:
@@ -161,9 +161,8 @@ class _Passes:
     def validate(self) -> None:
         """All of all files before anything else, so that errors come first and all at once."""
         for part in self._reader.parts:
-            for report, example in self._read(part, "examining"):
+            for report, _ in self._read(part, "examining"):
                 report.kept += 1
-                self._reader.validated(part, example)
         self._refuse(self._reader.parts)
         self._reader.finish_validation()
 
@@ -210,11 +209,6 @@ class _Passes:
         message = "\n".join(filter(None, problems))
         if message:
             raise DataError(message)
-
-
-def _nothing_in(report: Report) -> str:
-    found = "".join(f"; {what}: {count}" for what, (count, _) in report.found.items())
-    return f"it has no text that is left{found}. Check the path."
 
 
 def refuse_foreign_folder(out: Path) -> None:

@@ -6,7 +6,7 @@ the `Lengths` looks across tokens and knows where a sentence begins and ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,10 @@ class Lengths:
     def __len__(self) -> int:
         return self.lengths.numel()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process as plain numbers."""
+        return Lengths.of, (self.host.tolist(),)
+
     def to(self, device: torch.device) -> Lengths:
         """The same on another device."""
         if self.lengths.device == device:
@@ -57,33 +61,26 @@ class Lengths:
 
     def repeated(self, rounds: int) -> Lengths:
         """All sentences, and then all of them again, so many rounds of them."""
-        host = None if self._host is None else self._host.repeat(rounds)
-        again = self.lengths.repeat(rounds)
-        return Lengths(again, longest=self.longest, total=rounds * self.total, host=host)
+        return self._changed(lambda n: n.repeat(rounds), self.longest, rounds * self.total)
 
     def times(self, factor: int) -> Lengths:
         """Sentences so many times as long."""
-        host = None if self._host is None else self._host * factor
-        longest, total = self.longest * factor, self.total * factor
-        return Lengths(self.lengths * factor, longest=longest, total=total, host=host)
+        return self._changed(lambda n: n * factor, self.longest * factor, self.total * factor)
+
+    def longer(self, tokens: int) -> Lengths:
+        """Each sentence so many tokens longer; below 0, shorter."""
+        total = self.total + tokens * len(self)
+        return self._changed(lambda n: n + tokens, self.longest + tokens, total)
+
+    def _changed(self, change: Callable[[Tensor], Tensor], longest: int, total: int) -> Lengths:
+        host = None if self._host is None else change(self._host)
+        return Lengths(change(self.lengths), longest=longest, total=total, host=host)
 
     def plus(self, others: Lengths) -> Lengths:
         """Each sentence with another one after it."""
         host = self.host + others.host
         longest, total = int(host.max()), self.total + others.total
         return Lengths(self.lengths + others.lengths, longest=longest, total=total, host=host)
-
-    def without_ends(self) -> Lengths:
-        """Each sentence a token shorter."""
-        host = None if self._host is None else self._host - 1
-        longest, total = self.longest - 1, self.total - len(self)
-        return Lengths(self.lengths - 1, longest=longest, total=total, host=host)
-
-    def with_ends(self) -> Lengths:
-        """Each sentence a token longer."""
-        host = None if self._host is None else self._host + 1
-        longest, total = self.longest + 1, self.total + len(self)
-        return Lengths(self.lengths + 1, longest=longest, total=total, host=host)
 
     @property
     def are_equal(self) -> bool:
@@ -231,12 +228,12 @@ class Ragged:
 
     def without_ends(self) -> Ragged:
         """Each sentence without its last token."""
-        lengths = self.lengths.without_ends()
+        lengths = self.lengths.longer(-1)
         return Ragged(self.tokens[lengths.before_ends], lengths)
 
     def with_ends(self, end: int) -> Ragged:
         """Each sentence with `end` after it."""
-        lengths = self.lengths.with_ends()
+        lengths = self.lengths.longer(1)
         tokens = self.tokens.new_full((lengths.total,), end)
         return Ragged(tokens.index_copy_(0, self.lengths.before_ends, self.tokens), lengths)
 

@@ -6,17 +6,16 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
 from regard.config import Tree
-from regard.data.content import PAIRS
+from regard.data.content import PAIRS, dtype_for, with_checksums
 from regard.data.doctor import DoctorConfig, reason_to_skip
 from regard.data.pair_files import describe_pairs
-from regard.data.store import Store
-from regard.data.store_description import dtype_for, with_checksums
-from regard.data.store_writer import PartWriter, describe
+from regard.data.store import PartWriter, Store, describe
 from regard.files import whole_folder, write_json
 from regard.text.tokenizer import Tokenizers
 
@@ -72,30 +71,22 @@ def retarget(
             (folder / name).write_bytes(content)
         parts = dict(store.description["parts"])
         for name in parts.keys() - {"train"}:
-            _copy_part(store.folder, folder, name)
+            for side, kind in product(("source", "target"), ("ids", "offsets")):
+                shutil.copy(store.folder / f"{name}.{side}.{kind}", folder)
         train = _write_pairs(store, folder, targets, reasons, author=author, mix=mix)
         kept = Counter(reasons.values())
-        parts["train"] = {**parts["train"], **train, "found": _found(kept)}
+        found = {f"{reason}: old target kept": count for reason, count in kept.items()}
+        parts["train"] = {**parts["train"], **train, "found": found}
         for name, portions in joined.items():
-            _join(folder / name, portions)
+            with (folder / name).open("wb") as whole:
+                for portion in portions:
+                    with portion.open("rb") as file:
+                        shutil.copyfileobj(file, whole)
         tree = {**describe(parts, store.tokenizers, store.languages), **about}
         write_json(folder / "store.json", with_checksums(tree, folder))
     return Retargeted(
         len(store.part("train")) - len(reasons), dict(kept), unchanged=frozenset(reasons)
     )
-
-
-def _copy_part(old: Path, new: Path, name: str) -> None:
-    for side in ("source", "target"):
-        for kind in ("ids", "offsets"):
-            shutil.copyfile(old / f"{name}.{side}.{kind}", new / f"{name}.{side}.{kind}")
-
-
-def _join(path: Path, portions: Sequence[Path]) -> None:
-    with path.open("wb") as whole:
-        for portion in portions:
-            with portion.open("rb") as file:
-                shutil.copyfileobj(file, whole)
 
 
 def _write_pairs(
@@ -109,36 +100,22 @@ def _write_pairs(
 ) -> Tree:
     """The pairs; those that keep their target are told in `reasons`."""
     part, tokenizers = store.part("train"), store.tokenizers
-    old = [(corpus.source, corpus.target, corpus.tag) for corpus in part.corpora]
-    new = [(source, f"written by {author}", tag) for source, _, tag in old]
-    names = [*new, *old] if mix else new
-    sizes = [0] * len(names)
-    places = [
-        (number, index)
-        for number, corpus in enumerate(part.corpora)
-        for index in range(corpus.begin, corpus.end)
-    ]
+    owners = [number for number, corpus in enumerate(part.corpora) for _ in range(corpus.pairs)]
+    replaced = []  # the numbers of corpora and pairs
     with PartWriter(folder, "train", PAIRS, dtype_for(tokenizers)) as pairs:
-        replaced = []
-        for (number, index), text in zip(places, targets, strict=True):
+        for index, (number, text) in enumerate(zip(owners, targets, strict=True)):
             source, target = part.source[index].tolist(), part.target[index].tolist()
             taken, reason = chosen(tokenizers, source, target, text)
             if reason:
                 reasons[index] = reason
             pairs.append({"source": source, "target": taken})
-            sizes[number] += 1
-            if taken != target:
+            if mix and taken != target:
                 replaced.append((number, index))
-        for number, index in replaced if mix else []:
+        for _, index in replaced:
             source, target = part.source[index].tolist(), part.target[index].tolist()
             pairs.append({"source": source, "target": target})
-            sizes[len(old) + number] += 1
-    corpora = [
-        {"source": source, "target": target, "tag": tag, "pairs": size}
-        for (source, target, tag), size in zip(names, sizes, strict=True)
-    ]
+    corpora = [replace(corpus, target=f"written by {author}") for corpus in part.corpora]
+    if mix:
+        sizes = Counter(number for number, _ in replaced)
+        corpora += [replace(old, pairs=sizes[number]) for number, old in enumerate(part.corpora)]
     return describe_pairs(pairs, corpora)
-
-
-def _found(kept: Counter[str]) -> dict[str, int]:
-    return {f"{reason}: old target kept": count for reason, count in kept.items()}

@@ -54,10 +54,6 @@ class Turn:
     number: int = 0
     of: int = 1
 
-    def is_at(self, count: int) -> bool:
-        """Whether a batch of this count belongs to it."""
-        return count % self.of == self.number
-
     def among(self, batches: Iterable[T]) -> Iterator[T]:
         """Those of all batches that belong to it."""
         return islice(batches, self.number, None, self.of)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from regard.text.tokenizer import Tokenizers
 
 SHORTLIST = "shortlist.json"
 FORMAT = 1
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,3 @@ def coverage(listed: Shortlist, part: Part, *, batch_size: int) -> Coverage:
 def _ids(tokenizer: Tokenizer) -> dict[str, int]:
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     return {piece: number for number, piece in enumerate(pieces)}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

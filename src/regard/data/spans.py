@@ -31,15 +31,6 @@ def may_follow(label: str, before: str | None) -> bool:
     return not label.startswith("I-") or (before is not None and before[1:] == label[1:])
 
 
-def first_illegal(labels: Sequence[str]) -> int | None:
-    """The first word of a sentence that goes on in a span which nobody began, if there is one."""
-    for place, (before, label) in enumerate(pairwise([None, *labels])):
-        assert label is not None
-        if not may_follow(label, before):
-            return place
-    return None
-
-
 def spans(labels: Sequence[str]) -> list[Span]:
     """The spans of a sentence; an I-x that nobody began begins one, as evaluators have it."""
     found: list[Span] = []

@@ -8,13 +8,14 @@ epoch the rows begin elsewhere: the text is a ring, cut at a place that is drawn
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch, PermutedBatch, StreamBatch
-from regard.data.loader import Examples
+from regard.data.loader import Dataset, Examples
 from regard.data.ragged import Lengths, Ragged
 from regard.data.rows import Rows
 from regard.data.sampling import Indices
@@ -49,7 +50,7 @@ class Streams:
         return rows % len(self.ids)
 
 
-class StreamDataset:
+class StreamDataset(Dataset):
     """Documents as streams; the next token is predicted at each position."""
 
     def __init__(
@@ -58,22 +59,21 @@ class StreamDataset:
         self._ids, self._segment = documents.flat(), segment
         self._batch_tokens, self._start, self._seed = batch_tokens, start, seed
 
-    def examples(self, epoch: int | None) -> StreamExamples:
+    def examples(self, epoch: int | None) -> Examples:
         """The segments of an epoch, in order."""
-        if epoch is None:
-            streams = Streams(self._ids, self._rows(_VALIDATION_SEGMENTS), self._segment)
-            return StreamExamples(self, streams, (0, 0))
-        draw = np.random.default_rng([self._seed, epoch, 1])
-        first = int(draw.integers(len(self._ids)))
-        streams = Streams(self._ids, self._rows(), self._segment, first)
-        return StreamExamples(self, streams, (self._seed, epoch + 1))
+        streams, key = Streams(self._ids, self._rows(_VALIDATION_SEGMENTS), self._segment), (0, 0)
+        if epoch is not None:
+            draw, key = np.random.default_rng([self._seed, epoch, 1]), (self._seed, epoch + 1)
+            first = int(draw.integers(len(self._ids)))
+            streams = Streams(self._ids, self._rows(), self._segment, first)
+        tokens = np.full(len(streams), streams.rows * streams.segment)
+        return _Segments(tokens, collate=partial(self._batch, streams, key))
 
-    def empty_batch(self) -> Batch:
-        """A batch without a target."""
-        return Batch.empty()
-
-    def batch(self, streams: Streams, number: int, key: tuple[int, int]) -> Batch:
+    def _batch(
+        self, streams: Streams, key: tuple[int, int], indices: Indices, whole: Indices
+    ) -> Batch:
         """A segment of all rows; BOS is read where a document begins."""
+        (number,) = indices.tolist()
         places = streams.places(number)
         before = streams.ids[places - 1].astype(np.int64)
         source = np.where(before == SPECIAL.end, self._start, before)
@@ -95,8 +95,11 @@ class PermutedDataset(StreamDataset):
         super().__init__(documents, segment, batch_tokens, SPECIAL.start, seed)
         self._one_in = one_in
 
-    def batch(self, streams: Streams, number: int, key: tuple[int, int]) -> Batch:
+    def _batch(
+        self, streams: Streams, key: tuple[int, int], indices: Indices, whole: Indices
+    ) -> Batch:
         """A segment of all rows; the key, seed and epoch, decides which tokens are predicted."""
+        (number,) = indices.tolist()
         places = streams.places(number)
         orders = [
             drawn_order(len(row), self._one_in, np.random.default_rng([*key, 2, row[0]]))
@@ -106,17 +109,8 @@ class PermutedDataset(StreamDataset):
         return permuted_batch(tokens, np.stack(orders), continues=number > 0)
 
 
-class StreamExamples(Examples):
+class _Segments(Examples):
     """The segments of one epoch; a batch is one of them."""
-
-    def __init__(self, dataset: StreamDataset, streams: Streams, key: tuple[int, int]) -> None:
-        super().__init__(np.full(len(streams), streams.rows * streams.segment))
-        self._dataset, self._streams, self._key = dataset, streams, key
-
-    def batch(self, indices: Indices, whole: Indices) -> Batch:
-        """One segment."""
-        (number,) = indices
-        return self._dataset.batch(self._streams, int(number), self._key)
 
     def sampled(self, budget: int, seed: int, epoch: int) -> list[Indices]:
         """All segments, in order."""
@@ -124,7 +118,7 @@ class StreamExamples(Examples):
 
     def in_order(self, budget: int) -> list[Indices]:
         """All segments, in order."""
-        return [np.array([number]) for number in range(len(self._streams))]
+        return [np.array([number]) for number in range(len(self.source))]
 
 
 def drawn_order(length: int, one_in: int, generator: np.random.Generator) -> Places:

@@ -10,9 +10,9 @@ import numpy as np
 
 from regard.config import Tree
 from regard.data.content import TEXT
-from regard.data.doctor import Report, examined_text
+from regard.data.doctor import Report, repaired_lines
 from regard.data.prepare import CorpusReader
-from regard.data.store_writer import PartWriter
+from regard.data.store import PartWriter
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
 
@@ -59,7 +59,10 @@ class TextReader(CorpusReader[Line]):
     def examples(self, part: str, corpus: Path, report: Report) -> Iterator[Line]:
         """All lines but blank ones; a file ends its last document."""
         waiting: tuple[int, str] | None = None  # whether it ends a document is not known yet
-        for number, text in examined_text(corpus, report):
+        for number, text in repaired_lines(corpus, report):
+            report.pairs = number
+            if not text:
+                report.note("blank: ends a document", number)
             if waiting is not None:
                 yield Line(*waiting, ends=not text)
             waiting = (number, text) if text else None

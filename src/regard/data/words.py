@@ -64,7 +64,8 @@ def by_words(lines: Sequence[str]) -> Cut:
     """Each word by itself, whatever its case and the punctuation around it."""
     words = [line.split() for line in lines]
     numbers: dict[str, int] = {}
-    ids = [[numbers.setdefault(_bare(word), len(numbers)) for word in line] for line in words]
+    bare = [[_AROUND.sub("", word.lower()) or word for word in line] for line in words]
+    ids = [[numbers.setdefault(word, len(numbers)) for word in line] for line in bare]
     return Cut(_rows(ids), [list(range(len(line))) for line in words], words, words)
 
 
@@ -80,10 +81,6 @@ def by_subwords(lines: Sequence[str], tokenizer: Tokenizer) -> Cut:
         owners.append([o for number, word in enumerate(pieces) for o in _owners(number, word)])
         parts.append([piece for word in pieces for piece in word])
     return Cut(_rows(ids), owners, parts, words)
-
-
-def _bare(word: str) -> str:
-    return _AROUND.sub("", word.lower()) or word
 
 
 def _owners(number: int, pieces: Sequence[str]) -> list[int]:

@@ -26,13 +26,13 @@ from regard.data.distributions import DISTRIBUTIONS, write_distributions
 from regard.data.prepare import refuse_foreign_folder
 from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Turn
-from regard.data.store import Store, fingerprint
+from regard.data.store import Store
 from regard.decoding.config import DistillConfig, SearchConfig, SearchKeywords
 from regard.decoding.translator import Notice, Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
 from regard.models.folder import AVERAGE, refuse_other_direction
-from regard.regular import read_regular
+from regard.regular import fingerprint, read_regular
 from regard.schema import JsonReader
 
 PLAN = "plan.json"
@@ -89,7 +89,7 @@ class Distillation:
     def portions(self, turn: Turn) -> list[int]:
         """The portions that are a process's share."""
         count = -(-len(self._part) // self._config.portion)
-        return [portion for portion in range(count) if turn.is_at(portion)]
+        return [*turn.among(range(count))]
 
     def missing(self, turn: Turn) -> list[int]:
         """Those that nobody has done yet."""

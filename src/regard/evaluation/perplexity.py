@@ -18,7 +18,7 @@ from typing import cast
 import torch
 
 from regard.data.batch import Batch
-from regard.data.doctor import Report, examined_text
+from regard.data.doctor import Report, repaired_lines
 from regard.data.ragged import Ragged
 from regard.decoding.score import gains_of
 from regard.errors import ConfigError, DataError, one_message
@@ -75,7 +75,7 @@ def documents_of(path: Path) -> list[str]:
     """The documents of a text file, which blank lines end."""
     report = Report()
     documents: list[list[str]] = [[]]
-    for _, line in examined_text(path, report):
+    for _, line in repaired_lines(path, report):
         if line:
             documents[-1].append(line)
         elif documents[-1]:

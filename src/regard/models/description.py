@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, differences
-from regard.data.store_description import Languages
+from regard.data.content import Languages
 from regard.errors import ModelError
 from regard.layers.adapters import LoraConfig
 from regard.models import ARCHITECTURES

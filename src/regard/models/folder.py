@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from regard.config import Tree, as_tree
 from regard.data.store import Store
-from regard.data.store_description import fingerprint
 from regard.errors import ConfigError, DataError, ModelError
 from regard.files import whole_file, write_json
 from regard.layers.adapters import adapt, is_adapted, merge
@@ -52,7 +51,7 @@ from regard.models.tensor_files import (
 )
 from regard.models.tensor_files import read_tensors as read_tensors
 from regard.models.tensor_files import write_tensors as write_tensors
-from regard.regular import read_regular
+from regard.regular import fingerprint, read_regular
 from regard.text.folder import checked_tokenizers, fingerprint_of
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers

@@ -145,6 +145,6 @@ def segments_of(text: Ragged) -> Tensor:
 
 def inner_places(lengths: Lengths) -> Tensor:
     """Where the tokens between the first and the last of each row stand. (N - 2B,)"""
-    inner = lengths.without_ends().without_ends()
+    inner = lengths.longer(-2)
     places: Tensor = torch.arange(inner.total, device=lengths.lengths.device)
     return places + 2 * inner.sentence + 1

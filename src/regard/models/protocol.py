@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.attention.cache import Some
 from regard.attention.multihead import AttentionRecord
+from regard.data.content import Vocabulary as Vocabulary
 from regard.data.ragged import Lengths, Ragged
-from regard.data.store_description import Vocabulary as Vocabulary
 from regard.layers.embedding import Projection
 
 

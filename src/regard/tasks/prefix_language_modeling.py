@@ -42,38 +42,26 @@ class PrefixLanguageModeling(Translation):
         return PrefixDataset(pairs, model.masks, model.start_mark, masker)
 
 
-class PrefixDataset:
+class PrefixDataset(Dataset):
     """The training pairs of a part as rows, under one of the objectives in each batch."""
 
     def __init__(
         self, pairs: PairDataset, mix: ObjectiveMixConfig, start: int, masker: Masker
     ) -> None:
-        self.pairs, self.mix, self.start, self.masker = pairs, mix, start, masker
+        self._pairs, self._mix, self._start, self._masker = pairs, mix, start, masker
 
-    def examples(self, epoch: int | None) -> PrefixExamples:
-        """All pairs."""
-        return PrefixExamples(self, self.pairs.examples(epoch), epoch)
+    def examples(self, epoch: int | None) -> Examples:
+        """All pairs; the objective of a batch is drawn for the whole of it."""
+        assert epoch is not None, "validation reads pairs"
+        pairs, seed = self._pairs.examples(epoch), self._pairs.seed
 
-    def empty_batch(self) -> Batch:
-        """A batch without a target."""
-        return Batch.empty()
+        def collate(indices: Indices, whole: Indices) -> Batch:
+            batch = pairs.batch(indices, whole)
+            objective = self._mix.drawn(f"{seed} {epoch} {whole[0]} {len(whole)}")
+            if objective == "bidirectional":
+                draws = [np.random.default_rng([seed, epoch, index]) for index in indices]
+                return with_hidden_words(batch, self._start, self._masker, draws)
+            make = as_rows if objective == "prefix" else from_left_to_right
+            return make(batch, self._start)
 
-
-class PrefixExamples(Examples):
-    """The pairs of one epoch as rows."""
-
-    def __init__(self, dataset: PrefixDataset, pairs: Examples, epoch: int | None) -> None:
-        super().__init__(pairs.source, pairs.target, pairs.weights)
-        self._dataset, self._pairs, self._epoch = dataset, pairs, epoch
-
-    def batch(self, indices: Indices, whole: Indices) -> Batch:
-        """Some pairs, under the objective that is drawn for the whole batch."""
-        dataset, seed = self._dataset, self._dataset.pairs.seed
-        batch = self._pairs.batch(indices, whole)
-        assert self._epoch is not None, "validation reads pairs"
-        objective = dataset.mix.drawn(f"{seed} {self._epoch} {whole[0]} {len(whole)}")
-        if objective == "bidirectional":
-            draws = [np.random.default_rng([seed, self._epoch, index]) for index in indices]
-            return with_hidden_words(batch, dataset.start, dataset.masker, draws)
-        make = as_rows if objective == "prefix" else from_left_to_right
-        return make(batch, dataset.start)
+        return Examples(pairs.source, pairs.target, collate=collate, weights=pairs.weights)

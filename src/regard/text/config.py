@@ -9,9 +9,7 @@ from regard.bounds import IDS, Ge, Le
 from regard.config import Doc, Flag, Settings
 
 ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"]
-TokenizerKind = Literal[
-    "unigram", "bpe", "char", "word", "marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"
-]
+TokenizerKind = Literal["unigram", "bpe", "char", "word", ForeignKind]
 
 
 @dataclass(frozen=True)

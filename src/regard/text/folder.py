@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from regard.errors import DataError, ModelError
 from regard.recognize import foreign_model
+from regard.regular import fingerprint
 from regard.schema import JsonReader
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -22,8 +22,7 @@ def fingerprint_of(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> s
     """A short text that differs when the files or the settings of the tokenizers do."""
     parts = [json.dumps(settings, sort_keys=True).encode()]
     parts += [part for name in sorted(files) for part in (name.encode(), files[name])]
-    digests = b"".join(hashlib.sha256(part).digest() for part in parts)
-    return hashlib.sha256(digests).hexdigest()[:32]
+    return fingerprint(parts)
 
 
 def checked_tokenizers(

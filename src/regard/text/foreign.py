@@ -12,6 +12,7 @@ numbering.json, with all of them: which of their ids are our marks
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ SPECIAL_TOKENS = "special_tokens.json"
 FOREIGN_FILES = (NUMBERING, LIBRARY, *PIECES, *VOCABULARIES, SPECIAL_TOKENS)
 LARGEST = 256 * MEBIBYTE  # bytes of a file
 _SPACE = "▁"
-_CODE = ">>", "<<"  # around the language to translate to, before a text: >>fra<<
+_CODE = re.compile(">>.*?<<", re.DOTALL)  # the language to translate to, before a text: >>fra<<
 _UNKNOWN = "<unk>"
 # What stands for a line feed and for a space.
 _LINE_BREAK = {"byte_bpe": "Ċ", "xlnet": "<eop>", "unigram_json": "<0x0A>"}
@@ -143,7 +144,7 @@ class MarianTokenizer(ForeignTokenizer):
         """Ids of many texts; a code of a language before a text is one piece."""
         parts = [self.added.parts(text) for text in texts]
         plain = [part for text in parts for part in text if isinstance(part, str)]
-        codes = [_code(text) for text in plain]
+        codes = [code[0] if (code := _CODE.match(text)) else "" for text in plain]
         rest = [text[len(code) :] for text, code in zip(plain, codes, strict=True)]
         cut = self._processor.encode(rest, out_type=str, num_threads=1)
         pieces = ([code, *own] if code else own for code, own in zip(codes, cut, strict=True))
@@ -333,11 +334,3 @@ def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(model)
     return processor
-
-
-def _code(text: str) -> str:
-    """The code of a language at the beginning of a text, or nothing."""
-    begin, end = _CODE
-    if not text.startswith(begin) or end not in text:
-        return ""
-    return text[: text.index(end) + len(end)]

@@ -30,8 +30,8 @@ class Recutter:
         self._candidates = candidates
         self._temperature = temperature
         self._begins = tokenizer.word_begins()
-        self._sentence = lru_cache(_KEPT)(self._ways_of_sentence)
-        self._word = lru_cache(_KEPT)(self._ways_of_word)
+        word = lru_cache(_KEPT)(self._ways_of_word)
+        self._sentence = lru_cache(_KEPT)(lambda ids: [*map(word, self._words(ids))])
 
     def recut(self, ids: Sequence[int], draw: Random) -> list[int]:
         """Other ids for the same text."""
@@ -39,9 +39,6 @@ class Recutter:
         for cuts, bounds in self._sentence(tuple(ids)):
             result += cuts[bisect_right(bounds, draw.random()) if bounds else 0]
         return result
-
-    def _ways_of_sentence(self, ids: _Ids) -> list[_Ways]:
-        return [self._word(word) for word in self._words(ids)]
 
     def _words(self, ids: _Ids) -> Iterator[_Ids]:
         begin = 0

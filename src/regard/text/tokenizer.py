@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,9 @@ class SentencePieceTokenizer(Tokenizer):
         self.config = config
         self._processor = sentencepiece.SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(self.model)  # refuses an empty model, too
-        self._tags = frozenset(self._tag_ids())
-
-    def _tag_ids(self) -> Iterator[int]:
-        # Between the marks and the bytes, which every model of ours has.
-        return takewhile(lambda i: not self._processor.is_byte(i), range(_MARKS, self.vocab_size))
+        # Tags lie between the marks and the bytes, which every model of ours has.
+        others = range(_MARKS, self.vocab_size)
+        self._tags = frozenset(takewhile(lambda i: not self._processor.is_byte(i), others))
 
     @property
     def vocab_size(self) -> int:
@@ -105,11 +103,9 @@ class SentencePieceTokenizer(Tokenizer):
             normalized(text, self.config), nbest_size=count
         )
         if self._tags:  # some of the n-best spell a tag, which the best cut never does
-            cuts = [cut for cut in cuts if self._count_tags(cut) == self._count_tags(cuts[0])]
+            counts = [sum(i in self._tags for i in cut) for cut in cuts]
+            cuts = [cut for cut, count in zip(cuts, counts, strict=True) if count == counts[0]]
         return [(cut, sum(self._processor.get_score(cut))) for cut in cuts if cut]
-
-    def _count_tags(self, ids: Sequence[int]) -> int:
-        return sum(i in self._tags for i in ids)
 
 
 def _without_rules(model: bytes) -> bytes:
@@ -189,19 +185,19 @@ def train_tokenizers(
         )
     words = sorted({_SPACE + normalized(tag, config) for tag in tags})
     if config.joint:
-        found = [_train(_both(source, target), config, words)]
+        both = chain.from_iterable(side() for side in (source, target))
+        found = [_train(both, config, words)]
     else:
         found = [_train(source(), config, words), _train(target(), config, [])]
     minima = [size for size in found if isinstance(size, int)]
     if minima:
-        raise _too_small(config, max(minima))
+        raise ConfigError(
+            f"A vocabulary of {config.vocab_size} is too small for this text: its characters, the "
+            f"256 bytes and the marks need at least {max(minima)}. Use --vocab-size {max(minima)} "
+            "or more."
+        )
     tokenizers = [tokenizer for tokenizer in found if isinstance(tokenizer, Tokenizer)]
     return Tokenizers(tokenizers[0], tokenizers[-1], config)
-
-
-def _both(*sides: Callable[[], Iterable[str]]) -> Iterator[str]:
-    for side in sides:
-        yield from side()
 
 
 def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -> Tokenizer | int:
@@ -270,11 +266,3 @@ def _options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
         "num_threads": 2,  # fixed: the sums, and so the subwords, depend on it
         "minloglevel": 2,
     }
-
-
-def _too_small(config: TokenizerConfig, minimum: int) -> ConfigError:
-    return ConfigError(
-        f"A vocabulary of {config.vocab_size} is too small for this text: "
-        f"its characters, the 256 bytes and the marks need at least {minimum}. "
-        f"Use --vocab-size {minimum} or more."
-    )

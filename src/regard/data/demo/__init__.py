@@ -19,17 +19,6 @@ from regard.data.demo.english_french import english_french_pair
 from regard.errors import ConfigError, StorageError
 from regard.files import explained, write_text
 
-__all__ = [
-    "GRAMMARS",
-    "NOTE_EXAMPLES",
-    "WITHHELD",
-    "DemoCorpus",
-    "Pair",
-    "demo_corpus",
-    "has_withheld",
-    "write_demo_corpus",
-]
-
 
 @dataclass(frozen=True)
 class DemoCorpus:
@@ -64,32 +53,6 @@ def has_withheld(name: str, source: str) -> bool:
     return any(first in source and second in source for first, second in WITHHELD[name])
 
 
-class _Drawing:
-    """Draws sentence pairs that differ from all earlier ones, on both sides."""
-
-    def __init__(self, name: str, seed: int) -> None:
-        self.name, self.seed = name, seed
-        self.sources = {source for source, _ in NOTE_EXAMPLES[name]} | set(SAMPLES[name])
-        self.targets = {target for _, target in NOTE_EXAMPLES[name]}
-
-    def pairs(self, count: int, purpose: str, *, withheld: bool) -> list[Pair]:
-        """Draw so many pairs which all have, or all lack, two words withheld from training."""
-        # Each purpose has its own numbers: more training data leave the held-out data the same.
-        rng = Random(f"{self.name} {self.seed} {purpose}")
-        draw = GRAMMARS[self.name]
-        drawn: list[Pair] = []
-        while len(drawn) < count:
-            source, target = draw(rng)
-            if source in self.sources or target in self.targets:
-                continue
-            if has_withheld(self.name, source) != withheld:
-                continue
-            self.sources.add(source)
-            self.targets.add(target)
-            drawn.append((source, target))
-        return drawn
-
-
 def demo_corpus(
     name: str = "en-fr",
     *,
@@ -113,14 +76,29 @@ def demo_corpus(
     if valid < 0 or heldout < 0:
         raise ConfigError(f"valid and heldout must not be negative: {valid}, {heldout}")
     source_language, target_language = name.split("-")
-    drawing = _Drawing(name, seed)
-    tested = drawing.pairs(heldout // 2, "withheld", withheld=True)
-    tested += drawing.pairs(heldout - heldout // 2, "heldout", withheld=False)
+    sources = {source for source, _ in notes} | set(SAMPLES[name])
+    targets = {target for _, target in notes}
+
+    def drawn(count: int, purpose: str, *, withheld: bool = False) -> list[Pair]:
+        """So many pairs that differ from all earlier ones, on both sides."""
+        # Each purpose has its own numbers: more training data leave the held-out data the same.
+        rng, pairs = Random(f"{name} {seed} {purpose}"), list[Pair]()
+        while len(pairs) < count:
+            source, target = GRAMMARS[name](rng)
+            if source in sources or target in targets or has_withheld(name, source) != withheld:
+                continue
+            sources.add(source)
+            targets.add(target)
+            pairs.append((source, target))
+        return pairs
+
+    tested = drawn(heldout // 2, "withheld", withheld=True)
+    tested += drawn(heldout - heldout // 2, "heldout")
     Random(f"{name} {seed} order").shuffle(tested)
     return DemoCorpus(
         languages=(source_language, target_language),
-        valid=drawing.pairs(valid, "valid", withheld=False),
-        train=notes + drawing.pairs(train - len(notes), "train", withheld=False),
+        valid=drawn(valid, "valid"),
+        train=notes + drawn(train - len(notes), "train"),
         heldout=tested,
         samples=list(SAMPLES[name]),
     )

@@ -39,10 +39,10 @@ from regard.data.demo.chinese_english_phrases import (
 from regard.data.demo.drawing import (
     Pair,
     capitalised,
+    determined,
     pick,
     presentable,
     repeated,
-    with_article,
 )
 
 THINGS = nouns_of("food,text,print,thing")
@@ -111,7 +111,7 @@ def compared_with(rng: Random, topic: Phrase, adjective: Adjective) -> Phrase:
 def profession(rng: Random, subject: Phrase, nots: Sequence[Pair]) -> Said:
     """Draw 是学生, "is a student"; Chinese has no plural here."""
     (chinese, one, many), (not_, english_not) = pick(rng, TABLES["professions"]), pick(rng, nots)
-    what = many if subject.slot == 3 else with_article(one)
+    what = many if subject.slot == 3 else determined("a", one)
     return Said(f"{not_}是{chinese}", BE[subject.slot], english_not + what)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from regard.data.demo.drawing import Pair, pick, read_vocabulary, repeated, with_article
+from regard.data.demo.drawing import Pair, determined, kinds_of, pick, read_vocabulary, repeated
 
 # -------------------------------------------------------------------------------------- words
 
@@ -66,12 +66,8 @@ _AGREEING = {
 }
 
 
-def _set(cell: str) -> frozenset[str]:
-    return frozenset(cell.split(","))
-
-
 def _noun(row: list[str]) -> Noun:
-    kinds = _set(row[4])
+    kinds = kinds_of(row[4])
     fitting = tuple(adjective for adjective in ALL_ADJECTIVES if adjective.kinds & kinds)
     return Noun(row[0], row[1], (row[2], row[3]), row[4].split(",")[0], kinds, fitting)
 
@@ -80,21 +76,21 @@ def _aspect(row: list[str]) -> Aspect:
     first, *others = row[1].split(" ")
     forms = _AGREEING.get(first, (first,) * 4)
     auxiliary = tuple(" ".join([form, *others]) for form in forms)
-    return Aspect(row[0], auxiliary, row[2], row[3], row[4], _set(row[5]), row[6])
+    return Aspect(row[0], auxiliary, row[2], row[3], row[4], kinds_of(row[5]), row[6])
 
 
 def nouns_of(kinds: str) -> tuple[Noun, ...]:
     """Find all nouns of these kinds, a comma between the kinds."""
-    return tuple(noun for noun in ALL_NOUNS if noun.kinds & _set(kinds))
+    return tuple(noun for noun in ALL_NOUNS if noun.kinds & kinds_of(kinds))
 
 
 ALL_ADJECTIVES = [
-    Adjective(before_noun, predicate, english, comparative, _set(kinds))
+    Adjective(before_noun, predicate, english, comparative, kinds_of(kinds))
     for before_noun, predicate, english, comparative, kinds in TABLES["adjectives"]
 ]
 ALL_NOUNS = [_noun(row) for row in TABLES["nouns"]]
 ALL_VERBS = [
-    Verb(chinese, base, third, past, gerund, _set(ways), who == "any", nouns_of(objects))
+    Verb(chinese, base, third, past, gerund, kinds_of(ways), who == "any", nouns_of(objects))
     for chinese, base, third, past, gerund, ways, who, objects in TABLES["verbs"]
 ]
 ALL_STATEMENTS = [_aspect(row) for row in TABLES["statements"]]
@@ -162,11 +158,7 @@ def noun_phrase(
     noun, determiner = pick(rng, nouns), pick(rng, determiners)
     adjectives = () if bare else drawn_adjectives(rng, noun)
     words = [adjective.english for adjective in adjectives] + [noun.english[determiner.plural]]
-    english = " ".join(words)
-    if determiner.english == "a":
-        english = with_article(english)
-    else:
-        english = f"{determiner.english} {english}"
+    english = determined(determiner.english, " ".join(words))
     measure = noun.measure if determiner.measured else ""
     described = "".join(adjective.before_noun for adjective in adjectives)
     chinese = f"{determiner.chinese}{measure}{described}{noun.chinese}"

@@ -50,9 +50,15 @@ def repeated(weights: dict[Choice, int]) -> tuple[Choice, ...]:
     return tuple(choice for choice, weight in weights.items() for _ in range(weight))
 
 
-def with_article(following: str) -> str:
-    """Put "a" or "an" before English words (no word of the demos has a silent h or a "yoo")."""
-    return f"{'an' if following[0] in 'aeiou' else 'a'} {following}"
+def determined(determiner: str, following: str) -> str:
+    """Put a determiner before English words (no word has a silent h or a "yoo" after "a")."""
+    article = "an" if determiner == "a" and following[0] in "aeiou" else determiner
+    return f"{article} {following}"
+
+
+def kinds_of(cell: str) -> frozenset[str]:
+    """Read a cell with kinds of words, a comma between them."""
+    return frozenset(cell.split(","))
 
 
 def capitalised(sentence: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from regard.data.demo.drawing import Pair, capitalised, pick, presentable, repeated, with_article
+from regard.data.demo.drawing import Pair, capitalised, determined, pick, presentable, repeated
 from regard.data.demo.english_french_phrases import (
     ALL_NOUNS,
     COUNTED,
@@ -104,7 +104,7 @@ def being(rng: Random, subject: Phrase, manners: Sequence[str] = MANNERS) -> Pai
 def profession(rng: Random, subject: Phrase) -> Pair:
     """Draw a profession, which has no article in French: je suis étudiant."""
     row, plural = pick(rng, TABLES["professions"]), subject.slot > 1
-    return row[1] if plural else with_article(row[0]), row[2 + 2 * plural + subject.feminine]
+    return row[1] if plural else determined("a", row[0]), row[2 + 2 * plural + subject.feminine]
 
 
 def quality(rng: Random, subject: Phrase) -> Pair:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from regard.data.demo.drawing import Pair, pick, read_vocabulary, repeated, with_article
+from regard.data.demo.drawing import Pair, determined, kinds_of, pick, read_vocabulary, repeated
 
 # -------------------------------------------------------------------------------------- words
 
@@ -56,18 +56,14 @@ class Determiner(NamedTuple):
     french: tuple[str, str, str, str]
 
 
-def _kinds(cell: str) -> frozenset[str]:
-    return frozenset(cell.split(","))
-
-
 def _adjective(row: list[str]) -> Adjective:
     masculine, _, before_vowel = row[1].partition("/")
     forms = (masculine, *row[2:5])
-    return Adjective(row[0], forms, before_vowel or masculine, row[5], _kinds(row[6]))
+    return Adjective(row[0], forms, before_vowel or masculine, row[5], kinds_of(row[6]))
 
 
 def _noun(row: list[str]) -> Noun:
-    kinds = _kinds(row[5])
+    kinds = kinds_of(row[5])
     adjectives = tuple(adjective for adjective in _ADJECTIVES if adjective.kinds & kinds)
     return Noun((row[0], row[1]), (row[2], row[3]), row[4] == "f", kinds, adjectives)
 
@@ -78,7 +74,7 @@ def _verb(row: list[str]) -> Verb:
 
 def nouns_of(kinds: str) -> tuple[Noun, ...]:
     """Find all nouns of these kinds, a comma between the kinds."""
-    return tuple(noun for noun in ALL_NOUNS if noun.kinds & _kinds(kinds))
+    return tuple(noun for noun in ALL_NOUNS if noun.kinds & kinds_of(kinds))
 
 
 def _singular(english: str, *french: str) -> Determiner:
@@ -171,11 +167,8 @@ def noun_phrase(
         else:
             french = f"{adjective.forms[form]} {french}"
     article = determiner.french[2 * starts_with_vowel(french) + noun.feminine]
-    if determiner.english == "a":
-        english = with_article(english)
-    else:
-        english = f"{determiner.english} {english}"
     slot = 3 if determiner.plural else 1
+    english = determined(determiner.english, english)
     return Phrase(english, f"{article} {french}", slot, noun.feminine, noun, adjectives)
 
 
