@@ -38,7 +38,7 @@ def main() -> None:
     translator = Translator.load(options.model, device="cpu", backend="torch")
     engines: dict[str, Engine] = {
         "torch": translator.engine,
-        "onnx": TorchEngine([OnnxModel.load(options.onnx)], torch.device("cpu")),
+        "onnx": TorchEngine([OnnxModel(options.onnx)], torch.device("cpu")),
     }
     for beam_size in options.beam_size:
         written: dict[str, list[Translation]] = {}

@@ -14,7 +14,7 @@ import functools
 import json
 import tomllib
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import (
@@ -82,17 +82,16 @@ class Settings:
     also_called: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # elsewhere -> our dotted paths
 
     def __post_init__(self) -> None:
-        problems = [*self._out_of_bounds(), *self.problems()]
+        problems: list[str] = []
+        for setting in settings_of(type(self)):
+            problems += setting.out_of_bounds(getattr(self, setting.name))
+        problems += self.problems()
         if problems:
             raise _FieldError(type(self).__name__, problems)
 
     def problems(self) -> Iterator[str]:
         """What contradicts what, each text beginning with a field's name."""
         yield from ()
-
-    def _out_of_bounds(self) -> Iterator[str]:
-        for setting in settings_of(type(self)):
-            yield from setting.out_of_bounds(getattr(self, setting.name))
 
 
 @dataclass(frozen=True)
@@ -155,13 +154,9 @@ def _field_of(cls: type[Settings], name: str) -> Setting:
 
 
 def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
-    notes: tuple[Any, ...] = ()
-    if get_origin(hint) is Annotated:
-        hint, *rest = get_args(hint)
-        notes = tuple(rest)
-    default = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
+    hint, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    factory = field.default_factory
+    default = field.default if factory is dataclasses.MISSING else factory()
     return Setting(
         name=field.name,
         type=hint,
@@ -210,25 +205,20 @@ class _Problems(list[str]):
         super().__init__()
         self._cls, self._path = cls, path
 
-    def unknown(self, section: str, name: str, known: Iterable[str]) -> None:
+    def unknown(self, section: str, name: str, known: Collection[str]) -> None:
         """Add a name that a section does not have, and what it may mean."""
-        known = list(known)
-        near = self._elsewhere(section, name, known)
-        # "length" means length_penalty
-        begun = [section + other for other in known if other.startswith(name)]
-        near = near or begun[:_HINTS]
+        also = self._cls.also_called.get(name.lower().replace("-", "_"), ())  # in other programs
+        paths = [self._path + path for path in every_path(self._cls)]
         close = difflib.get_close_matches(name, known, 1, cutoff=_CLOSE)
-        near = near or [section + other for other in close]
+        near = (
+            [path for path in also if path.removeprefix(section) in known]
+            or [*also]
+            or [path for path in paths if path.split(".")[-1] == name and path != section + name]
+            or [section + other for other in known if other.startswith(name)][:_HINTS]
+            or [section + other for other in close]
+        )
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
         self.append(f"{section}{name} does not exist; {hint}")
-
-    def _elsewhere(self, section: str, name: str, known: list[str]) -> list[str]:
-        """What other programs call so; or settings of that name in another section."""
-        also = self._cls.also_called.get(name.lower().replace("-", "_"), ())
-        here = [path for path in also if path.removeprefix(section) in known]
-        paths = [self._path + path for path in every_path(self._cls)]
-        named = [p for p in paths if p.split(".")[-1] == name and p != section + name]
-        return here or [*also] or named
 
 
 def build(cls: type[S], tree: Mapping[str, Any], path: str = "", heading: str = _HEADING) -> S:
@@ -336,11 +326,11 @@ def _kind(kind: Any) -> str:
 
 def as_tree(settings: Settings) -> Tree:
     """The nested dictionaries that `build` makes an equal instance from, as JSON keeps them."""
-    return dataclasses.asdict(settings, dict_factory=_with_lists)
 
+    def listed(items: Iterable[tuple[str, Any]]) -> Tree:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
-def _with_lists(items: Iterable[tuple[str, Any]]) -> Tree:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+    return dataclasses.asdict(settings, dict_factory=listed)
 
 
 def override(tree: Tree, assignments: Iterable[str]) -> Tree:

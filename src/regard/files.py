@@ -18,7 +18,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,14 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     A link is followed. A device or a pipe is written to directly, and never replaced.
     """
-    if is_stream(path) or _is_staged(path):
+    if _is_staged(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+        path.chmod(0o666 & ~_umask())  # safetensors would keep it to its owner
+        return
+    if is_stream(path):
         with explained(path):
-            if _is_staged(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
             yield path
-            if _is_staged(path):
-                path.chmod(0o666 & ~_umask())  # safetensors would keep it to its owner
         return
     with explained(path), held_output(path) as place, _staging(place) as staging:
         temporary = staging / _NEW
@@ -237,35 +238,22 @@ def held_output(path: Path) -> Iterator[Path]:
                     f"{path} is a device or the root folder, and cannot be replaced. "
                     "Choose another place for the output."
                 )
-            stack.enter_context(_new_parents(place))
+            missing = [folder for folder in place.parents if not folder.exists()]
+            stack.callback(_try_all, *(folder.rmdir for folder in missing))  # those that are empty
             descriptor = _locked_in_new_folder(lock, path)
             stack.callback(os.close, descriptor)
-            stack.enter_context(_removed(lock))  # while it is held: see `_try_lock`
+            stack.callback(_try_all, lock.unlink)  # while it is held: see `_try_lock`
             _clear(place)
         stack.callback(_held.pop, place)
         _held[place] = os.getpid()
         yield place
 
 
-@contextmanager
-def _removed(lock: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
+def _try_all(*actions: Callable[[], None]) -> None:
+    """Do what the system permits."""
+    for action in actions:
         with suppress(OSError):
-            lock.unlink()
-
-
-@contextmanager
-def _new_parents(place: Path) -> Iterator[None]:
-    """Afterwards, those of an output's parents that are not there yet are removed if empty."""
-    missing = [folder for folder in place.parents if not folder.exists()]
-    try:
-        yield
-    finally:
-        for folder in missing:
-            with suppress(OSError):
-                folder.rmdir()
+            action()
 
 
 def _locked_in_new_folder(lock: Path, path: Path) -> int:
@@ -295,13 +283,11 @@ def _locked(lock: Path, path: Path, refusal: type[RegardError]) -> int:
         descriptor = os.open(
             lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
         )
-        try:
+        with ExitStack() as stack:
+            stack.callback(os.close, descriptor)
             if _try_lock(descriptor, lock, path, refusal):
+                stack.pop_all()
                 return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _try_lock(descriptor: int, lock: Path, path: Path, refusal: type[RegardError]) -> bool:

@@ -32,7 +32,7 @@ def foreign_model(path: Path, config: Any = None) -> str | None:
 
     None: it is nothing that is known.
     """
-    what = _of_file(path) if path.is_file() else _of_folder(path, config)
+    what = _OF_FILES.get(path.suffix.lower()) if path.is_file() else _of_folder(path, config)
     return None if what is None else f"{path} is {what}"
 
 
@@ -53,10 +53,6 @@ def refuse_exported(folder: Path) -> None:
         raise ModelError(problem)
 
 
-def _of_file(path: Path) -> str | None:
-    return _OF_FILES.get(path.suffix.lower())
-
-
 def _of_folder(folder: Path, config: Any) -> str | None:
     def has(*patterns: str) -> bool:
         return any(next(folder.glob(pattern), None) is not None for pattern in patterns)
@@ -67,7 +63,12 @@ def _of_folder(folder: Path, config: Any) -> str | None:
             "(`merge_and_unload`), save that, then use `regard import`."
         )
     if has("model.bin") and has("*vocabulary.*"):
-        return _of_ctranslate2(folder)
+        if folder.name == "ctranslate2" and (folder.parent / "config.json").is_file():
+            return f"the part of an export that CTranslate2 reads. Give {folder.parent}."
+        return (
+            "a model of CTranslate2 without a tokenizer of ours, which regard cannot use. Import "
+            "the HuggingFace model that it was converted from, or use CTranslate2 itself."
+        )
     if isinstance(config, Mapping) and ("model_type" in config or "architectures" in config):
         return f"a HuggingFace model. {_IMPORT.format(path=folder)}"
     if has("metadata.json") and has("model/model.bin"):
@@ -84,12 +85,3 @@ def _of_folder(folder: Path, config: Any) -> str | None:
     if has("*.pt", "*.pth", "*.ckpt"):
         return "a folder of pickled checkpoints of PyTorch, which regard does not read."
     return None
-
-
-def _of_ctranslate2(folder: Path) -> str:
-    if folder.name == "ctranslate2" and (folder.parent / "config.json").is_file():
-        return f"the part of an export that CTranslate2 reads. Give {folder.parent}."
-    return (
-        "a model of CTranslate2 without a tokenizer of ours, which regard cannot use. Import the "
-        "HuggingFace model that it was converted from, or use CTranslate2 itself."
-    )

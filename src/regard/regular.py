@@ -11,12 +11,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from regard.errors import ModelError, StorageError
 
-_BLOCK = 2**22  # bytes
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -26,7 +25,7 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; anything else is refused without waiting for it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -57,11 +56,8 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a regular file, read block by block."""
-    digest = hashlib.sha256()
     with open_regular(path) as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(contents: Iterable[bytes]) -> str:

@@ -64,26 +64,23 @@ class JsonReader:
         return value
 
     def _value(self, content: bytes, where: Path | str) -> Any:
+        """Any JSON value within the bounds."""
         try:
-            return self._parsed(content)
+            text = content.decode("utf-8-sig")
+            value = json.loads(
+                text,
+                object_pairs_hook=_distinct,
+                parse_int=self._integer,
+                parse_float=self._real,
+                parse_constant=self._constant,
+            )
+            _refuse_depth(value)
+            if "\\ud" in text or "\\uD" in text:
+                json.dumps(value, ensure_ascii=False).encode()  # raises if a surrogate is alone
         except RecursionError:
             raise self._damaged(where, f"nested more than {_DEPTH} levels deep") from None
         except ValueError as error:
             raise self._damaged(where, _reason(error)) from None
-
-    def _parsed(self, content: bytes) -> Any:
-        """Any JSON value within the bounds; ValueError says what is wrong."""
-        text = content.decode("utf-8-sig")
-        value = json.loads(
-            text,
-            object_pairs_hook=_distinct,
-            parse_int=self._integer,
-            parse_float=self._real,
-            parse_constant=self._constant,
-        )
-        _refuse_depth(value)
-        if "\\ud" in text or "\\uD" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # raises if a surrogate is alone
         return value
 
     def _integer(self, text: str) -> int | float | None:

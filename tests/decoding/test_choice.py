@@ -139,6 +139,6 @@ def test_what_an_exported_folder_cannot_do_is_said(
             refused()
     with pytest.raises(ConfigError, match="was exported as int8"):
         regard.load(exported, precision="float32")
-    monkeypatch.setattr(ctranslate2, "is_installed", lambda: False)
+    monkeypatch.setattr("regard.exchange.requirements.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"regard\[fast\]"):
         regard.load(exported)

@@ -143,6 +143,6 @@ def test_an_exported_folder_has_both_descriptions(tmp_path: Path) -> None:
 
 
 def test_its_absence_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(ctranslate2, "is_installed", lambda: False)
+    monkeypatch.setattr("regard.exchange.requirements.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'regard\[fast\]'"):
         in_ctranslate2(small_model(), tmp_path)

@@ -61,7 +61,7 @@ class Exported:
     folder: Path
 
     def loaded(self) -> OnnxModel:
-        return OnnxModel.load(self.folder)
+        return OnnxModel(self.folder)
 
 
 def with_separate_words(config: dict[str, Any]) -> tuple[ModelFolder, Transformer]:
@@ -263,7 +263,8 @@ def test_a_model_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 def test_a_missing_package_is_named(
     reversal: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("regard.exchange.packages.find_spec", lambda asked: asked != name or None)
+    finder = "regard.exchange.requirements.find_spec"
+    monkeypatch.setattr(finder, lambda asked: asked != name or None)
 
     def use() -> None:
         write_onnx(reversal.description, reversal.model, tmp_path / "onnx")
@@ -284,14 +285,14 @@ def test_a_damaged_folder_gets_a_sentence(
     if size is not None:
         (folder / name).write_bytes(content[:size] if size < len(content) else b"[]")
     with pytest.raises(ModelError, match=re.escape(name)):
-        OnnxModel.load(folder)
+        OnnxModel(folder)
 
 
 def test_a_folder_of_another_format_is_refused(reversal: Exported, tmp_path: Path) -> None:
     shutil.copytree(reversal.folder, tmp_path / "onnx")
     (tmp_path / "onnx" / "onnx.json").write_text(json.dumps({"format": 9}))
     with pytest.raises(ModelError, match="has format 9, and this regard reads 1"):
-        OnnxModel.load(tmp_path / "onnx")
+        OnnxModel(tmp_path / "onnx")
 
 
 @pytest.mark.long
@@ -301,4 +302,4 @@ def test_every_form_is_written(form: str, tmp_path: Path) -> None:
     write_onnx(description, model, tmp_path / "onnx")
     for lengths in ([4, 1, 7, 7], [1], [0]):
         source = with_ends([list(range(260, 260 + length)) for length in lengths])
-        assert_equal_steps(OnnxModel.load(tmp_path / "onnx"), model, source)
+        assert_equal_steps(OnnxModel(tmp_path / "onnx"), model, source)

@@ -48,7 +48,7 @@ def assert_equal_steps(model: Transformer, steps: int = 4) -> None:
 
 @pytest.mark.parametrize("form", WRITTEN)
 def test_graphs_are_the_model(form: str) -> None:
-    assert problems(small_model(**WRITTEN[form]).config) == []
+    assert not list(problems(small_model(**WRITTEN[form]).config))
     assert_equal_steps(small_model(3, **WRITTEN[form]))
 
 

@@ -15,7 +15,7 @@ from regard.data.store import Store
 from regard.errors import ModelError, RegardError
 from regard.exchange.huggingface import marian, marian_text
 from regard.exchange.huggingface.folder import ForeignFolder
-from regard.exchange.huggingface.library_text import obstacles_in_text, read_text
+from regard.exchange.huggingface.tokenizer_classes import LibraryText
 from regard.text.config import ForeignKind
 from regard.text.foreign import LibraryTokenizer, MarianTokenizer
 from regard.text.numbering import Numbering
@@ -28,12 +28,12 @@ SETUPS = 60  # of each family
 def imported(place: Path, kind: ForeignKind) -> LibraryTokenizer | str:
     """The tokenizer, or why there is none."""
     folder = ForeignFolder(place)
-    size = folder.config["vocab_size"]
+    text, size = LibraryText(folder, kind), folder.config["vocab_size"]
     try:
-        found = list(obstacles_in_text(folder, kind, size))
+        found = list(text.obstacles(size))
         if found:
             return found[0]
-        tokenizer = read_text(folder, kind, Numbering(size)).target
+        tokenizer = text.read(Numbering(size)).target
     except RegardError as error:
         return str(error)
     assert isinstance(tokenizer, LibraryTokenizer)

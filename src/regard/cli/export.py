@@ -35,10 +35,10 @@ def export(
     What `regard shortlist` made goes along to CTranslate2. HuggingFace's take Transformers, and
     models of kind causal (GPT-2), masked, tagger, classifier (BERT, RoBERTa) and permuted (XLNet).
     """
-    from regard.exchange.export import checked_target, export_model
+    from regard.exchange.export import checked_precision, export_model
     from regard.progress import say
 
-    checked_target(to, precision)
+    checked_precision(to, precision)
     folder = to != "argos"
     claim(context, {"--out": out}, inputs=[model], overwrite=overwrite, folder=folder)
     say(export_model(model, to, out, precision))

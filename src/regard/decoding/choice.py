@@ -22,6 +22,7 @@ from regard.errors import ConfigError, one_message
 from regard.exchange import ctranslate2
 from regard.exchange.digests import verify_digests
 from regard.exchange.onnx_model import OnnxModel, is_onnx
+from regard.exchange.requirements import need
 from regard.files import explained
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import ModelFolder, load_model
@@ -79,7 +80,7 @@ class Models:
     def _writers(self) -> list[Writer]:
         cpu = torch.device("cpu")
         return [
-            OnnxModel.load(path, own) if is_onnx(path) else word_by_word(self._read(number, cpu))
+            OnnxModel(path, own) if is_onnx(path) else word_by_word(self._read(number, cpu))
             for number, (path, own) in enumerate(zip(self.paths, self.folders, strict=True))
         ]
 
@@ -163,7 +164,7 @@ def _obstacles(models: Models, device: str) -> Iterator[str]:
 
 def _exported(path: Path, folder: ModelFolder, precision: str | None) -> Choice:
     """What was exported runs as it was exported."""
-    ctranslate2.require_installed()
+    need("ctranslate2", extra="fast")
     inside = ctranslate2.inside(path)
     assert inside is not None
     verify_digests(path)

@@ -15,20 +15,14 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from regard.errors import ModelError, one_message
 from regard.exchange import ctranslate2
 from regard.exchange.ctranslate2 import WeightPrecision
 from regard.exchange.normalizer import self_normalizing
+from regard.exchange.requirements import refuse
 from regard.exchange.sentence_graph import sentence_graph
 from regard.files import explained, whole_file
 from regard.models.base import Model
 from regard.models.folder import ModelFolder
-
-
-def _language_names() -> dict[str, str]:
-    """Return the English names of languages by their codes."""
-    text = (resources.files("regard.exchange") / "languages.tsv").read_text("utf-8")
-    return dict(line.split("\t") for line in text.splitlines())
 
 
 def obstacles(folder: ModelFolder) -> Iterator[str]:
@@ -50,32 +44,27 @@ def export(
     folder: ModelFolder, model: Model, out: Path, *, precision: WeightPrecision = "int8"
 ) -> None:
     """Write a package."""
-    found = list(obstacles(folder))
-    if found:
-        raise ModelError(one_message(found, "Argos Translate cannot use this model"))
+    refuse(obstacles(folder), "Argos Translate cannot use this model")
     source, target = str(folder.languages["source"]), str(folder.languages["target"])
     name = f"translate-{source}_{target}-1_0"
+    listed = (resources.files("regard.exchange") / "languages.tsv").read_text("utf-8")
+    english = dict(line.split("\t") for line in listed.splitlines())
+    described = {
+        "package_version": "1.0",
+        "argos_version": "1.11",
+        "from_code": source,
+        "from_name": english.get(source, source),
+        "to_code": target,
+        "to_name": english.get(target, target),
+    }
     with tempfile.TemporaryDirectory() as place, whole_file(out) as temporary:
         engine = Path(place) / "model"
         with explained(Path(tempfile.gettempdir())):
             ctranslate2.write_model(folder, model, engine, precision=precision)
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as package:
-            package.writestr(f"{name}/metadata.json", _metadata(source, target))
+            package.writestr(f"{name}/metadata.json", json.dumps(described, indent=2) + "\n")
             tokenizer = self_normalizing(folder.tokenizers.source)
             package.writestr(f"{name}/sentencepiece.model", tokenizer)
             package.writestr(f"{name}/minisbd/regard.onnx", sentence_graph())
             for path in sorted(engine.iterdir()):
                 package.write(path, f"{name}/model/{path.name}")
-
-
-def _metadata(source: str, target: str) -> str:
-    names = _language_names()
-    described = {
-        "package_version": "1.0",
-        "argos_version": "1.11",
-        "from_code": source,
-        "from_name": names.get(source, source),
-        "to_code": target,
-        "to_name": names.get(target, target),
-    }
-    return json.dumps(described, indent=2) + "\n"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,10 +23,11 @@ from torch import Tensor, nn
 
 from regard.attention.positions import sinusoids
 from regard.data.shortlist import Shortlist
-from regard.errors import ConfigError, ModelError, one_message
+from regard.errors import ModelError
 from regard.exchange.ctranslate2_files import write_vmap
 from regard.exchange.digests import write_digests
 from regard.exchange.normalizer import write_self_normalizing
+from regard.exchange.requirements import need, refuse, unknown_settings
 from regard.files import whole_folder
 from regard.layers.embedding import Embedding
 from regard.models.base import Model, ModelConfig
@@ -37,6 +39,25 @@ WeightPrecision = Literal["float32", "int8", "int16", "float16", "bfloat16"]
 ENGINE = "ctranslate2"  # the folder in the folder
 _LONGEST = 2**16  # places of a table; those of longer texts would take gigabytes
 _INPUT = 1026  # CTranslate2 cuts what others give it at 1,024 tokens; and the marks
+_KNOWN = {
+    "attention.score": ["scaled_dot", "dot"],
+    "positions": ["sinusoidal", "learned", "rotary", "none"],
+    "norm": ["layer", "rms"],
+    "feedforward": ["linear", "gated"],
+}
+_LAYERS = {  # of a block of ours, theirs
+    "attention_residual.norm": "self_attention.layer_norm",
+    "attention.project": "self_attention.linear.0",  # queries, keys and values
+    "attention.combine": "self_attention.linear.1",
+    "cross_residual.norm": "attention.layer_norm",
+    "cross.query": "attention.linear.0",
+    "cross.memory": "attention.linear.1",  # keys and values
+    "cross.combine": "attention.linear.2",
+    "feedforward_residual.norm": "ffn.layer_norm",
+    "feedforward.expand": "ffn.linear_0",
+    "feedforward.gate": "ffn.linear_0_noact",
+    "feedforward.contract": "ffn.linear_1",
+}
 
 
 def is_installed() -> bool:
@@ -44,37 +65,12 @@ def is_installed() -> bool:
     return find_spec("ctranslate2") is not None
 
 
-def require_installed() -> None:
-    """Say what to install if there is none."""
-    if not is_installed():
-        raise ConfigError("CTranslate2 is not installed. Install it: pip install 'regard[fast]'")
-
-
 def obstacles(config: ModelConfig) -> Iterator[str]:
     """Every reason why CTranslate2 cannot run a model of this shape."""
-    if not isinstance(config, TransformerConfig):
+    if isinstance(config, TransformerConfig):
+        yield from unknown_settings(config, _KNOWN)
+    else:
         yield f"model.kind is {config.kind}; it knows transformer"
-        return
-    attention = config.attention
-    if attention.score not in ("scaled_dot", "dot"):
-        yield f"model.attention.score is {attention.score}; it knows scaled_dot and dot"
-    if attention.select != "soft":
-        yield f"model.attention.select is {attention.select}; it knows soft"
-    if config.key_width not in (None, config.width // config.heads):
-        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
-    if config.positions == "relative":
-        yield "model.positions is relative; it knows sinusoidal, learned, rotary and none"
-    if config.norm == "batch":
-        yield "model.norm is batch; it knows layer and rms"
-    if config.feedforward == "convolution":
-        yield "model.feedforward is convolution; it knows linear and gated"
-
-
-def require_expressible(config: ModelConfig) -> None:
-    """Raise all obstacles at once."""
-    found = list(obstacles(config))
-    if found:
-        raise ModelError(one_message(found, "CTranslate2 cannot run this model"))
 
 
 def export(
@@ -110,8 +106,8 @@ def write_model(
     shortlist: Shortlist | None = None,
 ) -> None:
     """Write what CTranslate2 alone needs."""
-    require_installed()
-    require_expressible(model.config)
+    need("ctranslate2", extra="fast")
+    refuse(obstacles(model.config), "CTranslate2 cannot run this model")
     assert isinstance(model, Transformer), "it is expressible"
     if precision == "float16":
         _refuse_overflow(model)
@@ -128,7 +124,8 @@ def write_model(
     spec.config.eos_token = target[SPECIAL.end]
     spec.config.decoder_start_token = target[model.config.start_mark]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = _epsilon(model.config)
+    layer_norm = model.config.norm == "layer"  # what PyTorch's norms add to a variance:
+    spec.config.layer_norm_epsilon = 1e-5 if layer_norm else torch.finfo(torch.float32).eps
     spec.config.add_attribute("max_length", places)  # for us; CTranslate2 leaves it alone
     spec.validate()
     spec.optimize(quantization=precision)
@@ -158,59 +155,40 @@ def _places(config: TransformerConfig, longest_seen: int) -> int | None:
     return max(_INPUT, min(4 * longest_seen, _LONGEST))
 
 
-def _epsilon(config: TransformerConfig) -> float:
-    """What PyTorch's norms add to a variance."""
-    return 1e-5 if config.norm == "layer" else torch.finfo(torch.float32).eps
-
-
 def _specification(model: Transformer, places: int | None) -> Any:
     from ctranslate2 import specs
 
-    config = model.config
-    shape = _shape(model)
-    encoder = specs.TransformerEncoderSpec(config.encoder_layers, config.heads, **shape)
-    decoder = specs.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape)
-    _put_embedding(encoder, encoder.embeddings[0], model.source_embedding, config, places)
-    _put_embedding(decoder, decoder.embeddings, model.target_embedding, config, places)
-    _put_blocks(encoder, model.encoder, config)
-    _put_blocks(decoder, model.decoder, config)
-    for layer, block in zip(decoder.layer, model.decoder.blocks, strict=True):
-        _put_cross_attention(layer.attention, block, config)
-    decoder.projection.weight = _array(model.projection.weight)
-    if model.projection.bias is not None:
-        decoder.projection.bias = _array(model.projection.bias)
-    return specs.TransformerSpec(encoder, decoder)
-
-
-def _shape(model: Transformer) -> dict[str, Any]:
-    """The arguments of both stacks."""
-    from ctranslate2.specs import Activation
-
-    config = model.config
-    known = {
-        "relu": Activation.RELU,
-        "gelu": Activation.GELU,
-        "gelu_tanh": Activation.GELUTanh,
-        "silu": Activation.SWISH,
+    config, known = model.config, specs.Activation
+    activations = {
+        "relu": known.RELU,
+        "gelu": known.GELU,
+        "gelu_tanh": known.GELUTanh,
+        "silu": known.SWISH,
     }
-    return {
+    shape = {
         "pre_norm": True,  # with a place for the final norm; `_put_blocks` says how it is
         "no_final_norm": isinstance(model.encoder.norm, nn.Identity),
-        "activation": known[config.activation],
+        "activation": activations[config.activation],
         "ffn_glu": config.feedforward == "gated",
         "rms_norm": config.norm == "rms",
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head
         "rotary_interleave": True,
     }
-
-
-def _put_embedding(
-    stack: Any, table: Any, embedding: Embedding, config: TransformerConfig, places: int | None
-) -> None:
-    table.weight = _array(embedding.table.weight)
-    stack.scale_embeddings = config.scale_embedding
-    if places is not None:
-        stack.position_encodings.encodings = _positions(embedding, config, places)
+    encoder = specs.TransformerEncoderSpec(config.encoder_layers, config.heads, **shape)
+    decoder = specs.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape)
+    for stack, table, own, embedding in (
+        (encoder, encoder.embeddings[0], model.encoder, model.source_embedding),
+        (decoder, decoder.embeddings, model.decoder, model.target_embedding),
+    ):
+        table.weight = _array(embedding.table.weight)
+        stack.scale_embeddings = config.scale_embedding
+        if places is not None:
+            stack.position_encodings.encodings = _positions(embedding, config, places)
+        _put_blocks(stack, own, config)
+    decoder.projection.weight = _array(model.projection.weight)
+    if model.projection.bias is not None:
+        decoder.projection.bias = _array(model.projection.bias)
+    return specs.TransformerSpec(encoder, decoder)
 
 
 def _positions(embedding: Embedding, config: TransformerConfig, places: int) -> NDArray[np.float32]:
@@ -223,44 +201,30 @@ def _positions(embedding: Embedding, config: TransformerConfig, places: int) -> 
 
 
 def _put_blocks(stack: Any, own: Any, config: TransformerConfig) -> None:
-    """What blocks of the encoder and of the decoder have in common, and the norm after them."""
+    """The blocks of the encoder or of the decoder, and the norm after them."""
     stack.pre_norm = config.norm_order == "pre"
     if not isinstance(own.norm, nn.Identity):
-        _put_norm(stack.layer_norm, own.norm)
+        _put(stack.layer_norm, own.norm)
     for layer, block in zip(stack.layer, own.blocks, strict=True):
-        attention, feedforward = layer.self_attention, layer.ffn
-        _put_norm(attention.layer_norm, block.attention_residual.norm)
-        _put_linear(attention.linear[0], block.attention.project)  # queries, keys and values
-        _put_linear(attention.linear[1], block.attention.combine)
-        _put_scale(attention, config)
-        _put_norm(feedforward.layer_norm, block.feedforward_residual.norm)
-        _put_linear(feedforward.linear_0, block.feedforward.expand)
-        _put_linear(feedforward.linear_1, block.feedforward.contract)
-        if config.feedforward == "gated":
-            _put_linear(feedforward.linear_0_noact, block.feedforward.gate)
+        for name, module in block.named_modules():
+            if name in _LAYERS:
+                *parts, last = _LAYERS[name].split(".")
+                part = attrgetter(".".join(parts))(layer)
+                _put(part[int(last)] if last.isdigit() else getattr(part, last), module)
+        if config.attention.score == "dot":  # not divided by sqrt(d)
+            for attention in ("self_attention", "attention"):
+                if hasattr(layer, attention):
+                    getattr(layer, attention).queries_scale = np.float32(1)
 
 
-def _put_cross_attention(attention: Any, block: Any, config: TransformerConfig) -> None:
-    _put_norm(attention.layer_norm, block.cross_residual.norm)
-    _put_linear(attention.linear[0], block.cross.query)
-    _put_linear(attention.linear[1], block.cross.memory)  # keys and values
-    _put_linear(attention.linear[2], block.cross.combine)
-    _put_scale(attention, config)
-
-
-def _put_scale(attention: Any, config: TransformerConfig) -> None:
-    if config.attention.score == "dot":  # not divided by sqrt(d)
-        attention.queries_scale = np.float32(1)
-
-
-def _put_linear(spec: Any, layer: nn.Linear) -> None:
-    spec.weight, spec.bias = _array(layer.weight), _array(layer.bias)
-
-
-def _put_norm(spec: Any, norm: nn.LayerNorm | nn.RMSNorm) -> None:
-    spec.gamma = _array(norm.weight)
-    if isinstance(norm, nn.LayerNorm):
-        spec.beta = _array(norm.bias)
+def _put(spec: Any, layer: nn.Linear | nn.LayerNorm | nn.RMSNorm) -> None:
+    """Copy the weights of a linear layer or a norm."""
+    if isinstance(layer, nn.Linear):
+        spec.weight, spec.bias = _array(layer.weight), _array(layer.bias)
+        return
+    spec.gamma = _array(layer.weight)
+    if isinstance(layer, nn.LayerNorm):
+        spec.beta = _array(layer.bias)
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:

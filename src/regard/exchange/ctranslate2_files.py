@@ -22,10 +22,6 @@ from regard.text.tokenizer import Tokenizers
 
 _READER = JsonReader(ModelError, "Export the model again.", limit=256 * MEBIBYTE)
 VMAP = "vmap.txt"
-_VOCABULARIES = {
-    "source": ("shared_vocabulary.json", "source_vocabulary.json"),
-    "target": ("shared_vocabulary.json", "target_vocabulary.json"),
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,8 @@ def checked_config(folder: Path, tokenizers: Tokenizers) -> EngineConfig:
 
 def _refuse_other_vocabulary(folder: Path, side: str, pieces: list[str]) -> None:
     """CTranslate2 reads beyond the end of a table that is too short."""
-    path = next((folder / n for n in _VOCABULARIES[side] if (folder / n).exists()), None)
+    names = ("shared_vocabulary.json", f"{side}_vocabulary.json")
+    path = next((folder / name for name in names if (folder / name).exists()), None)
     if path is None:
         raise ModelError(f"{folder} has no {side} vocabulary. Export the model again.")
     if _READER.texts(path) != pieces:

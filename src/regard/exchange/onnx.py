@@ -23,11 +23,10 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard.errors import ModelError, one_message
 from regard.exchange.digests import write_digests
 from regard.exchange.normalizer import write_self_normalizing
 from regard.exchange.onnx_graphs import DecoderGraph, EncoderGraph
-from regard.exchange.packages import need
+from regard.exchange.requirements import need, refuse
 from regard.files import whole_folder, write_json
 from regard.models.base import Model, ModelConfig
 from regard.models.folder import ModelFolder
@@ -44,9 +43,7 @@ Axes = dict[int, str]  # the names of the axes of a tensor that are of any lengt
 def write_onnx(folder: ModelFolder, model: Model, out: Path) -> None:
     """Write a model that lies on the CPU as a folder for onnxruntime, whole or not at all."""
     need("onnx", "onnxscript", extra="onnx")
-    found = problems(model.config)
-    if found:
-        raise ModelError(one_message(found, "This model cannot be written as ONNX"))
+    refuse(problems(model.config), "This model cannot be written as ONNX")
     assert isinstance(model, Transformer), "it has no problems"
     with whole_folder(out) as temporary:
         _write_graphs(model.eval(), temporary)
@@ -56,16 +53,15 @@ def write_onnx(folder: ModelFolder, model: Model, out: Path) -> None:
         write_digests(temporary)
 
 
-def problems(config: ModelConfig) -> list[str]:
+def problems(config: ModelConfig) -> Iterator[str]:
     """Every reason why a model cannot be written; none: it can."""
     if not isinstance(config, TransformerConfig):
-        return [f"model.kind is {config.kind}; its graphs are those of a transformer"]
-    if config.feedforward == "convolution":
-        return [
+        yield f"model.kind is {config.kind}; its graphs are those of a transformer"
+    elif config.feedforward == "convolution":
+        yield (
             "model.feedforward is convolution, whose steps remember more than keys and values; "
             "train with model.feedforward=linear or gated"
-        ]
-    return []
+        )
 
 
 def names(kind: Literal["memory", "past", "present"], layers: int) -> list[str]:

@@ -16,7 +16,7 @@ from regard.errors import ModelError
 from regard.exchange.digests import verify_digests
 from regard.exchange.onnx import DECODER, DESCRIPTION, ENCODER, FORMAT, names
 from regard.exchange.onnx_graphs import PLACES
-from regard.exchange.packages import need
+from regard.exchange.requirements import need
 from regard.models.folder import ModelFolder
 from regard.models.transformer import TransformerConfig
 from regard.regular import open_regular
@@ -68,25 +68,23 @@ class OnnxModel:
     can_be_recorded = False
     start_can_be_recorded = False
 
-    def __init__(self, folder: ModelFolder, encoder: Any, decoder: Any) -> None:
-        assert isinstance(folder.config, TransformerConfig), "nothing else is written"
-        self.config = folder.config
-        self._encoder, self._decoder = encoder, decoder
-        self._memory = names("memory", self.config.decoder_layers)
-        self._past = names("past", self.config.decoder_layers)
-
-    @staticmethod
-    def load(path: Path, folder: ModelFolder | None = None) -> OnnxModel:
+    def __init__(self, path: Path, folder: ModelFolder | None = None) -> None:
         """The model that `write_onnx` wrote; its description, if that is read already, is taken."""
         need("onnxruntime", extra="onnx")
-        _check(path)
-        folder = folder or ModelFolder.read(path)
-        assert isinstance(folder.config, TransformerConfig), "nothing else is written"
-        layers = folder.config.decoder_layers
-        memory, past, present = (names(kind, layers) for kind in ("memory", "past", "present"))
-        encoder = _session(path / ENCODER, ["tokens", "lengths"], memory)
-        steps = ["tokens", "lengths", *memory, *past]
-        return OnnxModel(folder, encoder, _session(path / DECODER, steps, ["logits", *present]))
+        if not is_onnx(path):
+            raise ModelError(
+                f"{path} is not an ONNX folder: it has no {DESCRIPTION}. "
+                "Write one with: regard export MODEL --to onnx"
+            )
+        _READER.versioned(_Description, path / DESCRIPTION, FORMAT)
+        verify_digests(path)
+        config = (folder or ModelFolder.read(path)).config
+        assert isinstance(config, TransformerConfig), "nothing else is written"
+        self.config, layers = config, config.decoder_layers
+        self._memory, self._past = names("memory", layers), names("past", layers)
+        self._encoder = _session(path / ENCODER, ["tokens", "lengths"], self._memory)
+        steps = ["tokens", "lengths", *self._memory, *self._past]
+        self._decoder = _session(path / DECODER, steps, ["logits", *names("present", layers)])
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> OnnxState:
         """A state for the source sentences; a past grows, so it needs no room."""
@@ -119,17 +117,6 @@ def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
     """Tensors in, tensors out, by name and in order."""
     found = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
     return [torch.from_numpy(array) for array in found]
-
-
-def _check(path: Path) -> None:
-    """An ONNX folder of a format that we know, or a sentence about what it is."""
-    if not (path / DESCRIPTION).is_file():
-        raise ModelError(
-            f"{path} is not an ONNX folder: it has no {DESCRIPTION}. "
-            "Write one with: regard export MODEL --to onnx"
-        )
-    _READER.versioned(_Description, path / DESCRIPTION, FORMAT)
-    verify_digests(path)
 
 
 def _session(path: Path, inputs: list[str], outputs: list[str]) -> Any:

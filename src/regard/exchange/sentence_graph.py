@@ -17,7 +17,6 @@ from collections.abc import Sequence
 _STOP, _WIDE_STOP, _SPACE, _SMALL = 2, 3, 4, 5
 _INT64, _FLOAT = 7, 1  # ONNX's numbers of types
 _INT_ATTRIBUTE = 2
-_END = sys.maxsize
 
 
 def sentence_graph() -> bytes:
@@ -38,7 +37,7 @@ def sentence_graph() -> bytes:
         _node("And", ["is_wide", "last_wide"], "ends_wide"),
         _node("Or", ["ends", "ends_wide"], "any_end"),
         _node("Cast", ["any_end"], "number", to=_INT64),
-        _node("Mul", ["number", "two_as_number"], "label"),
+        _node("Mul", ["number", "two"], "label"),
         _node("OneHot", ["label", "three", "off_on"], "answers"),
     ]
     integers = {
@@ -46,12 +45,11 @@ def sentence_graph() -> bytes:
         "one": [1],
         "minus_one": [-1],
         "two": [2],
-        "end": [_END],
+        "end": [sys.maxsize],
         "stop": [_STOP],
         "space": [_SPACE],
         "small": [_SMALL],
         "wide_stop": [_WIDE_STOP],
-        "two_as_number": [2],
         "three": [3],
     }
     constants = [_tensor(name, _INT64, "q", values) for name, values in integers.items()]
@@ -66,7 +64,8 @@ def sentence_graph() -> bytes:
             _bytes(12, _value("answers", _FLOAT, ["rows", "length", "answers"])),
         ]
     )
-    notes = {"config": _config(), "vocab": _vocabulary(), "lexicon": "null", "lang_code": "any"}
+    config = json.dumps({"max_seqlen": 1000, "batch_size": 1, "feat_funcs": []})
+    notes = {"config": config, "vocab": _vocabulary(), "lexicon": "null", "lang_code": "any"}
     return b"".join(
         [
             _number(1, 8),  # the format's version
@@ -76,10 +75,6 @@ def sentence_graph() -> bytes:
             *(_bytes(14, _text(1, key) + _text(2, value)) for key, value in notes.items()),
         ]
     )
-
-
-def _config() -> str:
-    return json.dumps({"max_seqlen": 1000, "batch_size": 1, "feat_funcs": []})
 
 
 def _vocabulary() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from regard.errors import ConfigError, ModelError, one_message
+from regard.errors import ConfigError, ModelError
 from regard.exchange.huggingface import bert, gpt2, labels, marian, xlnet
 from regard.exchange.huggingface.folder import CONFIG, ForeignFolder
 from regard.exchange.huggingface.weights import (
@@ -18,6 +18,7 @@ from regard.exchange.huggingface.weights import (
     Weights,
     Written,
 )
+from regard.exchange.requirements import refuse
 from regard.files import whole_file, whole_folder, write_json
 from regard.models.base import Model
 from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
@@ -84,9 +85,7 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
         )
     kind = labels if labels.gives_labels(folder) else KINDS[name]
     with refusing_panics(path):
-        found = list(kind.obstacles_to_import(folder))
-    if found:
-        raise ModelError(one_message(found, f"{path} cannot be imported"))
+        refuse(kind.obstacles_to_import(folder), f"{path} cannot be imported")
     tensors = ForeignTensors(folder.tensors())
     try:
         with refusing_panics(path):
@@ -110,6 +109,8 @@ def import_folder(path: Path, out: Path) -> ModelFolder:
 
 def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
     """Write a folder for HuggingFace's `from_pretrained`; the name of the class to load it with."""
+    from safetensors.torch import save_file
+
     name = counterpart(folder)
     if name is None:
         raise ModelError(
@@ -117,9 +118,8 @@ def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
             "What can be exported: transformer, causal, masked, permuted, tagger, classifier."
         )
     kind = _exporter(folder, name)
-    found = list(kind.obstacles_to_export(folder, model))
-    if found:
-        raise ModelError(one_message(found, f"HuggingFace's {name} cannot express this model"))
+    obstacles = kind.obstacles_to_export(folder, model)
+    refuse(obstacles, f"HuggingFace's {name} cannot express this model")
     ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
     settings, weights, files = kind.written(folder, ours)
     with whole_folder(out) as temporary:
@@ -127,15 +127,9 @@ def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
             (temporary / file).write_bytes(content)
         for file, table in settings.items():
             write_json(temporary / file, table)
-        _write_weights(temporary / WEIGHTS, weights)
+        plain = {name: weight.contiguous() for name, weight in weights.items()}
+        note = {"format": "pt"}  # which their loader asks for
+        with whole_file(temporary / WEIGHTS) as place:
+            save_file(plain, place, metadata=note)
     architecture: str = settings["config.json"]["architectures"][0]
     return architecture
-
-
-def _write_weights(path: Path, weights: Weights) -> None:
-    """With the note that their loader asks for."""
-    from safetensors.torch import save_file
-
-    plain = {name: weight.contiguous() for name, weight in weights.items()}
-    with whole_file(path) as temporary:
-        save_file(plain, temporary, metadata={"format": "pt"})

@@ -64,45 +64,40 @@ def special_tokens(
 ) -> SpecialTokens:
     """What the files say, and a class's defaults where they say nothing."""
     try:
-        return _special_tokens(folder, usual, usual_more)
+        settings = {name: _token(value, name) for name, value in folder.json(TOKENIZER).items()}
+        if not settings.get(_MORE) and _OLD_MORE in settings:
+            settings[_MORE] = settings.pop(_OLD_MORE)
+        if _DECODER in settings:
+            pairs = {int(i): _described(form) for i, form in (settings[_DECODER] or {}).items()}
+        else:
+            settings |= _of_map(folder, settings)
+            pairs = _of_files(folder, settings)
+        if wrong := [number for number in pairs if type(number) is not int or number < 0]:
+            raise ValueError(f"{wrong[0]!r} is no id")
+        further = {
+            name: value
+            for name, value in settings.items()
+            if name.endswith("_token") and name not in _NAMED and isinstance(value, Token)
+        }
+        if isinstance(settings.get(_MORE), dict):
+            further |= settings.pop(_MORE)
+        more = settings.get(_MORE, settings.get(_OLD_MORE, [*usual_more])) or []
+        by_name = {str(token): token for token in pairs.values()}
+        stated = {name: settings[name] for name in _NAMED if name in settings}
+        named = {name: by_name.get(str(value), value) for name, value in stated.items()}
+        ordered = {name: (dict(usual) | named).get(name) for name in _NAMED} | further
+        left = {text for name, text in usual.items() if name not in stated}
+        told = {
+            str(token) for token in [*pairs.values(), *named.values(), *further.values(), *more]
+        }
+        if more == [*usual_more]:
+            left, told = left | {*usual_more}, told - {*usual_more}
+        return SpecialTokens(ordered, frozenset(left - told), more, _MORE in settings, pairs)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"The special tokens of {folder.path} cannot be read ({error}): {TOKENIZER}, {_MAP}, "
             f"{_ADDED} or {LIBRARY} is damaged. Copy the whole folder again."
         ) from None
-
-
-def _special_tokens(
-    folder: ForeignFolder, usual: Mapping[str, str], usual_more: Iterable[str]
-) -> SpecialTokens:
-    settings = {name: _token(value, name) for name, value in folder.json(TOKENIZER).items()}
-    if not settings.get(_MORE) and _OLD_MORE in settings:
-        settings[_MORE] = settings.pop(_OLD_MORE)
-    if _DECODER in settings:
-        pairs = {int(i): _described(form) for i, form in (settings[_DECODER] or {}).items()}
-    else:
-        settings |= _of_map(folder, settings)
-        pairs = _of_files(folder, settings)
-    if wrong := [number for number in pairs if type(number) is not int or number < 0]:
-        raise ValueError(f"{wrong[0]!r} is no id")
-    further = {name: value for name, value in settings.items() if _is_further(name, value)}
-    if isinstance(settings.get(_MORE), dict):
-        further |= settings.pop(_MORE)
-    more = settings.get(_MORE, settings.get(_OLD_MORE, [*usual_more])) or []
-    by_name = {str(token): token for token in pairs.values()}
-    stated = {name: settings[name] for name in _NAMED if name in settings}
-    named = {name: by_name.get(str(value), value) for name, value in stated.items()}
-    ordered = {name: (dict(usual) | named).get(name) for name in _NAMED} | further
-    left = {text for name, text in usual.items() if name not in stated}
-    told = {str(token) for token in [*pairs.values(), *named.values(), *further.values(), *more]}
-    if more == [*usual_more]:
-        left, told = left | {*usual_more}, told - {*usual_more}
-    return SpecialTokens(ordered, frozenset(left - told), more, _MORE in settings, pairs)
-
-
-def _is_further(name: str, value: Any) -> bool:
-    """Whether a setting is a special token of a name of its own."""
-    return name.endswith("_token") and name not in _NAMED and isinstance(value, str | AddedToken)
 
 
 def _token(value: Any, name: str) -> Any:

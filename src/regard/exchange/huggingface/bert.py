@@ -14,59 +14,46 @@ import torch
 
 from regard.config import Tree, build
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
-from regard.exchange.huggingface.library_text import (
-    marks_of,
-    obstacles_in_text,
-    read_text,
-    text_files,
-    unwritable_text,
-)
-from regard.exchange.huggingface.settings import (
-    ACTIVATIONS,
-    Names,
-    defaults_of,
-    description_of,
-    obstacles_in_ours,
-    obstacles_in_theirs,
-    our_settings,
-    their_settings,
-)
+from regard.exchange.huggingface.library_text import text_files, token_settings, unwritable_text
+from regard.exchange.huggingface.settings import ACTIVATIONS, SettingNames, obstacles_in_ours
+from regard.exchange.huggingface.tokenizer_classes import LibraryText
 from regard.exchange.huggingface.weights import (
+    SAME,
     ForeignTensors,
+    Form,
     Table,
     Weights,
     Written,
     for_each_block,
+    is_tied,
+    layers,
     our_bias,
-    our_rows,
     their_numbering,
     their_rows,
-    under_our_names,
+    their_words,
     under_their_names,
 )
 from regard.models.base import Model
 from regard.models.folder import ModelFolder
 from regard.models.labelling import LabelConfig
 from regard.models.masked import MaskedConfig
-from regard.text.base import Tokenizer
 from regard.text.config import ForeignKind
-from regard.text.numbering import ALONE, Numbering
+from regard.text.numbering import Numbering
 from regard.text.special import SPECIAL
 
-_SETTINGS: Names = {
-    "layers": ("num_hidden_layers", 12),
-    "width": ("hidden_size", 768),
-    "heads": ("num_attention_heads", 12),
-    "feedforward_width": ("intermediate_size", 3072),
-    "activation": ("hidden_act", "gelu"),
-    "dropout": ("hidden_dropout_prob", 0.1),
-    "attention_dropout": ("attention_probs_dropout_prob", 0.1),
-    "norm_epsilon": ("layer_norm_eps", 1e-12),
-}
-DEFAULTS = defaults_of(_SETTINGS) | {
-    "max_position_embeddings": 512,
-    "tie_word_embeddings": True,
-}
+_SETTINGS = SettingNames(
+    {
+        "layers": ("num_hidden_layers", 12),
+        "width": ("hidden_size", 768),
+        "heads": ("num_attention_heads", 12),
+        "feedforward_width": ("intermediate_size", 3072),
+        "activation": ("hidden_act", "gelu"),
+        "dropout": ("hidden_dropout_prob", 0.1),
+        "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+        "norm_epsilon": ("layer_norm_eps", 1e-12),
+    },
+    {"max_position_embeddings": 512, "tie_word_embeddings": True, "type_vocab_size": 2},
+)
 _BLOCK = {
     "attention.project": ["attention.self.query", "attention.self.key", "attention.self.value"],
     "attention.combine": ["attention.output.dense"],
@@ -75,11 +62,12 @@ _BLOCK = {
     "feedforward.contract": ["output.dense"],
     "feedforward_residual.norm": ["output.LayerNorm"],
 }
-_WORDS, _PLACES, _SEGMENTS = (
+WORDS, _PLACES, _SEGMENTS = (
     f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
 )
-_POOLER = "pooler.dense"
+_SCORES = (".bias", ".decoder.bias", ".decoder.weight")  # of words
 TEMPLATE = "<s> $A </s>"  # a text as our models read it
+MARKS = {"pad": SPECIAL.pad, "unk": SPECIAL.unknown, "cls": SPECIAL.start, "sep": SPECIAL.end}
 EncoderConfig = MaskedConfig | LabelConfig
 
 
@@ -88,70 +76,58 @@ class Family:
     """What BERT and RoBERTa do not share."""
 
     name: str  # their model_type
-    classes: tuple[str, str]  # with the scores of words, and without
+    stem: str  # of the names of their classes
     text: ForeignKind
-    defaults: dict[str, Any]
-    head: dict[str, list[str]]
-    bias: str
-    output: str
-    with_next_sentence: str | None  # the class that also has that
-
-    @property
-    def own_bias(self) -> str:
-        """The bias of the layer that scores words."""
-        return self.output.replace(".weight", ".bias")
-
-    @property
-    def known(self) -> list[str]:
-        """The classes that can be read."""
-        heads = [*([self.with_next_sentence] if self.with_next_sentence else []), *self.labelling]
-        return [*self.classes, *heads]
+    defaults: dict[str, int]
+    output: str  # what scores words
+    head: dict[str, list[str]]  # the layers before that
+    next_sentence: tuple[str, ...] = ()  # the class that also judges pairs of texts
 
     @property
     def labelling(self) -> tuple[str, str]:
         """The classes that give labels: to words, and to texts."""
-        stem = self.classes[1].removesuffix("Model")
-        return f"{stem}ForTokenClassification", f"{stem}ForSequenceClassification"
-
-    def numbering(self, folder: ForeignFolder, size: int) -> Numbering:
-        """Which of so many ids are our special tokens."""
-        marks = marks_of(folder, self.text)
-        return Numbering(size, marks["pad"], marks["unk"], marks["cls"], marks["sep"])
+        return f"{self.stem}ForTokenClassification", f"{self.stem}ForSequenceClassification"
 
     def first_place(self, config: dict[str, Any]) -> int:
         """The row of the first position."""
         return int(config["pad_token_id"]) + 1 if self.name == "roberta" else 0
 
 
-def _table(layers: int, prefix: str) -> Table:
+def _table(family: Family, settings: Tree, prefix: str) -> Table:
+    """Embeddings, but for words, and blocks."""
+    unused = family.first_place(settings)
+    places = Form(
+        lambda table: table[unused:],
+        lambda table: torch.cat([table.new_zeros(unused, table.shape[1]), table]),
+    )
+    blocks = settings["num_hidden_layers"]
     return {
-        "embedding.norm": [f"{prefix}embeddings.LayerNorm"],
-        **for_each_block("encoder.blocks", f"{prefix}encoder.layer", layers, _BLOCK),
+        "embedding.positions.table.weight": ([prefix + _PLACES], places),
+        "embedding.segments.weight": ([prefix + _SEGMENTS], SAME),
+        **layers({"embedding.norm": [f"{prefix}embeddings.LayerNorm"]}),
+        **for_each_block("encoder.blocks", f"{prefix}encoder.layer", blocks, layers(_BLOCK)),
     }
 
 
 BERT = Family(
     "bert",
-    ("BertForMaskedLM", "BertModel"),
+    "Bert",
     "wordpiece",
-    {"vocab_size": 30522, "type_vocab_size": 2, "pad_token_id": 0},
+    {"vocab_size": 30522, "pad_token_id": 0},
+    "cls.predictions",
     {
         "head.dense": ["cls.predictions.transform.dense"],
         "head.norm": ["cls.predictions.transform.LayerNorm"],
     },
-    "cls.predictions.bias",
-    "cls.predictions.decoder.weight",
-    "BertForPreTraining",
+    ("BertForPreTraining",),
 )
 ROBERTA = Family(
     "roberta",
-    ("RobertaForMaskedLM", "RobertaModel"),
+    "Roberta",
     "byte_bpe",
-    {"vocab_size": 50265, "type_vocab_size": 2, "pad_token_id": 1},
+    {"vocab_size": 50265, "pad_token_id": 1},
+    "lm_head",
     {"head.dense": ["lm_head.dense"], "head.norm": ["lm_head.layer_norm"]},
-    "lm_head.bias",
-    "lm_head.decoder.weight",
-    None,
 )
 FAMILIES = {family.name: family for family in (BERT, ROBERTA)}
 _NEXT_SENTENCE = {
@@ -165,27 +141,35 @@ def family_for(folder: ModelFolder) -> Family:
     return ROBERTA if folder.tokenizers.config.kind == ROBERTA.text else BERT
 
 
-def settings_of(folder: ForeignFolder) -> tuple[Family, Tree]:
-    """Return the family of a folder, and its settings, with their defaults."""
+def settings_of(folder: ForeignFolder) -> tuple[Family, Tree, LibraryText]:
+    """Return the family of a folder, its settings, with their defaults, and its tokenizer."""
     family = FAMILIES[folder.config["model_type"]]
-    return family, folder.settings(DEFAULTS | family.defaults)
+    settings = folder.settings(_SETTINGS.defaults | family.defaults)
+    return family, settings, LibraryText(folder, family.text)
+
+
+def numbering_of(text: LibraryText, settings: Tree) -> Numbering:
+    """Return which of their ids are our special tokens."""
+    ids = (text.marks[mark] for mark in ("pad", "unk", "cls", "sep"))
+    return Numbering(settings["vocab_size"], *ids)
 
 
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    family, config = settings_of(folder)
-    yield from obstacles_in_theirs(config, _SETTINGS, family.known)
+    family, config, text = settings_of(folder)
+    known = (f"{family.stem}ForMaskedLM", f"{family.stem}Model", *family.next_sentence)
+    yield from _SETTINGS.obstacles(config, *known, *family.labelling)
     for name in ("is_decoder", "add_cross_attention"):
         if config.get(name):
             yield f"{name} is true; a masked model of ours sees all of one text"
     places = config.get("position_embedding_type") or "absolute"
     if places != "absolute":
         yield f"position_embedding_type is {places}; absolute can be read"
-    if config.get("architectures") == ["BertForPreTraining"] and config["type_vocab_size"] < 2:
+    if config.get("architectures") == [*family.next_sentence] and config["type_vocab_size"] < 2:
         yield "type_vocab_size is below 2; to judge pairs of texts, ours must be told apart"
-    in_text = [*obstacles_in_text(folder, family.text, config["vocab_size"])]
+    in_text = [*text.obstacles(config["vocab_size"])]
     given = config["pad_token_id"]  # tokens with this id have no position in RoBERTa
-    pad = given if in_text else marks_of(folder, family.text)["pad"]
+    pad = given if in_text else text.marks["pad"]
     if family is ROBERTA and (type(given) is not int or given != pad):
         yield f"pad_token_id is {given}, not that of the tokenizer; positions are counted by it"
     yield from in_text
@@ -193,74 +177,52 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
 
 def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    family, settings = settings_of(folder)
-    numbering = family.numbering(folder, settings["vocab_size"])
-    mask = marks_of(folder, family.text)["mask"]
-    prefix = f"{family.name}." if f"{family.name}.{_WORDS}" in tensors else ""
-    head, judges_pairs = _has_head(tensors), "cls.seq_relationship.weight" in tensors
+    family, settings, text = settings_of(folder)
+    numbering, mask = numbering_of(text, settings), text.marks["mask"]
+    prefix = f"{family.name}." if f"{family.name}.{WORDS}" in tensors else ""
+    head = any(name.startswith(("cls.predictions.", "lm_head.")) for name in tensors)
+    bias, own_bias, output = (family.output + suffix for suffix in _SCORES)
+    judges_pairs = "cls.seq_relationship.weight" in tensors
     may_tie = settings["tie_word_embeddings"] or not head
-    output, tied = tensors.output(family.output, prefix + _WORDS, may_tie=may_tie)
+    words = tensors.words(prefix + WORDS, output, numbering, may_tie=may_tie)
     form = {
-        "tied_embeddings": "all" if tied else "none",
+        "tied_embeddings": "none" if "projection.weight" in words else "all",
         "head": head,
         "output_bias": head,
         "next_sentence": judges_pairs,
-        "pooler": not judges_pairs and f"{prefix}{_POOLER}.weight" in tensors,
+        "pooler": not judges_pairs and f"{prefix}pooler.dense.weight" in tensors,
         "head_activation": ACTIVATIONS[settings["hidden_act"]] if family is BERT else "gelu",
         **({} if mask is None else {"mask_id": numbering.ours([mask])[0]}),
     }
     config = build(MaskedConfig, stack_form(family, settings) | form)
-    weights = read_stack(family, settings, tensors, prefix, numbering)
+    weights = read_stack(family, settings, tensors, prefix) | words
+    weights |= tensors.read(_heads(family, config, prefix))
     if head:
-        weights |= under_our_names(tensors, family.head)
-    if config.next_sentence:
-        weights |= under_our_names(tensors, _NEXT_SENTENCE)
-    elif config.pooler:
-        weights |= under_our_names(tensors, {"pooler": [prefix + _POOLER]})
-    if config.output_bias:
-        bias = tensors.first(family.own_bias, family.bias)
-        weights["projection.bias"] = our_bias(bias, numbering)
-        tensors.unread(family.bias, family.own_bias)
-    if not tied:
-        weights["projection.weight"] = our_rows(output, numbering)
-    return description_of(config, read_text(folder, family.text, numbering)), weights
+        weights["projection.bias"] = our_bias(tensors.first(own_bias, bias), numbering)
+        tensors.unread(bias, own_bias)
+    return text.describe(config, numbering), weights
 
 
-def _has_head(tensors: ForeignTensors) -> bool:
-    return any(name.startswith(("cls.predictions.", "lm_head.")) for name in tensors)
+def _heads(family: Family, config: MaskedConfig, prefix: str) -> Table:
+    """The layers after the blocks."""
+    pooler = {"pooler": [f"{prefix}pooler.dense"]} if config.pooler else {}
+    last = _NEXT_SENTENCE if config.next_sentence else pooler
+    return layers((family.head if config.head else {}) | last)
 
 
-def read_stack(
-    family: Family,
-    settings: dict[str, Any],
-    tensors: ForeignTensors,
-    prefix: str,
-    numbering: Numbering,
-) -> Weights:
-    """The weights of embeddings and blocks under our names."""
-    table = _table(settings["num_hidden_layers"], prefix)
-    _compare_buffers(tensors, prefix, settings["max_position_embeddings"])
-    return under_our_names(tensors, table) | {
-        "embedding.table.weight": our_rows(tensors[prefix + _WORDS], numbering),
-        "embedding.positions.table.weight": tensors[prefix + _PLACES][
-            family.first_place(settings) :
-        ],
-        "embedding.segments.weight": tensors[prefix + _SEGMENTS],
-    }
-
-
-def _compare_buffers(tensors: ForeignTensors, prefix: str, places: int) -> None:
-    """Account for what older versions stored: the positions of a text, and its segments."""
-    counted = torch.arange(places)[None]
+def read_stack(family: Family, settings: Tree, tensors: ForeignTensors, prefix: str) -> Weights:
+    """The weights of embeddings, but for words, and of blocks, under our names."""
+    # Older versions stored the positions of a text, and its segments.
+    counted = torch.arange(settings["max_position_embeddings"])[None]
     tensors.redundant(f"{prefix}embeddings.position_ids", counted, "the numbers from 0 on")
-    zeros = torch.zeros_like(counted)
-    tensors.redundant(f"{prefix}embeddings.token_type_ids", zeros, "all zeros")
+    tensors.redundant(f"{prefix}embeddings.token_type_ids", counted * 0, "all zeros")
+    return tensors.read(_table(family, settings, prefix))
 
 
 def stack_form(family: Family, config: dict[str, Any]) -> dict[str, Any]:
     """Our settings of embeddings and blocks."""
     return {
-        **our_settings(config, _SETTINGS),
+        **_SETTINGS.ours(config),
         "positions": "learned",
         "max_positions": config["max_position_embeddings"] - family.first_place(config),
         "embedding_norm": True,
@@ -277,7 +239,7 @@ def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[st
     fixed = config.activation if family is BERT else "gelu"
     if config.head and config.head_activation != fixed:
         yield f"model.head_activation is {config.head_activation}; it knows {fixed} there"
-    if config.next_sentence and not (family.with_next_sentence and config.head):
+    if config.next_sentence and not (family.next_sentence and config.head):
         yield f"model.next_sentence is true; {family.name} knows it not, or not without a head"
     yield from unwritable_text(folder.tokenizers)
 
@@ -296,71 +258,41 @@ def written(folder: ModelFolder, ours: Weights) -> Written:
     assert isinstance(config, MaskedConfig)
     family, numbering = family_for(folder), their_numbering(tokenizer)
     prefix = f"{family.name}." if config.head else ""
-    name = family.classes[0 if config.head else 1]
-    settings = stack_settings(
-        family, config, numbering, (config.next_sentence and family.with_next_sentence) or name
-    )
-    weights = stack_weights(family, config, ours, numbering, prefix)
+    name = f"{family.stem}ForMaskedLM" if config.head else f"{family.stem}Model"
+    [name] = family.next_sentence if config.next_sentence else [name]
+    settings = stack_settings(family, config, numbering, name)
+    weights = stack_weights(family, settings, ours, prefix)
+    bias, own_bias, output = (family.output + suffix for suffix in _SCORES)
+    scores = output if config.head else None
+    weights |= their_words(ours, config, numbering, prefix + WORDS, scores)
+    weights |= under_their_names(ours, _heads(family, config, prefix))
     if config.head:
-        weights |= under_their_names(ours, family.head)
-    if config.next_sentence:
-        weights |= under_their_names(ours, _NEXT_SENTENCE)
-    elif config.pooler:
-        weights |= under_their_names(ours, {"pooler": [prefix + _POOLER]})
-    if config.head:
-        words = ours["embedding.table.weight"]
-        output = ours.get("projection.weight", words)
-        bias = ours.get("projection.bias", words.new_zeros(len(words)))
-        weights[family.bias] = their_rows(bias, numbering)
-        if not settings["tie_word_embeddings"]:
-            weights[family.output] = their_rows(output, numbering)
-            weights[family.own_bias] = weights[family.bias].clone()
-    files = {CONFIG: settings, TOKENIZER: text_settings(tokenizer, numbering, config.mask_id)}
+        values = ours.get("projection.bias", torch.zeros(tokenizer.vocab_size))
+        names = [bias] if is_tied(config) else [bias, own_bias]
+        weights |= {name: their_rows(values, numbering) for name in names}
+    files = {
+        CONFIG: settings,
+        TOKENIZER: token_settings(tokenizer, MARKS | {"mask": config.mask_id}),
+    }
     return files, weights, text_files(folder.tokenizers, TEMPLATE, config.mask_id)
 
 
-def stack_weights(
-    family: Family, config: EncoderConfig, ours: Weights, numbering: Numbering, prefix: str
-) -> Weights:
-    """The weights of embeddings and blocks under their names."""
-    weights = under_their_names(ours, _table(config.layers, prefix))
-    words = ours["embedding.table.weight"]
-    scale = config.width**0.5 if config.scale_embedding else 1.0
-    weights[prefix + _WORDS] = their_rows(words * scale, numbering)
-    places = ours["embedding.positions.table.weight"]
-    unused = places.new_zeros(family.first_place({"pad_token_id": _pad(numbering)}), config.width)
-    weights[prefix + _PLACES] = torch.cat([unused, places])
-    none = words.new_zeros(1, config.width)
-    weights[prefix + _SEGMENTS] = ours.get("embedding.segments.weight", none)
-    return weights
-
-
-def _pad(numbering: Numbering) -> int:
-    return 0 if numbering.pad is None else numbering.pad
+def stack_weights(family: Family, settings: Tree, ours: Weights, prefix: str) -> Weights:
+    """The weights of embeddings, but for words, and of blocks, under their names."""
+    none = torch.zeros(1, settings["hidden_size"])
+    given = {"embedding.segments.weight": none, **ours}
+    return under_their_names(given, _table(family, settings, prefix))
 
 
 def stack_settings(
     family: Family, config: EncoderConfig, numbering: Numbering, name: str
 ) -> dict[str, Any]:
     """Their settings for a model of that class."""
-    settings = their_settings(config, _SETTINGS, family.name, name) | {
+    settings = _SETTINGS.theirs(config, family.name, name) | {
         "vocab_size": numbering.size,
         "type_vocab_size": max(config.segments, 1),
-        "tie_word_embeddings": config.tied_embeddings != "none" and not config.scale_embedding,
-        "pad_token_id": _pad(numbering),
+        "tie_word_embeddings": is_tied(config),
+        "pad_token_id": numbering.pad or 0,
     }
     longest = config.max_positions + family.first_place(settings)
     return settings | {"max_position_embeddings": longest}
-
-
-def text_settings(
-    tokenizer: Tokenizer, numbering: Numbering, mask: int | None = None
-) -> dict[str, Any]:
-    """What their tokenizers call the special tokens."""
-    ids = {"pad": SPECIAL.pad, "unk": SPECIAL.unknown, "cls": SPECIAL.start, "sep": SPECIAL.end}
-    names = {
-        f"{mark}_token": tokenizer.pieces([number])[0]
-        for mark, number in (ids if mask is None else ids | {"mask": mask}).items()
-        if numbering.theirs[number] != ALONE
-    }
-    return {"tokenizer_class": "PreTrainedTokenizerFast", **names}

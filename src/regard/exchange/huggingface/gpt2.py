@@ -19,67 +19,58 @@ from regard.exchange.huggingface.folder import (
     ForeignFolder,
     several_ids,
 )
-from regard.exchange.huggingface.library_text import (
-    begins_with,
-    marks_of,
-    obstacles_in_text,
-    read_text,
-    text_files,
-    unwritable_text,
-)
-from regard.exchange.huggingface.settings import (
-    Names,
-    defaults_of,
-    description_of,
-    obstacles_in_ours,
-    obstacles_in_theirs,
-    our_settings,
-    their_settings,
-)
+from regard.exchange.huggingface.library_text import text_files, token_settings, unwritable_text
+from regard.exchange.huggingface.settings import SettingNames, obstacles_in_ours
+from regard.exchange.huggingface.tokenizer_classes import LibraryText
 from regard.exchange.huggingface.weights import (
+    SAME,
+    TURNED,
     ForeignTensors,
     Table,
     Weights,
     Written,
     for_each_block,
+    is_tied,
+    layers,
     our_bias,
-    our_rows,
     their_numbering,
     their_rows,
-    under_our_names,
+    their_words,
     under_their_names,
 )
 from regard.models.base import Model
 from regard.models.causal import CausalConfig
 from regard.models.folder import ModelFolder
-from regard.text.base import Tokenizer
-from regard.text.foreign import ForeignTokenizer, LibraryTokenizer
+from regard.text.foreign import ForeignTokenizer
 from regard.text.numbering import ALONE, Numbering
+from regard.text.special import SPECIAL
 
 NAME = "GPT2LMHeadModel"
 _TIED = "tie_word_embeddings"
 _OUTPUT = "lm_head.weight"
 _MASKED = -1e4  # older versions stored it, and which tokens see which, with the weights
-_SETTINGS: Names = {
-    "layers": ("n_layer", 12),
-    "width": ("n_embd", 768),
-    "heads": ("n_head", 12),
-    "feedforward_width": ("n_inner", None),
-    "activation": ("activation_function", "gelu_new"),
-    "dropout": ("resid_pdrop", 0.1),
-    "embedding_dropout": ("embd_pdrop", 0.1),
-    "attention_dropout": ("attn_pdrop", 0.1),
-    "norm_epsilon": ("layer_norm_epsilon", 1e-5),
-    "max_positions": ("n_positions", 1024),
-}
-_DEFAULTS = defaults_of(_SETTINGS) | {
-    "vocab_size": 50257,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "tie_word_embeddings": True,
-    "bos_token_id": 50256,
-    "eos_token_id": 50256,
-}
+_SETTINGS = SettingNames(
+    {
+        "layers": ("n_layer", 12),
+        "width": ("n_embd", 768),
+        "heads": ("n_head", 12),
+        "feedforward_width": ("n_inner", None),
+        "activation": ("activation_function", "gelu_new"),
+        "dropout": ("resid_pdrop", 0.1),
+        "embedding_dropout": ("embd_pdrop", 0.1),
+        "attention_dropout": ("attn_pdrop", 0.1),
+        "norm_epsilon": ("layer_norm_epsilon", 1e-5),
+        "max_positions": ("n_positions", 1024),
+    },
+    {
+        "vocab_size": 50257,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "tie_word_embeddings": True,
+        "bos_token_id": 50256,
+        "eos_token_id": 50256,
+    },
+)
 _BLOCK = {
     "attention_residual.norm": ["ln_1"],
     "attention.project": ["attn.c_attn"],
@@ -90,57 +81,60 @@ _BLOCK = {
 }
 
 
-def _table(layers: int, prefix: str = "transformer.") -> Table:
+def _table(blocks: int, prefix: str = "transformer.") -> Table:
     return {
-        **for_each_block("encoder.blocks", f"{prefix}h", layers, _BLOCK),
-        "encoder.norm": [f"{prefix}ln_f"],
+        **for_each_block("encoder.blocks", f"{prefix}h", blocks, layers(_BLOCK, TURNED)),
+        **layers({"encoder.norm": [f"{prefix}ln_f"]}),
+        "embedding.positions.table.weight": ([f"{prefix}wpe.weight"], SAME),
     }
 
 
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
-    config = folder.settings(_DEFAULTS)
-    known = [NAME, *(["GPT2Model"] if config[_TIED] else [])]
-    yield from obstacles_in_theirs(config, _SETTINGS, known)
+    config = folder.settings(_SETTINGS.defaults)
+    yield from _SETTINGS.obstacles(config, NAME, *(["GPT2Model"] if config[_TIED] else []))
     if config.get("add_cross_attention"):
         yield "add_cross_attention is true; a causal model of ours reads one text"
-    yield from obstacles_in_text(folder, "byte_bpe", config["vocab_size"])
+    yield from LibraryText(folder, "byte_bpe").obstacles(config["vocab_size"])
 
 
 def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings = folder.settings(_DEFAULTS)
+    settings, text = folder.settings(_SETTINGS.defaults), LibraryText(folder, "byte_bpe")
     size = settings["vocab_size"]
     start, ends = _mark(settings["bos_token_id"], size), _ends(folder, settings)
     end = start if start in ends else next(iter(ends), None)
-    pad, unknown, silent = _unwritten(folder, {start, *ends})
+    pad, unknown, silent = _unwritten(text, {start, *ends})
     numbering = Numbering(size, pad, unknown, start=silent if start == end else start, end=end)
     prefix = "transformer." if "transformer.wte.weight" in tensors else ""
-    output, tied = tensors.output(_OUTPUT, f"{prefix}wte.weight", may_tie=settings[_TIED])
+    words = tensors.words(f"{prefix}wte.weight", _OUTPUT, numbering, may_tie=settings[_TIED])
+    first = text.library.encode("a").ids[:1]  # BOS, where their tokenizer writes it
     form = {
-        **our_settings(settings, _SETTINGS),
+        **_SETTINGS.ours(settings),
         "feedforward_width": settings["n_inner"] or 4 * settings["n_embd"],
         "norm_order": "pre",
         "positions": "learned",
         "scale_embedding": False,
         "output_bias": True,
         "attention": {"score": "scaled_dot" if settings["scale_attn_weights"] else "dot"},
-        "tied_embeddings": "all" if tied else "none",
+        "tied_embeddings": "none" if "projection.weight" in words else "all",
         "start_token": "end" if start in (None, end) else "start",
-        "bare_prompts": start is None or not begins_with(folder, "byte_bpe", start),
+        "bare_prompts": start is None or first != [start],
         "extra_eos_ids": numbering.ours(number for number in ends if number != end),
     }
     config = build(CausalConfig, form)
-    weights = under_our_names(tensors, _table(config.layers, prefix), turned=True)
-    if settings["scale_attn_by_inverse_layer_idx"]:
-        _divide_queries(weights, config)
-    weights["embedding.table.weight"] = our_rows(tensors[f"{prefix}wte.weight"], numbering)
-    weights["embedding.positions.table.weight"] = tensors[f"{prefix}wpe.weight"]
+    weights = words | tensors.read(_table(config.layers, prefix))
     weights["projection.bias"] = our_bias(torch.zeros(size), numbering)
-    if not tied:
-        weights["projection.weight"] = our_rows(output, numbering)
-    _compare_masks(tensors, config, prefix)
-    return description_of(config, read_text(folder, "byte_bpe", numbering)), weights
+    longest = config.max_positions
+    sees = torch.ones(longest, longest, dtype=torch.bool).tril()[None, None]
+    for layer in range(config.layers):
+        theirs, ours = f"{prefix}h.{layer}.attn", f"encoder.blocks.{layer}.attention.project"
+        tensors.redundant(f"{theirs}.bias", sees, "a causal mask")
+        tensors.redundant(f"{theirs}.masked_bias", torch.tensor(_MASKED), f"{_MASKED:g}")
+        if settings["scale_attn_by_inverse_layer_idx"]:  # smaller queries give smaller scores
+            for kind in ("weight", "bias"):
+                weights[f"{ours}.{kind}"][: config.width] /= layer + 1
+    return text.describe(config, numbering), weights
 
 
 def _ends(folder: ForeignFolder, settings: dict[str, Any]) -> list[int]:
@@ -151,25 +145,14 @@ def _ends(folder: ForeignFolder, settings: dict[str, Any]) -> list[int]:
     return list(dict.fromkeys(mark for mark in marks if mark is not None))
 
 
-def _compare_masks(tensors: ForeignTensors, config: CausalConfig, prefix: str) -> None:
-    """Account for the masks that older versions stored: a token sees what came before."""
-    longest = config.max_positions
-    sees = torch.ones(longest, longest, dtype=torch.bool).tril()[None, None]
-    for layer in range(config.layers):
-        name = f"{prefix}h.{layer}.attn"
-        tensors.redundant(f"{name}.bias", sees, "a causal mask")
-        tensors.redundant(f"{name}.masked_bias", torch.tensor(_MASKED), f"{_MASKED:g}")
-
-
-def _unwritten(folder: ForeignFolder, others: set[int | None]) -> list[int | None]:
+def _unwritten(text: LibraryText, others: set[int | None]) -> list[int | None]:
     """Their PAD, UNK and BOS where their search must not write them, as ours never writes its own.
 
     Any other is a word like the rest.
     """
-    marks, forbidden = marks_of(folder, "byte_bpe"), folder.forbidden_words()
-    found: list[int | None] = []
-    for token in (marks[mark] for mark in ("pad", "unk", "bos")):
-        known = [token] in (forbidden or []) and token not in {*others, *found}
+    forbidden, found = text.folder.forbidden_words(), list[int | None]()
+    for token in (text.marks[mark] for mark in ("pad", "unk", "bos")):
+        known = [token] in forbidden and token not in {*others, *found}
         found.append(token if known else None)
     return found
 
@@ -177,13 +160,6 @@ def _unwritten(folder: ForeignFolder, others: set[int | None]) -> list[int | Non
 def _mark(number: Any, size: int) -> int | None:
     """A mark that a model has: some settings name ids that it lacks."""
     return number if type(number) is int and 0 <= number < size else None
-
-
-def _divide_queries(weights: Weights, config: CausalConfig) -> None:
-    """Scores that are smaller from layer to layer are those of smaller queries."""
-    for layer in range(config.layers):
-        for kind in ("weight", "bias"):
-            weights[f"encoder.blocks.{layer}.attention.project.{kind}"][: config.width] /= layer + 1
 
 
 def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
@@ -213,23 +189,11 @@ def written(folder: ModelFolder, ours: Weights) -> Written:
     """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, CausalConfig)
-    if config.scale_embedding:
-        _scale_into_table(ours, config)
-    weights = under_their_names(ours, _table(config.layers), turned=True)
     numbering = their_numbering(tokenizer)
-    weights["transformer.wte.weight"] = their_rows(ours["embedding.table.weight"], numbering)
-    weights["transformer.wpe.weight"] = ours["embedding.positions.table.weight"]
-    if "projection.weight" in ours:
-        weights[_OUTPUT] = their_rows(ours["projection.weight"], numbering)
+    weights = under_their_names(ours, _table(config.layers))
+    weights |= their_words(ours, config, numbering, "transformer.wte.weight", _OUTPUT)
     first = "" if config.bare_prompts else "</s> " if config.start_token == "end" else "<s> "
     return _their_files(folder, config), weights, text_files(folder.tokenizers, f"{first}$A")
-
-
-def _scale_into_table(ours: Weights, config: CausalConfig) -> None:
-    """Embeddings that are multiplied are larger embeddings, of which the output keeps the old."""
-    table = ours["embedding.table.weight"]
-    ours.setdefault("projection.weight", table)
-    ours["embedding.table.weight"] = table * config.width**0.5
 
 
 def _their_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
@@ -240,31 +204,20 @@ def _their_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
     first = last if start == ALONE or config.start_token == "end" else start
     others = [numbering.theirs[number] for number in config.extra_eos_ids]
     marks = {"bos_token_id": first, "eos_token_id": [last, *others] if others else last}
-    own_output = config.tied_embeddings == "none" or config.scale_embedding
     dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
-    settings = their_settings(config, _SETTINGS, "gpt2", NAME) | {
+    settings = _SETTINGS.theirs(config, "gpt2", NAME) | {
         "vocab_size": numbering.size,
         "embd_pdrop": dropout,
         "scale_attn_weights": config.attention.score == "scaled_dot",
-        "tie_word_embeddings": not own_output,
+        "tie_word_embeddings": is_tied(config),
     }
     own = [] if isinstance(tokenizer, ForeignTokenizer) else [start]
     silent = [number for number in (pad, unknown, *own) if number not in (ALONE, last)]
     forbidden = {"bad_words_ids": [[number] for number in silent]} if silent else {}
-    ids = {"pad": pad, "unk": unknown, "bos": last if start == ALONE else start, "eos": last}
+    begin = SPECIAL.end if start == ALONE else SPECIAL.start
+    ids = {"pad": SPECIAL.pad, "unk": SPECIAL.unknown, "bos": begin, "eos": SPECIAL.end}
     return {
         CONFIG: settings | marks,
         GENERATION: marks | forbidden,
-        TOKENIZER: {"tokenizer_class": "PreTrainedTokenizerFast", **_names(tokenizer, ids)},
-    }
-
-
-def _names(tokenizer: Tokenizer, ids: dict[str, int | None]) -> dict[str, str]:
-    """The names of special tokens, of those ids that the tokenizer has."""
-    theirs = their_numbering(tokenizer).theirs
-    named = [tokenizer.library.id_to_token] if isinstance(tokenizer, LibraryTokenizer) else []
-    return {
-        f"{mark}_token": tokenizer.pieces([theirs.index(number)])[0]
-        for mark, number in ids.items()
-        if number is not None and number != ALONE and all(name(number) for name in named)
+        TOKENIZER: token_settings(tokenizer, ids),
     }

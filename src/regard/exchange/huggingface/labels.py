@@ -8,29 +8,17 @@ import torch
 
 from regard.config import build
 from regard.exchange.huggingface import bert
-from regard.exchange.huggingface.bert import (
-    FAMILIES,
-    ROBERTA,
-    TEMPLATE,
-    Family,
-    family_for,
-    obstacles_in_stack,
-    read_stack,
-    settings_of,
-    stack_form,
-    stack_settings,
-    stack_weights,
-    text_settings,
-)
+from regard.exchange.huggingface.bert import FAMILIES, ROBERTA, Family, family_for
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER, ForeignFolder
-from regard.exchange.huggingface.library_text import read_text, text_files, unwritable_text
-from regard.exchange.huggingface.settings import description_of
+from regard.exchange.huggingface.library_text import text_files, token_settings, unwritable_text
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Weights,
     Written,
+    layers,
+    our_rows,
     their_numbering,
-    under_our_names,
+    their_words,
     under_their_names,
 )
 from regard.models.base import Model
@@ -71,10 +59,11 @@ def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
 
 def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
     """The description of a model of ours, and its weights, from a folder without obstacles."""
-    family, settings = settings_of(folder)
+    family, settings, text = bert.settings_of(folder)
     kind = _KINDS[family.labelling.index(settings["architectures"][0])]
-    numbering, prefix = family.numbering(folder, settings["vocab_size"]), f"{family.name}."
-    weights = read_stack(family, settings, tensors, prefix, numbering)
+    numbering = bert.numbering_of(text, settings)
+    weights = bert.read_stack(family, settings, tensors, prefix := f"{family.name}.")
+    weights["embedding.table.weight"] = our_rows(tensors[prefix + bert.WORDS], numbering)
     names = settings.get("id2label", _TWO_LABELS)
     dense, output = _layers(family, kind)
     scores, bias = tensors[f"{output}.weight"], tensors[f"{output}.bias"]
@@ -82,12 +71,11 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     weights["projection.bias"] = torch.cat([torch.zeros_like(bias[:1]), bias])
     form = {"pooling": "first", "head_dropout": settings.get("classifier_dropout")}
     if kind is ClassifierConfig:
-        weights |= under_our_names(tensors, {"dense": [dense]})
+        weights |= tensors.read(layers({"dense": [dense]}))
         form["tanh_layer"] = True
-    config = build(kind, stack_form(family, settings) | form)
-    tokenizers = read_text(folder, family.text, numbering)
+    config = build(kind, bert.stack_form(family, settings) | form)
     labels = [names[str(number)] for number in range(len(names))]
-    return description_of(config, tokenizers, labels, settings.get(_TEXTS, 1)), weights
+    return text.describe(config, numbering, *labels, texts=settings.get(_TEXTS, 1)), weights
 
 
 def _layers(family: Family, kind: type[LabelConfig]) -> tuple[str, str]:
@@ -101,7 +89,7 @@ def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[st
     """Every reason why a tagger or a classifier of ours cannot be one of theirs."""
     config = folder.config
     assert isinstance(config, LabelConfig)
-    yield from obstacles_in_stack(config)
+    yield from bert.obstacles_in_stack(config)
     if isinstance(config, TaggerConfig):
         if config.crf:
             yield "model.crf is true; it chooses each label by itself"
@@ -124,16 +112,17 @@ def written(folder: ModelFolder, ours: Weights) -> Written:
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, LabelConfig)
     family, numbering = family_for(folder), their_numbering(tokenizer)
-    weights = stack_weights(family, config, ours, numbering, f"{family.name}.")
+    settings = bert.stack_settings(
+        family, config, numbering, family.labelling[_KINDS.index(type(config))]
+    )
+    weights = bert.stack_weights(family, settings, ours, prefix := f"{family.name}.")
+    weights |= their_words(ours, config, numbering, prefix + bert.WORDS, None)
     scores = ours["projection.weight"][1:]  # 0 is no label
     bias = ours["projection.bias"][1:] if config.output_bias else scores.new_zeros(len(scores))
     dense, output = _layers(family, type(config))
     weights |= {f"{output}.weight": scores.clone(), f"{output}.bias": bias.clone()}
     if config.kind == "classifier":
-        weights |= under_their_names(ours, {"dense": [dense]})
-    settings = stack_settings(
-        family, config, numbering, family.labelling[_KINDS.index(type(config))]
-    )
+        weights |= under_their_names(ours, layers({"dense": [dense]}))
     labels = dict(enumerate(folder.vocabulary.labels))
     settings |= {
         "id2label": {str(number): label for number, label in labels.items()},
@@ -141,5 +130,5 @@ def written(folder: ModelFolder, ours: Weights) -> Written:
         "classifier_dropout": config.head_dropout,
         **({_TEXTS: folder.seen.texts} if folder.seen.texts > 1 else {}),
     }
-    files = {CONFIG: settings, TOKENIZER: text_settings(tokenizer, numbering)}
-    return files, weights, text_files(folder.tokenizers, TEMPLATE)
+    files = {CONFIG: settings, TOKENIZER: token_settings(tokenizer, bert.MARKS)}
+    return files, weights, text_files(folder.tokenizers, bert.TEMPLATE)

@@ -7,14 +7,14 @@ norms after each sub-layer it is Marian, with norms before it Pegasus (with Mari
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.positions import sinusoids
 from regard.bounds import LENGTH
+from regard.config import Tree
 from regard.exchange.huggingface.folder import (
     CONFIG,
     GENERATION,
@@ -30,34 +30,28 @@ from regard.exchange.huggingface.marian_text import (
     text_settings,
     unwritable_text,
 )
-from regard.exchange.huggingface.settings import (
-    Names,
-    defaults_of,
-    obstacles_in_ours,
-    obstacles_in_theirs,
-    our_settings,
-    their_settings,
-)
+from regard.exchange.huggingface.settings import SettingNames, obstacles_in_ours
 from regard.exchange.huggingface.weights import (
     ForeignTensors,
     Table,
     Weights,
     Written,
     for_each_block,
+    layers,
     our_bias,
     our_rows,
     sines_first,
     their_numbering,
     their_rows,
-    under_our_names,
     under_their_names,
 )
 from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig
+from regard.text.numbering import Numbering
+from regard.text.tokenizer import Tokenizers
 
-Ties = Literal["all", "decoder", "none"]
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _LONGEST = 1024  # places of their table; sinusoids themselves have no end
 
@@ -76,63 +70,62 @@ _DECODER_BLOCK = {
     "cross.combine": ["encoder_attn.out_proj"],
     "cross_residual.norm": ["encoder_attn_layer_norm"],
 }
-_SHARED, _SOURCE, _TARGET, _OUTPUT, _BIAS = (
-    "model.shared.weight",
-    "model.encoder.embed_tokens.weight",
-    "model.decoder.embed_tokens.weight",
-    "lm_head.weight",
-    "final_logits_bias",
-)
-_LAST_NORMS = {"encoder.norm": ["model.encoder.layer_norm"]} | {
-    "decoder.norm": ["model.decoder.layer_norm"]
-}
+_SHARED, _OUTPUT, _BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
+_SOURCE, _TARGET = (f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder"))
 _SINUSOIDS = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
-_SETTINGS: Names = {
-    "encoder_layers": ("encoder_layers", 12),
-    "decoder_layers": ("decoder_layers", 12),
-    "width": ("d_model", 1024),
-    "heads": ("encoder_attention_heads", 16),
-    "feedforward_width": ("encoder_ffn_dim", 4096),
-    "activation": ("activation_function", "gelu"),
-    "dropout": ("dropout", 0.1),
-    "attention_dropout": ("attention_dropout", 0.0),
-    "activation_dropout": ("activation_dropout", 0.0),
-    "scale_embedding": ("scale_embedding", False),
-}
-_DEFAULTS = defaults_of(_SETTINGS) | {
-    "vocab_size": 58101,
-    "decoder_vocab_size": None,
-    "decoder_attention_heads": 16,
-    "decoder_ffn_dim": 4096,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
-    "max_position_embeddings": 1024,
-    "pad_token_id": 58100,
-    "eos_token_id": 0,
-    "decoder_start_token_id": 58100,
-}
+_SETTINGS = SettingNames(
+    {
+        "encoder_layers": ("encoder_layers", 12),
+        "decoder_layers": ("decoder_layers", 12),
+        "width": ("d_model", 1024),
+        "heads": ("encoder_attention_heads", 16),
+        "feedforward_width": ("encoder_ffn_dim", 4096),
+        "activation": ("activation_function", "gelu"),
+        "dropout": ("dropout", 0.1),
+        "attention_dropout": ("attention_dropout", 0.0),
+        "activation_dropout": ("activation_dropout", 0.0),
+        "scale_embedding": ("scale_embedding", False),
+    },
+    {
+        "vocab_size": 58101,
+        "decoder_vocab_size": None,
+        "decoder_attention_heads": 16,
+        "decoder_ffn_dim": 4096,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 1024,
+        "pad_token_id": 58100,
+        "eos_token_id": 0,
+        "decoder_start_token_id": 58100,
+    },
+)
 _PEGASUS = {"vocab_size": 50265, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 
 
 def _table(config: TransformerConfig) -> Table:
-    encoder, decoder = config.encoder_layers, config.decoder_layers
-    return {
-        **for_each_block("encoder.blocks", "model.encoder.layers", encoder, _ENCODER_BLOCK),
-        **for_each_block("decoder.blocks", "model.decoder.layers", decoder, _DECODER_BLOCK),
-        **(_LAST_NORMS if config.norm_order == "pre" else {}),
+    stacks = {
+        "encoder": (config.encoder_layers, _ENCODER_BLOCK),
+        "decoder": (config.decoder_layers, _DECODER_BLOCK),
     }
+    table: dict[str, Any] = {}
+    for name, (blocks, block) in stacks.items():
+        theirs = f"model.{name}.layers"
+        table |= for_each_block(f"{name}.blocks", theirs, blocks, layers(block))
+        if config.norm_order == "pre":
+            table |= layers({f"{name}.norm": [f"model.{name}.layer_norm"]})
+    return table
 
 
 def _settings(folder: ForeignFolder) -> dict[str, Any]:
     """All that their config says, or leaves unsaid."""
     is_pegasus = folder.config.get("model_type") == "pegasus"
-    return folder.settings(_DEFAULTS | (_PEGASUS if is_pegasus else {}))
+    return folder.settings(_SETTINGS.defaults | (_PEGASUS if is_pegasus else {}))
 
 
 def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
     """Every reason why a folder of theirs cannot be a model of ours."""
     config = _settings(folder)
-    yield from obstacles_in_theirs(config, _SETTINGS, [_CLASSES[config["model_type"]]])
+    yield from _SETTINGS.obstacles(config, _CLASSES[config["model_type"]])
     places = config["max_position_embeddings"]
     if not LENGTH.holds(places):
         yield f"max_position_embeddings is {places}, and must be {LENGTH}"
@@ -157,16 +150,29 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     """The description of a model of ours, and its weights, from a folder without obstacles."""
     settings = _settings(folder)
     tokenizers = read_text(folder, _marks(settings))
-    source, target = (their_numbering(one) for one in (tokenizers.source, tokenizers.target))
+    source, target = _numberings(tokenizers)
     joint = tokenizers.config.joint and source == target
-    tables = _read_tables(tensors, settings)
-    config = _our_config(settings, _ties(tables, settings, joint=joint))
-    weights = under_our_names(tensors, _table(config))
-    weights["source_embedding.table.weight"] = our_rows(tables.source, source)
+    words, target_words, output = _read_tables(tensors, settings)
+    tied = settings["tie_word_embeddings"] and torch.equal(target_words, output)
+    shared = tied and joint and settings["share_encoder_decoder_embeddings"]
+    is_one = shared and torch.equal(words, target_words)
+    first, marks = one_id(settings["decoder_start_token_id"]), _marks(settings)
+    start = "start" if first == marks.start else "end" if first == marks.end else "pad"
+    form = {
+        **_SETTINGS.ours(settings),
+        "norm_order": "post" if settings["model_type"] == "marian" else "pre",
+        "tied_embeddings": "all" if is_one else "decoder" if tied else "none",
+        "sinusoid_layout": "halves",
+        "output_bias": True,
+        "start_token": start,
+    }
+    config = TransformerConfig(**form)
+    weights = tensors.read(_table(config))
+    weights["source_embedding.table.weight"] = our_rows(words, source)
     if config.tied_embeddings != "all":
-        weights["target_embedding.table.weight"] = our_rows(tables.target, target)
+        weights["target_embedding.table.weight"] = our_rows(target_words, target)
     if config.tied_embeddings == "none":
-        weights["projection.weight"] = our_rows(tables.output, target)
+        weights["projection.weight"] = our_rows(output, target)
     for name in _SINUSOIDS:
         places = sinusoids(settings["max_position_embeddings"], config.width, "halves")
         tensors.redundant(name, places, "the table of sinusoids")
@@ -184,35 +190,25 @@ def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, W
     return description, weights
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The vectors of words that a model reads in its encoder and decoder, and that score words."""
-
-    source: Tensor
-    target: Tensor
-    output: Tensor
+def _numberings(tokenizers: Tokenizers) -> tuple[Numbering, Numbering]:
+    return their_numbering(tokenizers.source), their_numbering(tokenizers.target)
 
 
-def _ties(tables: Tables, config: dict[str, Any], *, joint: bool) -> Ties:
-    """Which tables are one: those that should be by the settings, and are."""
-    if not config["tie_word_embeddings"] or not torch.equal(tables.target, tables.output):
-        return "none"
-    shared = joint and config["share_encoder_decoder_embeddings"]
-    return "all" if shared and torch.equal(tables.source, tables.target) else "decoder"
+def _read_tables(tensors: ForeignTensors, config: Tree) -> list[Tensor]:
+    """The vectors of words that the encoder and the decoder read, and that score words.
 
-
-def _read_tables(tensors: ForeignTensors, config: dict[str, Any]) -> Tables:
-    """Each table as it is stored, or else the one that it is tied to."""
+    Each is as it is stored, or else the one that it is tied to.
+    """
     tied, shared = config["tie_word_embeddings"], config["share_encoder_decoder_embeddings"]
     common: list[str] = []
     if shared:
         common = [_SHARED, *([_OUTPUT, _TARGET, _SOURCE] if tied else [])]
         tensors.unread(_SHARED, _SOURCE, _TARGET, _OUTPUT)
-    return Tables(
-        source=tensors.first(_SOURCE, *common),
-        target=tensors.first(_TARGET, *common, *([_OUTPUT] if tied else [])),
-        output=tensors.first(_OUTPUT, *((common or [_TARGET]) if tied else [])),
-    )
+    return [
+        tensors.first(_SOURCE, *common),
+        tensors.first(_TARGET, *common, *([_OUTPUT] if tied else [])),
+        tensors.first(_OUTPUT, *((common or [_TARGET]) if tied else [])),
+    ]
 
 
 def _marks(config: dict[str, Any]) -> Marks:
@@ -226,20 +222,6 @@ def _marks(config: dict[str, Any]) -> Marks:
         pad=None if pad == end else pad,
         start=None if first in (pad, end) else first,
         end=end,
-    )
-
-
-def _our_config(config: dict[str, Any], ties: Ties) -> TransformerConfig:
-    marks = _marks(config)
-    first = one_id(config["decoder_start_token_id"])
-    start: Literal["start", "end", "pad"] = "end" if first == marks.end else "pad"
-    return TransformerConfig(
-        **our_settings(config, _SETTINGS),
-        norm_order="post" if config["model_type"] == "marian" else "pre",
-        tied_embeddings=ties,
-        sinusoid_layout="halves",
-        output_bias=True,
-        start_token="start" if first == marks.start else start,
     )
 
 
@@ -264,18 +246,18 @@ def written(folder: ModelFolder, ours: Weights) -> Written:
     assert isinstance(config, TransformerConfig)
     if config.sinusoid_layout == "interleaved":
         ours = sines_first(ours)
-    numbers = [their_numbering(one) for one in (folder.tokenizers.source, folder.tokenizers.target)]
+    source_ids, target_ids = _numberings(folder.tokenizers)
     weights = under_their_names(ours, _table(config))
-    source = their_rows(ours["source_embedding.table.weight"], numbers[0])
+    source = their_rows(ours["source_embedding.table.weight"], source_ids)
     if config.tied_embeddings == "all":
         weights[_SHARED] = source
     else:
         target = ours["target_embedding.table.weight"]
-        weights |= {_SOURCE: source, _TARGET: their_rows(target, numbers[1])}
+        weights |= {_SOURCE: source, _TARGET: their_rows(target, target_ids)}
     if config.tied_embeddings == "none":
-        weights[_OUTPUT] = their_rows(ours["projection.weight"], numbers[1])
+        weights[_OUTPUT] = their_rows(ours["projection.weight"], target_ids)
     bias = ours.get("projection.bias", torch.zeros(folder.vocabulary.target))
-    weights[_BIAS] = their_rows(bias, numbers[1])[None]
+    weights[_BIAS] = their_rows(bias, target_ids)[None]
     files = _their_files(folder, config)
     if config.norm_order == "pre":  # Pegasus keeps its sinusoids with its weights
         places = sinusoids(files[CONFIG]["max_position_embeddings"], config.width, "halves")
@@ -284,8 +266,8 @@ def written(folder: ModelFolder, ours: Weights) -> Written:
 
 
 def _their_files(folder: ModelFolder, config: TransformerConfig) -> dict[str, Any]:
-    numbering = their_numbering(folder.tokenizers.target)
-    ids = dict(zip(("pad", "unknown", "start", "end"), numbering.theirs, strict=False))
+    source, target = _numberings(folder.tokenizers)
+    ids = dict(zip(("pad", "unknown", "start", "end"), target.theirs, strict=False))
     pad = ids["end"] if ids["pad"] < 0 else ids["pad"]  # theirs has one mark for both
     marks = {
         "pad_token_id": pad,
@@ -295,8 +277,18 @@ def _their_files(folder: ModelFolder, config: TransformerConfig) -> dict[str, An
     }
     silent = sorted({ids[name] for name in ("pad", "unknown", "start")} - {-1, ids["end"]})
     search = {"bad_words_ids": [[number] for number in silent], "num_beams": 5, "max_length": 512}
+    kind = "pegasus" if config.norm_order == "pre" else "marian"
+    settings = _SETTINGS.theirs(config, kind, _CLASSES[kind]) | {
+        "decoder_attention_heads": config.heads,
+        "decoder_ffn_dim": config.feedforward_width,
+        "vocab_size": source.size,
+        "decoder_vocab_size": target.size,
+        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
+        "tie_word_embeddings": config.tied_embeddings != "none",
+        "max_position_embeddings": max(_LONGEST, folder.seen.longest_source + 1),
+    }
     return {
-        CONFIG: _their_config(folder, config) | marks,
+        CONFIG: settings | marks,
         GENERATION: marks | search | {"length_penalty": 1.0, "early_stopping": False},
         TOKENIZER: {
             "tokenizer_class": "MarianTokenizer",
@@ -306,20 +298,4 @@ def _their_files(folder: ModelFolder, config: TransformerConfig) -> dict[str, An
             "model_max_length": _LONGEST,
             **text_settings(folder.tokenizers),
         },
-    }
-
-
-def _their_config(folder: ModelFolder, config: TransformerConfig) -> dict[str, Any]:
-    source, target = (
-        their_numbering(one).size for one in (folder.tokenizers.source, folder.tokenizers.target)
-    )
-    kind = "pegasus" if config.norm_order == "pre" else "marian"
-    return their_settings(config, _SETTINGS, kind, _CLASSES[kind]) | {
-        "decoder_attention_heads": config.heads,
-        "decoder_ffn_dim": config.feedforward_width,
-        "vocab_size": source,
-        "decoder_vocab_size": target,
-        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
-        "tie_word_embeddings": config.tied_embeddings != "none",
-        "max_position_embeddings": max(_LONGEST, folder.seen.longest_source + 1),
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from regard.errors import ModelError
 from regard.exchange.huggingface.added_tokens import special_tokens
@@ -30,8 +30,7 @@ _UNKNOWN, _END, _PAD = "<unk>", "</s>", "<pad>"
 _USUAL = {"unk_token": _UNKNOWN, "eos_token": _END, "pad_token": _PAD}
 
 
-@dataclass(frozen=True)
-class Marks:
+class Marks(NamedTuple):
     """Their ids of what has a meaning beside text, and how many ids each side has."""
 
     source_size: int
@@ -127,11 +126,9 @@ def read_text(folder: ForeignFolder, marks: Marks) -> Tokenizers:
     tables = [vocabulary_table(files[name], name) for name in files if name in VOCABULARIES]
     forbidden = folder.forbidden_words()
     unknown = tables[-1][_UNKNOWN] if [tables[-1][_UNKNOWN]] in forbidden else None
-    target = Numbering(
-        marks.target_size, pad=marks.pad, unknown=unknown, start=marks.start, end=marks.end
-    )
-    source = Numbering(
-        marks.source_size, pad=marks.pad, unknown=unknown, start=marks.start, end=marks.end
+    source, target = (
+        Numbering(size, pad=marks.pad, unknown=unknown, start=marks.start, end=marks.end)
+        for size in (marks.source_size, marks.target_size)
     )
     if not config.joint:
         source = Numbering(

@@ -6,17 +6,14 @@ Each kind of model has a table: our setting, what they call it, and their defaul
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from regard.config import Tree
+from regard.exchange.requirements import unknown_settings
 from regard.layers.feedforward import Activation
-from regard.models.folder import ModelFolder, Training
-from regard.models.language import LanguageConfig
-from regard.models.protocol import Vocabulary
 from regard.models.stacks import BlockConfig
-from regard.text.tokenizer import Tokenizers
 
-Names = Mapping[str, tuple[str, Any]]
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -33,64 +30,48 @@ THEIR_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items
 _EPSILON = 1e-5  # of our norms, where a setting is unset
 
 
-def defaults_of(names: Names) -> Tree:
-    """Return the values of their settings where a file does not have them."""
-    return dict(names.values())
+@dataclass(frozen=True)
+class SettingNames:
+    """The settings of a kind of model: ours by what they call them, and what only theirs has."""
 
+    shared: Mapping[str, tuple[str, Any]]  # ours: their name and default
+    more: Tree  # further settings of theirs, with their defaults
 
-def our_settings(theirs: Tree, names: Names) -> Tree:
-    """Return our settings for theirs."""
-    settings = {ours: theirs[name] for ours, (name, _) in names.items()}
-    return settings | {"activation": ACTIVATIONS[settings["activation"]]}
+    @property
+    def defaults(self) -> Tree:
+        """The values of their settings where a file does not have them."""
+        return dict(self.shared.values()) | self.more
 
+    def ours(self, theirs: Tree) -> Tree:
+        """Return our settings for theirs."""
+        settings = {ours: theirs[name] for ours, (name, _) in self.shared.items()}
+        return settings | {"activation": ACTIVATIONS[settings["activation"]]}
 
-def their_settings(config: BlockConfig, names: Names, model_type: str, architecture: str) -> Tree:
-    """Return their settings for ours, with the type and the class of the model."""
-    settings = {name: getattr(config, ours) for ours, (name, _) in names.items()}
-    settings[names["activation"][0]] = THEIR_ACTIVATIONS[config.activation]
-    epsilon, _ = names.get("norm_epsilon", (None, None))
-    if epsilon is not None and settings[epsilon] is None:
-        settings[epsilon] = _EPSILON
-    head = {"architectures": [architecture], "model_type": model_type, "dtype": "float32"}
-    return head | settings
+    def theirs(self, config: BlockConfig, model_type: str, architecture: str) -> Tree:
+        """Return their settings for ours, with the type and the class of the model."""
+        settings = {name: getattr(config, ours) for ours, (name, _) in self.shared.items()}
+        settings[self.shared["activation"][0]] = THEIR_ACTIVATIONS[config.activation]
+        epsilon, _ = self.shared.get("norm_epsilon", (None, None))
+        if epsilon is not None and settings[epsilon] is None:
+            settings[epsilon] = _EPSILON
+        head = {"architectures": [architecture], "model_type": model_type, "dtype": "float32"}
+        return head | settings
 
-
-def obstacles_in_theirs(config: Tree, names: Names, known: Sequence[str]) -> Iterator[str]:
-    """Yield what no model of ours can have, for a model of one of the known classes."""
-    if config.get("architectures") not in (None, *([name] for name in known)):
-        yield f"architectures is {config['architectures']}; known: {', '.join(known)}"
-    activation, heads, width = (names[ours][0] for ours in ("activation", "heads", "width"))
-    if config[activation] not in ACTIVATIONS:
-        yield f"{activation} is {config[activation]}; known: {', '.join(ACTIVATIONS)}"
-    if config[width] % config[heads]:
-        yield f"{heads} is {config[heads]}, which does not divide {width} {config[width]}"
+    def obstacles(self, config: Tree, *known: str) -> Iterator[str]:
+        """Yield what no model of ours can have, for a model of one of the known classes."""
+        if config.get("architectures") not in (None, *([name] for name in known)):
+            yield f"architectures is {config['architectures']}; known: {', '.join(known)}"
+        activation, heads, width = (self.shared[x][0] for x in ("activation", "heads", "width"))
+        if config[activation] not in ACTIVATIONS:
+            yield f"{activation} is {config[activation]}; known: {', '.join(ACTIVATIONS)}"
+        if config[width] % config[heads]:
+            yield f"{heads} is {config[heads]}, which does not divide {width} {config[width]}"
 
 
 def obstacles_in_ours(
     config: BlockConfig, scores: Sequence[str] = ("scaled_dot",), **wanted: Any
 ) -> Iterator[str]:
     """Yield what no model of theirs can have; wanted: the only value of a setting."""
-    for name, only in {"norm": "layer", "feedforward": "linear", **wanted}.items():
-        if getattr(config, name) != only:
-            yield f"model.{name} is {getattr(config, name)}; it knows {only}"
-    if config.attention.score not in scores:
-        known = " and ".join(scores)
-        yield f"model.attention.score is {config.attention.score}; it knows {known}"
-    if config.attention.select != "soft":
-        yield f"model.attention.select is {config.attention.select}; it knows soft"
-    if config.key_width not in (None, config.width // config.heads):
-        yield f"model.key_width is {config.key_width}; it knows keys as wide as values"
-
-
-def description_of(
-    config: LanguageConfig, tokenizers: Tokenizers, labels: Sequence[str] = (), texts: int = 1
-) -> ModelFolder:
-    """Return the description of an imported model of one language."""
-    ids = tokenizers.target.vocab_size
-    return ModelFolder(
-        config,
-        Vocabulary(ids, ids, labels=tuple(labels)),
-        tokenizers,
-        {"source": None, "target": None},
-        Training(config.max_positions, several_sentences=1.0, texts=texts),
-    )
+    only = {"norm": "layer", "feedforward": "linear", **wanted}
+    known = {name: [value] for name, value in only.items()}
+    yield from unknown_settings(config, {**known, "attention.score": scores})

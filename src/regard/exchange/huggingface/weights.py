@@ -1,24 +1,36 @@
 """Weights under other names, with other numbers for words, and with features in another order.
 
-A table names a layer of ours, and the layers of theirs that it is made of, one below the other.
+A table names a tensor of ours, the tensors of theirs that it is made of, one below the other, and
+the form that each has. Models are read and written by the same table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.errors import ModelError
+from regard.models.language import LanguageConfig
 from regard.text.base import Tokenizer
 from regard.text.foreign import ForeignTokenizer
 from regard.text.numbering import ALONE, Numbering
 from regard.text.special import SPECIAL
 
-Table = Mapping[str, Sequence[str]]
+
+class Form(NamedTuple):
+    """How a tensor of theirs becomes one of ours, and the way back."""
+
+    ours: Callable[[Tensor], Tensor]
+    theirs: Callable[[Tensor], Tensor]
+
+
+SAME = Form(lambda tensor: tensor, lambda tensor: tensor)
+TURNED = Form(Tensor.t, Tensor.t)  # theirs have a row for each input
+Table = Mapping[str, tuple[Sequence[str], Form]]
 Weights = dict[str, Tensor]
 Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
 
@@ -31,7 +43,7 @@ class UnfitTensorError(ValueError):
     """What the weights of a folder have that no model of its config.json has."""
 
 
-class ForeignTensors(Mapping[str, Tensor]):
+class ForeignTensors:
     """The tensors of a foreign file by name, which all must be accounted for.
 
     A tensor is used (`tensors[name]`), or it was compared with what a model has anyway
@@ -59,17 +71,24 @@ class ForeignTensors(Mapping[str, Tensor]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
-    def __len__(self) -> int:
-        return len(self._tensors)
-
     def first(self, *names: str) -> Tensor:
         """The first of these that is stored: tied tensors are stored under one name or several."""
         return self[next((name for name in names if name in self), names[0])]
 
-    def output(self, name: str, table: str, *, may_tie: bool) -> tuple[Tensor, bool]:
-        """Return the output's table, and whether it is the embedding table that it may share."""
-        output = self.first(name, *([table] if may_tie else []))
-        return output, may_tie and torch.equal(output, self[table])
+    def read(self, table: Table) -> Weights:
+        """Their tensors as ours; one that they lack is a KeyError."""
+        return {
+            ours: torch.cat([form.ours(self[name]) for name in names])
+            for ours, (names, form) in table.items()
+        }
+
+    def words(self, table: str, output: str, numbering: Numbering, *, may_tie: bool) -> Weights:
+        """The embedding table, and the output's where it is another one."""
+        words, scores = self[table], self.first(output, *([table] if may_tie else []))
+        weights = {"embedding.table.weight": our_rows(words, numbering)}
+        if not may_tie or not torch.equal(words, scores):
+            weights["projection.weight"] = our_rows(scores, numbering)
+        return weights
 
     def redundant(self, name: str, expected: Tensor, what: str) -> None:
         """Account for a tensor that should equal `expected`, up to rounding, where it is stored."""
@@ -92,16 +111,14 @@ class ForeignTensors(Mapping[str, Tensor]):
         rest = sorted(self._tensors.keys() - self._accounted)
         if not rest:
             return
-        named = [self._named(name) for name in rest[:3]] + (["..."] if len(rest) > 3 else [])
+        unknown = "a model of its config.json has none of that name"
+        named = [f"{name} ({self._differences.get(name, unknown)})" for name in rest[:3]]
+        named += ["..."] if len(rest) > 3 else []
         raise ModelError(
             f"The weights of {path} have {len(rest)} tensors that cannot be imported: "
             f"{'; '.join(named)}. Check that they belong to its config.json, and copy the whole "
             "folder again."
         )
-
-    def _named(self, name: str) -> str:
-        unknown = "a model of its config.json has none of that name"
-        return f"{name} ({self._differences.get(name, unknown)})"
 
 
 def _nearly_equal(tensor: Tensor, expected: Tensor) -> bool:
@@ -112,40 +129,31 @@ def _nearly_equal(tensor: Tensor, expected: Tensor) -> bool:
     return torch.allclose(tensor.float(), expected.float(), atol=rounding, rtol=0)
 
 
-def for_each_block(ours: str, theirs: str, layers: int, block: Table) -> dict[str, list[str]]:
-    """The table of one block, written out for all blocks of a stack."""
+def layers(table: Mapping[str, Sequence[str]], form: Form = SAME) -> Table:
+    """The weights and biases of layers."""
     return {
-        f"{ours}.{number}.{our_layer}": [f"{theirs}.{number}.{layer}" for layer in their_layers]
-        for number in range(layers)
-        for our_layer, their_layers in block.items()
-    }
-
-
-def under_our_names(theirs: Mapping[str, Tensor], table: Table, *, turned: bool = False) -> Weights:
-    """Their layers as ours, in float32; a layer that they lack is a KeyError.
-
-    turned: theirs have a row for each input
-    """
-
-    def weight(name: str) -> Tensor:
-        return theirs[name].float().t() if turned else theirs[name].float()
-
-    return {
-        f"{our_layer}.{kind}": torch.cat([weight(f"{layer}.{kind}") for layer in layers])
-        for our_layer, layers in table.items()
+        f"{ours}.{kind}": ([f"{name}.{kind}" for name in theirs], form)
+        for ours, theirs in table.items()
         for kind in ("weight", "bias")
     }
 
 
-def under_their_names(ours: Mapping[str, Tensor], table: Table, *, turned: bool = False) -> Weights:
-    """Our layers as theirs; turned: theirs have a row for each input."""
-    found: Weights = {}
-    for our_layer, layers in table.items():
-        for kind in ("weight", "bias"):
-            parts = ours[f"{our_layer}.{kind}"].chunk(len(layers))
-            for layer, part in zip(layers, parts, strict=True):
-                found[f"{layer}.{kind}"] = part.t().clone() if turned else part.clone()
-    return found
+def for_each_block(ours: str, theirs: str, blocks: int, block: Table) -> Table:
+    """The table of one block, written out for all blocks of a stack."""
+    return {
+        f"{ours}.{number}.{name}": ([f"{theirs}.{number}.{part}" for part in parts], form)
+        for number in range(blocks)
+        for name, (parts, form) in block.items()
+    }
+
+
+def under_their_names(ours: Mapping[str, Tensor], table: Table) -> Weights:
+    """Our tensors as theirs."""
+    return {
+        name: form.theirs(part).clone()
+        for tensor, (names, form) in table.items()
+        for name, part in zip(names, ours[tensor].chunk(len(names)), strict=True)
+    }
 
 
 def their_numbering(tokenizer: Tokenizer) -> Numbering:
@@ -178,6 +186,23 @@ def their_rows(ours: Tensor, numbering: Numbering) -> Tensor:
     found = ours.new_empty(numbering.size, *ours.shape[1:])
     found[rows[rows != ALONE]] = ours[rows != ALONE]
     return found
+
+
+def is_tied(config: LanguageConfig) -> bool:
+    """Whether their output has the embedding table: a table that ours scales becomes another."""
+    return config.tied_embeddings != "none" and not config.scale_embedding
+
+
+def their_words(
+    ours: Weights, config: LanguageConfig, numbering: Numbering, table: str, output: str | None
+) -> Weights:
+    """Our embedding table, scaled as ours is, and the output's where there is another one."""
+    words = ours["embedding.table.weight"]
+    scale = config.width**0.5 if config.scale_embedding else 1.0
+    weights = {table: their_rows(words * scale, numbering)}
+    if output is not None and not is_tied(config):
+        weights[output] = their_rows(ours.get("projection.weight", words), numbering)
+    return weights
 
 
 def sines_first(ours: Mapping[str, Tensor]) -> Weights:
