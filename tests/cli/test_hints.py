@@ -12,8 +12,7 @@ from cli.commands import Command, regard
 from regard.cli import build_app, hints
 from regard.cli.hints import meaning
 from regard.config import build, settings_of
-from regard.decoding.config import SearchConfig
-from regard.decoding.other_names import OTHER_NAMES
+from regard.decoding.config import OTHER_NAMES, SearchConfig
 from regard.errors import ConfigError
 
 __all__ = ["regard"]  # a fixture

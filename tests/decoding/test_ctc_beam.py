@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard.decoding.ctc_beam import Places, Readings, best_readings
+from regard.decoding.ctc_beam import Beams, Places, best_readings
 
 
 def some_places(seed: int, sentences: int, count: int, words: int) -> Places:
@@ -35,9 +35,11 @@ def all_readings(places: Places, sentence: int) -> dict[tuple[int, ...], float]:
     return found
 
 
-def told(readings: Readings, sentence: int = 0) -> list[tuple[tuple[int, ...], float]]:
+def told(readings: Beams, sentence: int = 0) -> list[tuple[tuple[int, ...], float]]:
     """The readings that there are, and their log-probabilities."""
-    words, lengths, totals = (part[sentence].tolist() for part in readings)
+    words, lengths, totals = (
+        part[sentence].tolist() for part in (readings.words, readings.lengths, readings.totals)
+    )
     return [
         (tuple(own[:length]), total)
         for own, length, total in zip(words, lengths, totals, strict=True)

@@ -15,8 +15,7 @@ from exchange.engines import described, found, in_ctranslate2, in_torch
 from regard.data.batch import Batch
 from regard.data.pairs import with_ends
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
-from regard.decoding.engine import Engine
-from regard.decoding.hypothesis import Hypothesis, best_first, finished
+from regard.decoding.engine import Engine, Hypothesis, best_first, finished
 from regard.decoding.score import scores
 from regard.errors import ConfigError, ModelError
 from regard.models.transformer import Transformer

@@ -17,8 +17,8 @@ from regard.data.pairs import with_ends
 from regard.data.sampling import Turn
 from regard.data.store import Store
 from regard.decoding.distill import Distillation, refuse_unsuitable
-from regard.decoding.ensemble import mean_probability
 from regard.decoding.translator import Translator
+from regard.decoding.wrappers import mean_probability
 from regard.errors import ConfigError, DataError, RunError
 from regard.models.base import Model
 from toys import write_reversal_store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,8 @@ from regard.data.ragged import Ragged
 from regard.data.store import Store
 from regard.decoding.choice import word_by_word
 from regard.decoding.config import SearchConfig
-from regard.decoding.fertility import fertilities, limited
-from regard.decoding.parallel import parallel_search, written_at_once
-from regard.decoding.passes import RecordedPasses, Shape, Work
+from regard.decoding.parallel import fertilities, limited, parallel_search, written_at_once
+from regard.decoding.passes import CudaGraphPasses, EagerPasses, Shape, Work
 from regard.decoding.score import scores
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
@@ -92,14 +91,15 @@ def test_batched_is_single(lengths: str, candidates: int) -> None:
         assert found[0].score == pytest.approx(expected[0].score, abs=1e-4)
 
 
-class FilledPasses:
+class FilledPasses(EagerPasses):
     """As recordings are made: over rows that are filled up to a few shapes."""
 
     def __init__(self, limit: int | None, device: torch.device | None = None) -> None:
-        self._limit, self._device = limit, device
+        super().__init__(device or torch.device("cpu"))
+        self._limit = limit
 
     def __call__(
-        self, name: object, work: Work, rows: Sequence[Ragged], *tensors: Tensor
+        self, name: Hashable, work: Work, rows: Sequence[Ragged], *tensors: Tensor
     ) -> Tensor:
         shape = Shape.around(rows, self._limit)
         assert all(side.tokens % 16 == 0 for side in shape.sides)
@@ -125,7 +125,7 @@ def test_recorded_passes_are_plain_ones(form: str, candidates: int) -> None:
     gpu = torch.device("cuda", 0)
     model = parallel_model(2, **PARALLEL[form]).to(gpu).bfloat16()
     teacher, config = small_model(5).to(gpu).bfloat16(), SearchConfig(candidates=candidates)
-    recorded = RecordedPasses(gpu, model.max_length)
+    recorded = CudaGraphPasses(gpu, model.max_length)
     for seed in range(6):  # the same shapes again and again
         source = with_ends(sentences(4, seed=seed))
         plain = parallel_search(

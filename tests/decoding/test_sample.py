@@ -8,7 +8,7 @@ import torch
 
 from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
-from regard.decoding.sample import drawn, kept_top_k, kept_top_p
+from regard.decoding.greedy import drawn, kept_top_k, kept_top_p
 from regard.decoding.search import search
 from toys import sentences, small_model
 

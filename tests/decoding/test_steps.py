@@ -12,10 +12,9 @@ from regard.data.pairs import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding import steps
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Job
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.engine import Hypothesis, Job
 from regard.decoding.search import search
-from regard.decoding.steps import Plain, Recorded, tensors_of
+from regard.decoding.steps import CudaGraphRunner, EagerRunner, tensors_of
 from regard.decoding.torch_engine import TorchEngine
 from toys import EVERY_FORM, sentences, small_model, some_model
 
@@ -38,11 +37,11 @@ class Done:
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> CudaGraphRunner:
     if not GPU:
         monkeypatch.setattr(steps, "Recording", Done)
         monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    return Recorded()
+    return CudaGraphRunner()
 
 
 def assert_equal(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
@@ -54,28 +53,30 @@ def assert_equal(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]
 @pytest.mark.skipif(GPU, reason="recordings need a stream of their own; see the engine's test")
 @pytest.mark.parametrize("form", EVERY_FORM)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_recorded_steps_find_the_same(form: str, config: SearchConfig, recorded: Recorded) -> None:
+def test_recorded_steps_find_the_same(
+    form: str, config: SearchConfig, recorded: CudaGraphRunner
+) -> None:
     model = some_model(4, **EVERY_FORM[form])
     if not model.can_be_recorded:
         pytest.skip("it counts distances")
     for seed in range(3):  # batches of one shape use the same slot, whatever came before
         source = with_ends(sentences(8, seed=seed)).up_to(16)
         prefixes = [[7, 8] if row == seed else [] for row in range(8)]
-        found = search(model, source, config, prefixes=prefixes, pace=recorded)
-        plain = search(model, source, config, prefixes=prefixes, pace=Plain())
+        found = search(model, source, config, prefixes=prefixes, runner=recorded)
+        plain = search(model, source, config, prefixes=prefixes, runner=EagerRunner())
         assert_equal(found, plain)
 
 
 @pytest.mark.skipif(GPU, reason="as above")
-def test_long_texts_keep_within_the_room_that_was_made(recorded: Recorded) -> None:
+def test_long_texts_keep_within_the_room_that_was_made(recorded: CudaGraphRunner) -> None:
     model, config = small_model(), SearchConfig(beam_size=4, min_length=70)
     for seed in range(2):  # the second finds what the first left
         source = with_ends(sentences(2, seed=seed)).up_to(16)
-        found = search(model, source, config, pace=recorded)
-        assert_equal(found, search(model, source, config, pace=Plain()))
+        found = search(model, source, config, runner=recorded)
+        assert_equal(found, search(model, source, config, runner=EagerRunner()))
 
 
-def test_half_leaves_when_half_is_done(recorded: Recorded) -> None:
+def test_half_leaves_when_half_is_done(recorded: CudaGraphRunner) -> None:
     assert recorded.staying([True, False, True, True]) is None
     assert recorded.staying([False, True, False, True]) == [1, 3]
     assert recorded.staying([False, False, True, False]) == [2, 0]
@@ -83,10 +84,10 @@ def test_half_leaves_when_half_is_done(recorded: Recorded) -> None:
 
 
 def test_a_tenth_leaves_and_the_last_take_their_places() -> None:
-    assert Plain().staying([True] * 11 + [False]) is None
-    assert Plain().staying([True] * 9 + [False]) == list(range(9))
-    assert Plain().staying([True, False, True, False, True, True]) == [0, 5, 2, 4]
-    assert Plain().staying([False, False, False, True]) == [3]
+    assert EagerRunner().staying([True] * 11 + [False]) is None
+    assert EagerRunner().staying([True] * 9 + [False]) == list(range(9))
+    assert EagerRunner().staying([True, False, True, False, True, True]) == [0, 5, 2, 4]
+    assert EagerRunner().staying([False, False, False, True]) == [3]
 
 
 def test_all_tensors_are_found() -> None:

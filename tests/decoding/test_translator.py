@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import regard
 from regard.config import settings_of
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.translator import Translator
+from regard.decoding.translator import Translator, sentences_per_second
 from regard.errors import ConfigError, DataError, ModelError
 from toys import run, small_run
 
@@ -174,3 +175,23 @@ def test_a_translator_says_what_it_is(translator: Translator) -> None:
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
     assert translator.translate(t for t in ["a b"]) == translator.translate(["a b"])  # type: ignore[arg-type]
+
+
+class Listener:
+    """A translator that only notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], Any]] = []
+
+    def translate(self, texts: Sequence[str], *, batch_size: int, **keywords: Any) -> None:
+        self.asked.append((list(texts), batch_size))
+
+
+def test_one_sentence_waits_for_the_other_and_a_batch_does_not() -> None:
+    listener, texts = Listener(), ["a", "b", "c"]
+    translator = cast(Translator, listener)
+    assert sentences_per_second(translator, texts, beam_size=1, batch_size=1) > 0
+    assert listener.asked == [(["a"], 1), (["b"], 1), (["c"], 1)]
+    listener.asked.clear()
+    assert sentences_per_second(translator, texts, beam_size=1, batch_size=2) > 0
+    assert listener.asked == [(texts, 2)]

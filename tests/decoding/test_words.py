@@ -11,7 +11,7 @@ from torch import Tensor
 from compiling import assert_compiles
 from regard.decoding.greedy import GreedySearch, likeliest
 from regard.decoding.rules import Rules
-from regard.decoding.words import Plain, SummedUp, Words
+from regard.decoding.words import SummedUp, Words
 from regard.text.special import SPECIAL
 from toys import small_model
 
@@ -30,12 +30,10 @@ def by_definition(logits: Tensor, *, may_end: bool) -> Tensor:
     return log_probs
 
 
-@pytest.mark.parametrize("kind", [Plain, SummedUp])
+@pytest.mark.parametrize("kind", [Words, SummedUp])
 @pytest.mark.parametrize("may_end", [True, False])
 @pytest.mark.parametrize(("rows", "words"), SIZES)
-def test_the_best_words(
-    kind: type[Plain] | type[SummedUp], rows: int, words: int, may_end: bool
-) -> None:
+def test_the_best_words(kind: type[Words], rows: int, words: int, may_end: bool) -> None:
     if kind is SummedUp:
         pytest.importorskip("triton")
     torch.manual_seed(words)
@@ -45,7 +43,7 @@ def test_the_best_words(
     rules = Rules.of([9], None, DEVICE, minimum=4 if may_end else 5)
     expected = by_definition(logits, may_end=may_end)
     some = torch.randint(0, words, (rows, 2), device=DEVICE)
-    found: Words = kind(logits.clone(), rules, place)
+    found = kind(logits.clone(), rules, place)
     whole = logits.clone()
     whole[:, SPECIAL.end] = whole[:, SPECIAL.end] if may_end else -torch.inf
     torch.testing.assert_close(found.of(some), whole.log_softmax(-1).gather(1, some))
@@ -62,7 +60,19 @@ def test_a_kernel_writes_as_the_search_does(count: int) -> None:
     last = torch.full((count, 1), SPECIAL.start)
     rules = Rules.of([9] * count, None, torch.device("cpu"))
     plain, other = (
-        GreedySearch.of(small_model(), None, rules, last.clone(), 4, 1.0, likeliest)
+        GreedySearch(
+            model=small_model(),
+            state=None,
+            rules=rules,
+            length_penalty=1.0,
+            place=torch.zeros(1, dtype=torch.long),
+            last=last.clone(),
+            log_probs=torch.zeros(count),
+            tokens=torch.full((4, count), SPECIAL.end),
+            going=torch.ones(count, dtype=torch.bool),
+            choose=likeliest,
+            sentences=torch.arange(count),
+        )
         for _ in range(2)
     )
     for part in ("last", "log_probs", "tokens", "going", "place"):
@@ -75,13 +85,11 @@ def test_a_kernel_writes_as_the_search_does(count: int) -> None:
             assert torch.equal(getattr(other, part).cpu(), getattr(plain, part))
 
 
-@pytest.mark.parametrize("kind", [Plain, SummedUp])
+@pytest.mark.parametrize("kind", [Words, SummedUp])
 @pytest.mark.parametrize("count", [1, 2, 8])
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("words", [131, 1024, 3003, 8000])
-def test_the_best_of_all_beams(
-    kind: type[Plain] | type[SummedUp], words: int, beams: int, count: int
-) -> None:
+def test_the_best_of_all_beams(kind: type[Words], words: int, beams: int, count: int) -> None:
     if kind is SummedUp:
         pytest.importorskip("triton")
     torch.manual_seed(words)
@@ -93,13 +101,13 @@ def test_the_best_of_all_beams(
     found = kind(logits.clone(), rules, place).best(before, count)
     expected = totals.flatten(1).topk(count, dim=1)
     torch.testing.assert_close(found.log_probs, expected.values, atol=1e-4, rtol=1e-4)
-    assert torch.equal(found.beams * words + found.words, expected.indices)
+    assert torch.equal(found.parents * words + found.tokens, expected.indices)
 
 
 def test_without_scores_the_word_is_the_same() -> None:
     logits = torch.randn(4, 3003, device=DEVICE)
     rules, place = Rules.of([9], None, DEVICE), torch.tensor([4], device=DEVICE)
-    scored, unscored = (Plain(logits.clone(), rules, place, scored=s) for s in (True, False))
+    scored, unscored = (Words(logits.clone(), rules, place, scored=s) for s in (True, False))
     assert torch.equal(scored.likeliest()[1], unscored.likeliest()[1])
 
 

@@ -12,8 +12,8 @@ from regard.data.pairs import with_ends
 from regard.data.ragged import Ragged
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
+from regard.decoding.engine import Hypothesis, normalized
 from regard.decoding.greedy import greedy_search
-from regard.decoding.hypothesis import Hypothesis, normalized
 from regard.decoding.rules import Rules
 from regard.decoding.score import scores
 from regard.decoding.search import search

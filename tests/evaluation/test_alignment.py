@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.data.links import Links, pharaoh
-from regard.decoding.gaze import Seen, View
+from regard.decoding.attention_maps import Seen, View
 from regard.errors import DataError
 from regard.evaluation.alignment import (
     Agreement,

@@ -10,8 +10,7 @@ import torch
 
 from regard.decoding.config import SearchConfig
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
-from regard.decoding.engine import Engine, Job
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.engine import Engine, Hypothesis, Job
 from regard.decoding.torch_engine import TorchEngine
 from regard.exchange.ctranslate2 import WeightPrecision, write_model
 from regard.models.folder import ModelFolder, Training

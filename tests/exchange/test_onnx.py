@@ -19,8 +19,8 @@ from regard.data.pairs import with_ends
 from regard.data.ragged import Ragged
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
-from regard.decoding.ensemble import Ensemble
 from regard.decoding.search import search
+from regard.decoding.wrappers import Ensemble
 from regard.errors import ConfigError, ModelError
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnx_graphs import PLACES

@@ -12,7 +12,7 @@ import torch
 from regard import memory
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
-from regard.decoding.size import fewer_with_beams, refuse_large_search
+from regard.decoding.engine import fewer_with_beams, refuse_large_search
 from regard.errors import ConfigError
 from regard.evaluation.metrics import Counting
 from regard.evaluation.significance import compare

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.data.rows import Rows
     from regard.data.store import Store
     from regard.data.words import Pairs
-    from regard.decoding.gaze import View
+    from regard.decoding.attention_maps import View
     from regard.decoding.translator import Translator
     from regard.evaluation.alignment import Gold
     from regard.models.base import Model
@@ -211,7 +211,7 @@ def _sides(store: Store | None, pairs: Pairs | None, part: str) -> tuple[Rows, R
 
 def _told(model: Model, sides: tuple[Rows, Rows], options: AttentionOptions) -> Aligner:
     """The view of a model's attention that was asked for."""
-    from regard.decoding.gaze import Gaze, View, all_views
+    from regard.decoding.attention_maps import Gaze, View, all_views
 
     assert options.layer is not None
     head = None if options.head is None else options.head - 1
@@ -226,7 +226,7 @@ def _best(
     model: Model, store: Store | None, pairs: Pairs | None, marked: list[Gold] | None, rule: Rule
 ) -> Aligner:
     """The view of a model's attention that agrees best with what people marked, or was learned."""
-    from regard.decoding.gaze import Gaze, all_views
+    from regard.decoding.attention_maps import Gaze, all_views
     from regard.evaluation.alignment import error_rates, taken_as_gold
 
     if marked is not None and pairs is not None:

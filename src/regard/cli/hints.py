@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from regard.decoding.other_names import LENGTH
-from regard.decoding.other_names import OTHER_NAMES as OF_SEARCHES
+from regard.decoding.config import LENGTH
+from regard.decoding.config import OTHER_NAMES as OF_SEARCHES
 from regard.training.other_names import OTHER_NAMES as OF_RUNS
 
 _CLOSE = 0.75  # of difflib's ratio, from which a name counts as another spelling

@@ -19,7 +19,7 @@ from regard.json_text import dumps
 
 if TYPE_CHECKING:
     from regard.config import Setting
-    from regard.decoding.look import Attention
+    from regard.decoding.attention_maps import Attention
 
 _MARGIN = " " * 4
 _PARTS = ("cross", "encoder", "decoder")
@@ -76,7 +76,7 @@ def attention(
 
 def _attention(model: Path, sentence: str, device: str) -> tuple[Attention, str | None]:
     """The attention maps of a text, and its translation where the model translates."""
-    from regard.decoding.look import look_at_text
+    from regard.decoding.attention_maps import look_at_text
     from regard.decoding.translator import Translator
     from regard.devices import device_named
     from regard.models.folder import ModelFolder, load_model
@@ -111,7 +111,7 @@ def fertilities(
     from regard import plots
     from regard.cli.screen import written as say_written
     from regard.data.pairs import with_ends
-    from regard.decoding.look import written_pieces
+    from regard.decoding.attention_maps import written_pieces
     from regard.decoding.parallel import written_at_once
     from regard.decoding.translator import Translator
     from regard.models.nonautoregressive import NonAutoregressive

@@ -15,24 +15,24 @@ a tensor of fixed size, so that a step can be recorded.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.hypothesis import Hypothesis, best_first, finished
+from regard.decoding.engine import Hypothesis, best_first, finished
 from regard.decoding.rules import FREE, Rules
-from regard.decoding.steps import Pace, Plain, run
-from regard.decoding.words import Words, next_words
-from regard.models.protocol import Autoregressive, S
+from regard.decoding.steps import EagerRunner, Search, run, tensors_of
+from regard.decoding.words import Candidates, Words, next_words
+from regard.models.protocol import Autoregressive
 from regard.text.special import SPECIAL
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Autoregressive[S],
+    model: Autoregressive[Any],
     source: Ragged,
     rules: Rules,
     *,
@@ -40,16 +40,27 @@ def beam_search(
     top_beams: int | None = None,
     length_penalty: float = 1.0,
     enough: int | None = None,
-    pace: Pace | None = None,
+    runner: EagerRunner | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to `top_beams` hypotheses for each source sentence, best first; unsaid: all beams."""
-    pace = pace or Plain()
-    room = pace.room(rules.greatest_limit)
-    state = pace.start(model, source, beams=beam_size, room=room)
-    last = model.first_tokens(len(source.lengths), beam_size)
-    beams = BeamSearch.of(model, state, rules, last, room, length_penalty)
-    beams.wanted, beams.enough = top_beams or beam_size, enough
-    return run(beams, pace)
+    runner = runner or EagerRunner()
+    begun = runner.begin(model, source, rules, beams=beam_size)
+    last, tokens = begun["last"], begun["tokens"]
+    log_probs = torch.full(last.shape, -torch.inf, device=last.device)
+    none, empty = log_probs.clone(), torch.zeros_like(last)
+    log_probs[:, 0] = 0.0  # one empty beginning for each sentence
+    beams = BeamSearch(
+        **begun,
+        length_penalty=length_penalty,
+        log_probs=log_probs,
+        parents=tokens.clone(),
+        ended=Ended(
+            none, none.clone(), empty, empty.clone(), empty[:, 0].clone(), ~none.isinf()[:, 0]
+        ),
+        wanted=top_beams or beam_size,
+        enough=enough,
+    )
+    return run(beams, runner)
 
 
 @dataclass
@@ -64,62 +75,14 @@ class Ended:
     best: Tensor  # (B,) whether the best candidate of any step was among them
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Continuations of each sentence, best first; each (B, 2 W)."""
-
-    log_probs: Tensor
-    parents: Tensor  # the beam that is continued
-    tokens: Tensor  # by what
-
-
 @dataclass
-class BeamSearch(Generic[S]):
-    """The state of a search over B sentences."""
+class BeamSearch(Search[list[Hypothesis]]):
+    """The state of a search over B sentences; beams, best first, are -inf where there is none."""
 
-    model: Autoregressive[S]
-    state: S
-    rules: Rules
-    length_penalty: float
-    place: Tensor  # (1,) where the next tokens will stand
-    last: Tensor  # (B, W) the last tokens
-    log_probs: Tensor  # (B, W) of the beams, best first; -inf: there is none
-    tokens: Tensor  # (T, B, W) what was written at each place
     parents: Tensor  # (T, B, W) by which beam of the place before
     ended: Ended
-    going: Tensor  # (B,)
     wanted: int = 1  # hypotheses of each sentence
     enough: int | None = None  # finished ones, and a sentence is done
-
-    @staticmethod
-    def of(
-        model: Autoregressive[S],
-        state: S,
-        rules: Rules,
-        last: Tensor,
-        room: int,
-        length_penalty: float,
-    ) -> BeamSearch[S]:
-        """One empty beginning for each sentence."""
-        log_probs = torch.full(last.shape, -torch.inf, device=last.device)
-        none, empty = log_probs.clone(), torch.zeros_like(last)
-        log_probs[:, 0] = 0.0
-        table = last.new_zeros(room, *last.shape)
-        return BeamSearch(
-            model,
-            state,
-            rules,
-            length_penalty,
-            place=last.new_zeros(1),
-            last=last,
-            log_probs=log_probs,
-            tokens=table,
-            parents=table.clone(),
-            ended=Ended(
-                none, none.clone(), empty, empty.clone(), empty[:, 0].clone(), ~none.isinf()[:, 0]
-            ),
-            going=torch.ones(len(last), dtype=torch.bool, device=last.device),
-        )
 
     @property
     def kind(self) -> Hashable:
@@ -140,8 +103,11 @@ class BeamSearch(Generic[S]):
     def rank(self, words: Words, *, forces: bool) -> Candidates:
         """The best continuations: twice the beam, for at most half of them can be ends."""
         only = self._forced(words) if forces else None
-        free = Candidates(*words.best(self.log_probs, 2 * self.last.shape[1]))
-        return free if only is None else self._where_forced(only, free)
+        free = words.best(self.log_probs, 2 * self.last.shape[1])
+        if only is None:
+            return free
+        forced = only.tokens != FREE
+        return Candidates(*(torch.where(forced, *both) for both in zip(only, free, strict=True)))
 
     def retire(self, candidates: Candidates) -> None:
         """Move the ends among the W best candidates to the finished hypotheses."""
@@ -149,21 +115,17 @@ class BeamSearch(Generic[S]):
         ends = candidates.tokens[:, :width] == SPECIAL.end
         log_probs = candidates.log_probs[:, :width].masked_fill(~ends, -torch.inf)
         real = log_probs > -torch.inf
-        new = Ended(
-            self._normalized(log_probs),
-            log_probs,
-            self.place.expand(log_probs.shape),
-            candidates.parents[:, :width],
-            real.sum(1),
-            real[:, 0],
-        )
-        ended.count += new.count
-        ended.best |= new.best
-        scores, places = torch.cat([ended.scores, new.scores], 1).topk(width, dim=1)
+        ended.count += real.sum(1)
+        ended.best |= real[:, 0]
+        both = torch.cat([ended.scores, self._normalized(log_probs)], 1)
+        scores, places = both.topk(width, dim=1)
         ended.scores.copy_(scores)
-        for name in ("log_probs", "lengths", "beams"):
-            both = torch.cat([getattr(ended, name), getattr(new, name)], 1)
-            getattr(ended, name).copy_(both.gather(1, places))
+        for kept, new in (
+            (ended.log_probs, log_probs),
+            (ended.lengths, self.place.expand(log_probs.shape)),
+            (ended.beams, candidates.parents[:, :width]),
+        ):
+            kept.copy_(torch.cat([kept, new], 1).gather(1, places))
 
     def keep(self, candidates: Candidates) -> Tensor:
         """The best candidates that go on are the new beams; which beams they continue. (B, W)"""
@@ -208,39 +170,11 @@ class BeamSearch(Generic[S]):
             wanted.repeat(1, 2),
         )
 
-    def _where_forced(self, only: Candidates, free: Candidates) -> Candidates:
-        forced = only.tokens != FREE
-        return Candidates(
-            torch.where(forced, only.log_probs, free.log_probs),
-            torch.where(forced, only.parents, free.parents),
-            torch.where(forced, only.tokens, free.tokens),
-        )
-
-    def select(self, sentences: Tensor) -> BeamSearch[S]:
+    def select(self, sentences: Tensor) -> BeamSearch:
         """Some sentences alone."""
-        ended = self.ended
-        return BeamSearch(
-            self.model,
-            self.state.select(sentences),
-            self.rules.select(sentences),
-            self.length_penalty,
-            place=self.place.clone(),
-            last=self.last[sentences],
-            log_probs=self.log_probs[sentences],
-            tokens=self.tokens[:, sentences],
-            parents=self.parents[:, sentences],
-            ended=Ended(
-                ended.scores[sentences],
-                ended.log_probs[sentences],
-                ended.lengths[sentences],
-                ended.beams[sentences],
-                ended.count[sentences],
-                ended.best[sentences],
-            ),
-            going=self.going[sentences],
-            wanted=self.wanted,
-            enough=self.enough,
-        )
+        ended = Ended(*(part[sentences] for part in tensors_of(self.ended)))
+        parents = self.parents[:, sentences]
+        return replace(super().select(sentences), parents=parents, ended=ended)
 
     def results(self, sentences: Sequence[int]) -> list[list[Hypothesis]]:
         """The finished hypotheses of these sentences, best first."""

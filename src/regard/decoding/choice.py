@@ -14,8 +14,7 @@ import torch
 from regard.decoding.config import EngineName, Precision
 from regard.decoding.ctranslate2_engine import CTranslate2Engine
 from regard.decoding.engine import Engine
-from regard.decoding.parallel_engine import ParallelEngine
-from regard.decoding.torch_engine import TorchEngine, Writer
+from regard.decoding.torch_engine import ParallelEngine, TorchEngine, Writer
 from regard.devices import Precision as Half
 from regard.devices import is_gpu_name
 from regard.errors import ConfigError, one_message
@@ -99,18 +98,13 @@ def word_by_word(model: Model) -> AutoregressiveModel:
     return cast(AutoregressiveModel, model)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """An engine, and a line about it."""
+def choose(
+    models: Models, *, device: str, engine: str, precision: str | None
+) -> tuple[Engine, str]:
+    """The engine of that name, and a line about it.
 
-    engine: Engine
-    told: str
-
-
-def choose(models: Models, *, device: str, engine: str, precision: str | None) -> Choice:
-    """The engine of that name; "auto": CTranslate2 on a CPU, if it is there and can run the model.
-
-    Without a precision, a model is computed in float32, and an exported one as it was exported.
+    "auto": CTranslate2 on a CPU, if it is there and can run the model. Without a precision, a model
+    is computed in float32, and an exported one as it was exported.
     """
     _check_name("backend", engine, get_args(EngineName))
     _check_name("precision", precision or "float32", get_args(Precision))
@@ -124,7 +118,7 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
                 "What was exported to ONNX runs in onnxruntime, in float32. Leave out --backend "
                 "and --precision, or use the model that it was made from."
             )
-        return Choice(models.torch_engine, "Engine: onnxruntime on the CPU.")
+        return models.torch_engine, "Engine: onnxruntime on the CPU."
     alone = models.paths[0] if len(models.paths) == 1 else None
     if alone and ctranslate2.inside(alone) and engine != "torch" and not is_gpu_name(device):
         return _exported(alone, models.folders[0], precision)
@@ -134,15 +128,15 @@ def choose(models: Models, *, device: str, engine: str, precision: str | None) -
         raise ConfigError("CTranslate2 is for float32 and int8 here. Use --backend torch.")
     wanted = {"int8": "ctranslate2", "bfloat16": "torch"}.get(precision or "", engine)
     if wanted == "torch" or (wanted == "auto" and models.device.type == "cuda"):
-        return Choice(models.torch_engine, f"Engine: {models.torch_engine}.")
+        return models.torch_engine, f"Engine: {models.torch_engine}."
     against = list(_obstacles(models, device))
     if not against:
         found = models.ctranslate2_engine("int8" if precision == "int8" else "float32")
-        return Choice(found, f"Engine: {found}.")
+        return found, f"Engine: {found}."
     if wanted == "ctranslate2":
         raise ConfigError(one_message(against, "CTranslate2 cannot translate this"))
     told = f"Engine: {models.torch_engine}. CTranslate2 was left aside: {'; '.join(against)}."
-    return Choice(models.torch_engine, told)
+    return models.torch_engine, told
 
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
@@ -162,7 +156,7 @@ def _obstacles(models: Models, device: str) -> Iterator[str]:
     yield from ctranslate2.obstacles(models.folders[0].config)
 
 
-def _exported(path: Path, folder: ModelFolder, precision: str | None) -> Choice:
+def _exported(path: Path, folder: ModelFolder, precision: str | None) -> tuple[Engine, str]:
     """What was exported runs as it was exported."""
     need("ctranslate2", extra="fast")
     inside = ctranslate2.inside(path)
@@ -174,4 +168,4 @@ def _exported(path: Path, folder: ModelFolder, precision: str | None) -> Choice:
             f"{path} was exported as {found.precision}. Leave the precision away, or export the "
             f"model again with --precision {precision}."
         )
-    return Choice(found, f"Engine: {found}.")
+    return found, f"Engine: {found}."

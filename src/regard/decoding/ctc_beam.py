@@ -36,16 +36,8 @@ class Places(NamedTuple):
     chances: Tensor  # (B, T, K)
 
 
-class Readings(NamedTuple):
-    """The likeliest readings of each sentence, best first."""
-
-    words: Tensor  # (B, W, T)
-    lengths: Tensor  # (B, W) of which so many are read
-    totals: Tensor  # (B, W) log-probabilities; -inf: there is none
-
-
-def best_readings(places: Places, beam_size: int) -> Readings:
-    """The likeliest over all paths, as far as a search finds them that keeps so many beginnings."""
+def best_readings(places: Places, beam_size: int) -> Beams:
+    """The likeliest over all paths, best first, as far as so many kept beginnings lead to them."""
     blank, words, chances = places
     likeliest = torch.maximum(blank, chances[..., 0])[..., None]
     chances = chances.masked_fill(chances <= _UNLIKELY * likeliest, 0.0)
@@ -53,7 +45,7 @@ def best_readings(places: Places, beam_size: int) -> Readings:
     columns = (part.unbind(1) for part in (blank.clamp(min=_LEAST), words, chances))
     for place in zip(*columns, strict=True):
         beams.go_on(*place)
-    return Readings(beams.words, beams.lengths, beams.totals)
+    return beams
 
 
 @dataclass
@@ -66,7 +58,7 @@ class Beams:
     names: Tensor  # a number for each beginning, made of its words
     last: Tensor  # its last word
     words: Tensor  # (B, W, T) all of them
-    lengths: Tensor
+    lengths: Tensor  # of which so many are read
 
     @staticmethod
     def of(blank: Tensor, beam_size: int) -> Beams:
@@ -87,7 +79,7 @@ class Beams:
 
     @property
     def totals(self) -> Tensor:
-        """The log-probability of each. (B, W)"""
+        """The log-probability of each; -inf: there is none. (B, W)"""
         return (self.after + self.inside).log() + self.scale[:, None]
 
     def go_on(self, blank: Tensor, words: Tensor, chances: Tensor) -> None:

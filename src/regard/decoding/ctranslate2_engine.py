@@ -14,15 +14,23 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice, repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import SENTENCES, Found, Job, batches
-from regard.decoding.hypothesis import Hypothesis, best_first, finished
-from regard.decoding.size import fewer_with_beams
+from regard.decoding.engine import (
+    SENTENCES,
+    Found,
+    Hypothesis,
+    Job,
+    batches,
+    best_first,
+    fewer_with_beams,
+    finished,
+)
 from regard.errors import ModelError
 from regard.exchange.ctranslate2_files import VMAP, checked_config
 from regard.text.special import SPECIAL
@@ -42,18 +50,8 @@ class Task(NamedTuple):
     limit: int  # tokens, the end mark included
 
 
-class Started(NamedTuple):
-    """A task that is being searched."""
-
-    task: Task
-    promise: Any  # of a result
-
-
-class Written(NamedTuple):
-    """What a task led to, without an end mark and without a score."""
-
-    task: Task
-    ids: list[int]
+Started = tuple[Task, Any]  # a task that is being searched, and the promise of a result
+Written = tuple[Task, list[int]]  # what a task led to, without EOS and without a score
 
 
 class CTranslate2Engine:
@@ -111,9 +109,16 @@ class CTranslate2Engine:
                 result = promise.result()
                 every = [list(map(self._target_ids.__getitem__, p)) for p in result.hypotheses]
                 if all(_keeps_rules(ids, task.limit) for ids in every):
-                    yield Found(task.number, _hypotheses(every, result.scores, config))
+                    scored = zip(every, result.scores or [math.nan], strict=True)
+                    yield Found(
+                        task.number,
+                        [
+                            Hypothesis(ids[:-1], score * len(ids) ** config.length_penalty, score)
+                            for ids, score in scored
+                        ],
+                    )
                 elif config.beam_size == 1 and _MARKS.isdisjoint(every[0]):
-                    cut.append(Written(task, every[0][: task.limit - 1]))  # as far as ours would go
+                    cut.append((task, every[0][: task.limit - 1]))  # as far as ours would go
                 else:
                     bound.append(task)
             second += self._started_by_our_rules(bound, config, size)
@@ -168,13 +173,14 @@ class CTranslate2Engine:
                 use_vmap=self._use_vmap,
                 **options,
             )
-            yield from map(Started, batch, promises)
+            yield from zip(batch, promises, strict=True)
 
     def _started_by_our_rules(
         self, tasks: Sequence[Task], config: SearchConfig, batch_size: int
     ) -> Iterator[Started]:
         """Those of one limit together, for CTranslate2 has one for all."""
-        for _, group in groupby(sorted(tasks, key=_limit), _limit):
+        limit = attrgetter("limit")
+        for _, group in groupby(sorted(tasks, key=limit), limit):
             yield from self._started(list(group), config, batch_size, our_rules=True)
 
     def _unended(self, started: Iterable[Started]) -> Iterator[Written]:
@@ -182,7 +188,7 @@ class CTranslate2Engine:
         for task, promise in started:
             every = [map(self._target_ids.__getitem__, p) for p in promise.result().hypotheses]
             unended = [tuple(i for i in ids if i != SPECIAL.end)[: task.limit - 1] for ids in every]
-            yield from (Written(task, list(ids)) for ids in dict.fromkeys(unended))
+            yield from ((task, list(ids)) for ids in dict.fromkeys(unended))
 
     def _scored(self, written: Sequence[Written], config: SearchConfig) -> Iterator[Found]:
         """The hypotheses of each task, ended, scored and ranked."""
@@ -199,26 +205,23 @@ class CTranslate2Engine:
         """Log-probabilities given that EOS is not among the first `minimum` tokens."""
         minimum = min([minimum, *(task.limit - 1 for task, _ in written)])
         beginnings = {
-            (task.number, *ids[:place]): Written(task, ids[:place])
+            (task.number, *ids[:place]): (task, ids[:place])
             for task, ids in written
             for place in range(minimum)
         }
-        every = self._log_probs([*written, *beginnings.values()])
+        wanted = [*written, *beginnings.values()]
+        results = self._translator.score_batch(
+            [task.source for task, _ in wanted],
+            [list(map(self._target_pieces.__getitem__, ids)) for _, ids in wanted],
+            max_batch_size=min(SENTENCES, -(-len(wanted) // self._threads) or 1),
+            max_input_length=0,
+        )
+        every = [result.log_probs for result in results]  # of each token and of EOS
         early = dict(zip(beginnings, (row[-1] for row in every[len(written) :]), strict=True))
         return [
             sum(row) - sum(_log_of_rest(early[task.number, *ids[:n]]) for n in range(minimum))
             for row, (task, ids) in zip(every, written, strict=False)
         ]
-
-    def _log_probs(self, written: Sequence[Written]) -> list[list[float]]:
-        """The model's own of each token and of EOS."""
-        results = self._translator.score_batch(
-            [task.source for task, _ in written],
-            [list(map(self._target_pieces.__getitem__, ids)) for _, ids in written],
-            max_batch_size=min(SENTENCES, -(-len(written) // self._threads) or 1),
-            max_input_length=0,
-        )
-        return [result.log_probs for result in results]
 
 
 def _wants_scores(config: SearchConfig) -> bool:
@@ -231,21 +234,7 @@ def _log_of_rest(log_prob: float) -> float:
     return math.log(max(-math.expm1(log_prob), 2**-24))
 
 
-def _limit(task: Task) -> int:
-    return task.limit
-
-
 def _keeps_rules(ids: Sequence[int], limit: int) -> bool:
     """Whether a translation is ended, short enough, and has no other marks."""
     ended = len(ids) > 0 and ids[-1] == SPECIAL.end
     return ended and len(ids) <= limit and _MARKS.isdisjoint(ids)
-
-
-def _hypotheses(
-    every: Sequence[list[int]], scores: Sequence[float], config: SearchConfig
-) -> list[Hypothesis]:
-    """From ids that end in the end mark, and scores, if they were asked for."""
-    return [
-        Hypothesis(ids[:-1], score * len(ids) ** config.length_penalty, score)
-        for ids, score in zip(every, scores or [math.nan], strict=True)
-    ]

@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from regard.config import Tree, as_tree, differences, merged
 from regard.data.distributions import DISTRIBUTIONS, write_distributions
@@ -28,7 +27,8 @@ from regard.data.retarget import Retargeted, chosen, retarget
 from regard.data.sampling import Turn
 from regard.data.store import Store
 from regard.decoding.config import DistillConfig, SearchConfig, SearchKeywords
-from regard.decoding.translator import Notice, Translation, Translator
+from regard.decoding.pipeline import Notice
+from regard.decoding.translator import Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
 from regard.models.folder import AVERAGE, refuse_other_direction
@@ -39,14 +39,8 @@ PLAN = "plan.json"
 _READER = JsonReader(RunError, "Delete it, and run the same command again.")
 _SHARE = re.compile(r"\d+-of-\d+")
 _PORTION = re.compile(r"\d{6,}\.(txt|new|old)")
+Pair = tuple[Sequence[int], Sequence[int]]  # ids of both sides
 Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
-
-
-class _Pair(NamedTuple):
-    """Ids of both sides."""
-
-    source: Sequence[int]
-    target: Sequence[int]
 
 
 class Distillation:
@@ -122,26 +116,27 @@ class Distillation:
         notice: Notice,
     ) -> None:
         """Do one portion, and keep it in the folder of its share."""
-        own = self.sentences(portion)
-        usual, search = as_tree(SearchConfig()), as_tree(self._config.search)
-        search = {name: value for name, value in search.items() if value != usual[name]}
+        own, tokenizers = self.sentences(portion), self._store.tokenizers
+        usual = as_tree(SearchConfig())
+        given = as_tree(self._config.search).items()
+        search = {name: value for name, value in given if value != usual[name]}
         if self._config.nearest:
             search["top_beams"] = self._config.search.beam_size
         keywords = SearchKeywords(**search)  # type: ignore[typeddict-item]
+        pairs = [(self._part.source[i].tolist(), self._part.target[i].tolist()) for i in own]
         found = translator.translate(
-            [self._store.tokenizers.source.decode(self._part.source[i].tolist()) for i in own],
+            [tokenizers.source.decode(source) for source, _ in pairs],
             batch_size=batch_size,
             notice=notice,
             first_line=own.start + 1,
             **keywords,
         )
+        texts = [translation.text for translation in found]
         if self._config.nearest:
-            texts = [self._nearest(*pair, nearness) for pair in zip(own, found, strict=True)]
-        else:
-            texts = [translation.text for translation in found]
-        pairs = self._pairs(own, texts) if self._kinds else {}
-        for kind in self._kinds:
-            self._write_distributions(folder / f"{portion:06}.{kind}", pairs[kind], translator)
+            olds = [tokenizers.target.decode(target) for _, target in pairs]
+            texts = [_nearest(*both, nearness) for both in zip(found, olds, strict=True)]
+        if self._kinds:
+            self._write_distributions(folder / f"{portion:06}", pairs, texts, translator)
         write_text(folder / f"{portion:06}.txt", "".join(text + "\n" for text in texts))
 
     @property
@@ -151,25 +146,23 @@ class Distillation:
             return []
         return ["new", "old"] if self._config.mix else ["new"]
 
-    def _pairs(self, own: range, texts: Sequence[str]) -> dict[str, list[_Pair]]:
-        """The pairs of a portion that the result will have, new ones and old ones."""
-        pairs: dict[str, list[_Pair]] = {"new": [], "old": []}
-        for index, text in zip(own, texts, strict=True):
-            source, old = self._part.source[index].tolist(), self._part.target[index].tolist()
-            new, _ = chosen(self._store.tokenizers, source, old, text)
-            pairs["new"].append(_Pair(source, new))
-            if new != old:
-                pairs["old"].append(_Pair(source, old))
-        return pairs
-
     def _write_distributions(
-        self, path: Path, pairs: Sequence[_Pair], translator: Translator
+        self, path: Path, pairs: Sequence[Pair], texts: Sequence[str], translator: Translator
     ) -> None:
-        """What the teacher finds likely at each place of these targets."""
-        texts = [self._store.tokenizers.source.decode(pair.source) for pair in pairs]
-        targets = [pair.target for pair in pairs]
-        found = translator.likeliest(texts, targets, self._config.distributions)
-        write_distributions(path, self._store.description["dtype"], found)
+        """What the teacher finds likely at each place of the targets that the result will have."""
+        tokenizers = self._store.tokenizers
+        kept: dict[str, list[Pair]] = {"new": [], "old": []}
+        for (source, old), text in zip(pairs, texts, strict=True):
+            new, _ = chosen(tokenizers, source, old, text)
+            kept["new"].append((source, new))
+            if new != old:
+                kept["old"].append((source, old))
+        for kind in self._kinds:
+            sources = [tokenizers.source.decode(source) for source, _ in kept[kind]]
+            targets = [target for _, target in kept[kind]]
+            found = translator.likeliest(sources, targets, self._config.distributions)
+            dtype = self._store.description["dtype"]
+            write_distributions(path.with_suffix(f".{kind}"), dtype, found)
 
     def join(self) -> Retargeted | None:
         """Make the result of all portions; None if some are missing, or another process does it."""
@@ -187,6 +180,8 @@ class Distillation:
         return made
 
     def _joined(self) -> Retargeted:
+        done = [path for _, path in sorted(self._done().items())]
+        parts = [path.with_suffix(f".{kind}") for kind in self._kinds for path in done]
         return retarget(
             self._store,
             self._out,
@@ -194,7 +189,7 @@ class Distillation:
             author=self._author,
             mix=self._config.mix,
             about={"distilled": self._plan},
-            joined=self._distributions(),
+            joined={DISTRIBUTIONS: parts} if parts else {},
         )
 
     def _shares(self) -> list[Path]:
@@ -227,12 +222,6 @@ class Distillation:
                     f"({path.name}). Move that, or choose another --out."
                 )
 
-    def _nearest(self, index: int, found: Translation, nearness: Nearness) -> str:
-        """Of all in the beam, the translation nearest to the old target; the first of equals."""
-        old = self._store.tokenizers.target.decode(self._part.target[index].tolist())
-        beam = [found.text, *(other.text for other in found.alternatives)]
-        return max(beam, key=lambda text: nearness(text, old))
-
     def _done(self) -> dict[int, Path]:
         """The portions that any process has done."""
         return {
@@ -243,15 +232,14 @@ class Distillation:
             and all(path.with_suffix(f".{kind}").is_file() for kind in self._kinds)
         }
 
-    def _distributions(self) -> dict[str, list[Path]]:
-        """The portions of distributions in the order of the result."""
-        done = [path for _, path in sorted(self._done().items())]
-        parts = [path.with_suffix(f".{kind}") for kind in self._kinds for path in done]
-        return {DISTRIBUTIONS: parts} if parts else {}
-
     def _texts(self) -> Iterator[str]:
         for portion, path in sorted(self._done().items()):
-            texts = _lines(path)
+            try:
+                texts = read_regular(path).decode("utf-8").split("\n")[:-1]
+            except UnicodeDecodeError:
+                raise DataError(
+                    f"{path} is not UTF-8 text. Delete it and run the same command again."
+                ) from None
             if len(texts) != len(self.sentences(portion)):
                 raise DataError(
                     f"{path} has {len(texts)} lines, not {len(self.sentences(portion))}. "
@@ -276,16 +264,15 @@ class Distillation:
         if not self._out.exists() or (self._out.is_dir() and not any(self._out.iterdir())):
             return
         made = _read(self._out / "store.json").get("distilled")
+        changed = [] if made is None else self._changes(made)
+        what = f"was distilled in another way: {'; '.join(changed)}"
+        how = "replace it"
         if made is None:
+            what = "exists and holds something else, so it is left as it is"
+            how = "replace a prepared folder"
+        if made is None or changed:
             raise StorageError(
-                f"{self._out} exists and holds something else, so it is left as it is. "
-                "Choose another --out, or add --overwrite to replace a prepared folder."
-            )
-        changed = self._changes(made)
-        if changed:
-            raise StorageError(
-                f"{self._out} was distilled in another way: {'; '.join(changed)}. "
-                "Choose another --out, or add --overwrite to replace it."
+                f"{self._out} {what}. Choose another --out, or add --overwrite to {how}."
             )
 
 
@@ -321,6 +308,12 @@ def refuse_unsuitable(translator: Translator, store: Store, config: DistillConfi
         )
 
 
+def _nearest(found: Translation, old: str, nearness: Nearness) -> str:
+    """Of all in the beam, the translation nearest to the old target; the first of equals."""
+    beam = [found.text, *(other.text for other in found.alternatives)]
+    return max(beam, key=lambda text: nearness(text, old))
+
+
 def _digest(teacher: Path) -> str:
     """Another one for other weights, in whatever form a folder has them."""
     average = teacher / AVERAGE
@@ -334,16 +327,6 @@ def _remove(files: Sequence[Path], folder: Path) -> None:
         for file in files:
             file.unlink(missing_ok=True)
         folder.rmdir()
-
-
-def _lines(path: Path) -> list[str]:
-    """The translations of a portion."""
-    try:
-        return read_regular(path).decode("utf-8").split("\n")[:-1]
-    except UnicodeDecodeError:
-        raise DataError(
-            f"{path} is not UTF-8 text. Delete it and run the same command again."
-        ) from None
 
 
 def _read(path: Path) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from regard.config import build
 from regard.decoding.config import SearchConfig, SearchKeywords
@@ -12,17 +12,11 @@ from regard.errors import ConfigError, one_message
 from regard.models.base import ModelConfig
 from regard.models.nonautoregressive import NonAutoregressiveConfig
 
-Mode = Literal[
-    "greedy search", "beam search", "sampling", "decoding with fertilities", "CTC decoding"
-]
-
-_SEARCH: frozenset[Mode] = frozenset(["greedy search", "beam search"])
-_SAMPLING: frozenset[Mode] = frozenset(["sampling"])
-_FERTILITIES: frozenset[Mode] = frozenset(["decoding with fertilities"])
-_AT_ONCE: frozenset[Mode] = _FERTILITIES | frozenset(["CTC decoding"])
+_SEARCH, _SAMPLING = {"greedy search", "beam search"}, {"sampling"}
+_FERTILITIES = {"decoding with fertilities"}
 _IN_TURN = _SEARCH | _SAMPLING
 # Settings that have an effect in some modes only; all others have one in each.
-_MODES: dict[str, frozenset[Mode]] = {
+_MODES: dict[str, set[str]] = {
     "beam_size": _SEARCH,
     "patience": _SEARCH,  # greedy search is beam search with one beam: it stops at the first end
     "max_ratio": _IN_TURN | _FERTILITIES,
@@ -35,14 +29,14 @@ _MODES: dict[str, frozenset[Mode]] = {
     "top_p": _SAMPLING,
     "seed": _SAMPLING | _FERTILITIES,
     "fertility": _FERTILITIES,
-    "candidates": _AT_ONCE,
+    "candidates": _FERTILITIES | {"CTC decoding"},
 }
 # The default of these is a choice, so giving it asks for something; that of others is "off".
 _CHOICES = {"beam_size", "seed", "max_ratio", "max_extra"}
 _ONE_BEAM = {"beam_size": 1}  # is none
 
 
-def mode_of(config: SearchConfig, model: ModelConfig) -> Mode:
+def mode_of(config: SearchConfig, model: ModelConfig) -> str:
     """How a model decodes with these settings."""
     if not model.autoregressive:
         ctc = cast(NonAutoregressiveConfig, model).lengths == "ctc"
@@ -52,7 +46,7 @@ def mode_of(config: SearchConfig, model: ModelConfig) -> Mode:
     return "greedy search" if config.beam_size == 1 else "beam search"
 
 
-def unused(config: SearchConfig, given: Collection[str], mode: Mode) -> list[str]:
+def unused(config: SearchConfig, given: Collection[str], mode: str) -> list[str]:
     """The given settings that have no effect, unless they have the value that means "off"."""
     defaults = {one.name: one.default for one in fields(SearchConfig)}
     off = {name: value for name, value in defaults.items() if name not in _CHOICES} | _ONE_BEAM
@@ -64,7 +58,7 @@ def unused(config: SearchConfig, given: Collection[str], mode: Mode) -> list[str
     ]
 
 
-def refuse_unused(config: SearchConfig, given: Mapping[str, Any], mode: Mode) -> None:
+def refuse_unused(config: SearchConfig, given: Mapping[str, Any], mode: str) -> None:
     """Refuse settings that somebody gave and that would be ignored."""
     problems = [
         f"{name} (--{name.replace('_', '-')}) has no effect in {mode}; it is for "

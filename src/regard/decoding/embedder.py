@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.data.ragged import Ragged
-from regard.decoding.engine import by_length, checked_texts
-from regard.decoding.filler import Notice
-from regard.devices import device_named
+from regard.decoding.engine import by_length
+from regard.decoding.pipeline import Notice, Pipeline, checked_texts
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_words
 from regard.models.base import Model
-from regard.models.folder import ModelFolder, load_model
+from regard.models.folder import ModelFolder
 from regard.models.protocol import TextReader
 
 MAX_TOKENS = 4096  # of a text, for a model that has no limit: time grows with their square
@@ -29,22 +28,17 @@ Pool = Literal["mean", "first", "last"]
 Vectors = NDArray[np.float32]
 
 
-class Embedder:
+class Embedder(Pipeline):
     """A trained model whose stack reads texts."""
 
     def __init__(self, path: Path, folder: ModelFolder, model: Model) -> None:
-        self.path, self.folder, self.model = path, folder, model
+        super().__init__(path, folder, model)
         if not model.config.embeds_text:
             raise ConfigError(
                 f"Model kind {model.config.kind!r} has no stack that reads a text by itself. "
                 "Use a masked, causal, permuted or transformer model."
             )
         self._reader = cast(TextReader, model)
-
-    @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
-        """Read a model folder."""
-        return cls(Path(folder), *load_model(Path(folder), device_named(device)))
 
     @property
     def longest(self) -> int:

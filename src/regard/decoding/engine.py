@@ -5,13 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+import torch
+
+from regard.data.batch import Batch
+from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
-from regard.decoding.hypothesis import Hypothesis
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
+from regard.memory import refuse_beyond
+from regard.text.special import SPECIAL
 
 SENTENCES = 64  # that are worked on at once, if nobody says how many
+_USUAL_BEAMS = 8  # with which the batch sizes that we choose were measured
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Hypothesis(NamedTuple):
+    """A finished sentence of ids, without its end mark."""
+
+    tokens: list[int]
+    log_probability: float  # summed over all tokens, the end mark included
+    score: float
+
+
+def finished(
+    tokens: list[int], log_probability: float, length_penalty: float, counted: int | None = None
+) -> Hypothesis:
+    """A hypothesis from ids that end in the end mark; counted: its length, if that is another."""
+    assert tokens[-1] == SPECIAL.end
+    score = normalized(log_probability, counted or len(tokens), length_penalty)
+    return Hypothesis(tokens[:-1], log_probability, score)
+
+
+def normalized(log_probability: float, length: int, length_penalty: float) -> float:
+    """`log p / length^alpha`, the end mark counted: alpha 0 favours short, 1 is the mean."""
+    return float(log_probability / length**length_penalty)
+
+
+def best_first(found: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Hypotheses from the best to the worst."""
+    return sorted(found, key=lambda hypothesis: hypothesis.score, reverse=True)
 
 
 class Job(NamedTuple):
@@ -43,32 +76,6 @@ class Engine(Protocol):
         ...
 
 
-def refuse_one_text(texts: Sequence[object]) -> None:
-    """A string would be taken for a list of letters, and bytes for a list of numbers."""
-    if isinstance(texts, str | bytes):
-        raise ConfigError('A list of texts is needed, not one text: write ["..."].')
-    if not isinstance(texts, Iterable):
-        raise ConfigError(f"A list of texts is needed, not {type(texts).__name__}.")
-
-
-def checked_texts(texts: Sequence[str], what: str = "Text") -> list[str]:
-    """The texts as a list; refused, by their number, where one is no text that can be encoded."""
-    refuse_one_text(texts)
-    texts = list(texts)
-    for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            raise ConfigError(
-                f"{what} {number} is of type {type(text).__name__}, not str. Decode it."
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise DataError(
-                f"{what} {number} has half a surrogate pair, which is no character."
-            ) from None
-    return texts
-
-
 def by_length(
     items: Sequence[T],
     length: Callable[[T], int],
@@ -82,6 +89,21 @@ def by_length(
     return [results[i] for i in range(len(items))]
 
 
+def over_pairs(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    device: torch.device,
+    batch_size: int | None,
+    of: Callable[[Batch], list[R]],
+) -> list[R]:
+    """The same over batches of pairs of ids, to which EOS is added."""
+
+    def of_chunk(chunk: list[tuple[Sequence[int], Sequence[int]]]) -> list[R]:
+        source, target = (with_ends(side) for side in zip(*chunk, strict=True))
+        return of(Batch(source, target).to(device))
+
+    return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of_chunk)
+
+
 def refuse_bad_batch_size(batch_size: int | None) -> None:
     """Raise an error unless it is a whole number of sentences, or None."""
     if batch_size is None:
@@ -91,27 +113,42 @@ def refuse_bad_batch_size(batch_size: int | None) -> None:
 
 
 def batches(
-    items: Sequence[T], length: Callable[[T], int], batch_size: int | None
+    items: Sequence[T],
+    length: Callable[[T], int],
+    batch_size: int | None,
+    *,
+    of_tokens: bool = False,
 ) -> Iterator[list[T]]:
-    """Items of like length together, the longest first."""
+    """Items of like length together, the longest first: so many items or tokens in a batch."""
     refuse_bad_batch_size(batch_size)
     size = SENTENCES if batch_size is None else batch_size
-    ordered = sorted(items, key=length, reverse=True)
-    for begin in range(0, len(ordered), size):
-        yield ordered[begin : begin + size]
-
-
-def batches_of_tokens(
-    items: Sequence[T], length: Callable[[T], int], tokens: int
-) -> Iterator[list[T]]:
-    """The same, by tokens: each batch is about as much work."""
     batch: list[T] = []
     total = 0
     for item in sorted(items, key=length, reverse=True):
-        if batch and total + length(item) > tokens:
+        more = length(item) if of_tokens else 1
+        if batch and total + more > size:
             yield batch
             batch, total = [], 0
         batch.append(item)
-        total += length(item)
+        total += more
     if batch:
         yield batch
+
+
+def fewer_with_beams(sentences: int, config: SearchConfig) -> int:
+    """A usual batch size; with many beams, as many sentences as take the same memory."""
+    return max(1, sentences * _USUAL_BEAMS // max(_USUAL_BEAMS, config.beam_size))
+
+
+def refuse_large_search(
+    config: SearchConfig, sentences: int, vocabulary: int, device: torch.device
+) -> None:
+    """Say that the scores of a step cannot fit: logits and log-probabilities of each beam."""
+    beams = max(config.beam_size, config.candidates)
+    refuse_beyond(
+        2 * sentences * beams * vocabulary,
+        f"One step of {sentences:,} sentences with {beams:,} beams over a vocabulary of "
+        f"{vocabulary:,}",
+        "Use a smaller batch_size or beam_size.",
+        device,
+    )

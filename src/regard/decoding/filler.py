@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Self, cast
 
 import torch
 
 from regard.data.ragged import Ragged
-from regard.decoding.engine import by_length, checked_texts
-from regard.devices import device_named
+from regard.decoding.engine import by_length
+from regard.decoding.pipeline import Notice, Pipeline, checked_texts
 from regard.errors import ConfigError
-from regard.models.folder import ModelFolder, load_model, refuse_other_task
 from regard.models.masked import Masked
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
-Notice = Callable[[str], None]
 BLANK = "[MASK]"
 _PLACEHOLDER = "\ue000"  # a character that means nothing, so that no text has it
 
@@ -49,21 +45,12 @@ class Filled:
         return whole
 
 
-class MaskFiller:
+class MaskFiller(Pipeline):
     """A trained masked language model, ready for text."""
 
-    def __init__(self, path: Path, folder: ModelFolder, model: Masked) -> None:
-        self.path, self.folder, self.model = path, folder, model
-
-    @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
-        """Read a model folder."""
-        path = Path(folder)
-        described = refuse_other_task(
-            path, "masked_language_modeling", "fills in blanks", "bert-tiny"
-        )
-        described, model = load_model(path, device_named(device), described)
-        return cls(path, described, cast(Masked, model))
+    task = "masked_language_modeling"
+    purpose = "fills in blanks", "bert-tiny"
+    model: Masked
 
     def fill(
         self,
@@ -82,11 +69,17 @@ class MaskFiller:
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}, and must be at least 1.")
         texts = [self._with_blanks(text) for text in checked_texts(texts)]
+        most = self.model.config.max_positions - 2
         rows: dict[int, list[int]] = {}
         for number, text in enumerate(texts):
             ids = ids_with_blanks(self.folder.tokenizers.target, text, self.model.config.mask_id)
-            if problem := self._problem(ids):
-                notice(f"Line {first_line + number} {problem}")
+            line = f"Line {first_line + number} has"
+            left = "and is left as it is"
+            if self.model.config.mask_id not in ids:
+                notice(f"{line} no blank {left}. Write {BLANK} where a word is missing.")
+            elif len(ids) > most:
+                reads = f"this model reads {most} at once"
+                notice(f"{line} {len(ids)} subwords {left}: {reads}. Shorten it.")
             else:
                 rows[number] = self.model.text_row(ids)
         found = by_length(
@@ -101,18 +94,6 @@ class MaskFiller:
         if not tokenizer.config.is_foreign:
             return text
         return text.replace(tokenizer.pieces([self.model.config.mask_id])[0], BLANK)
-
-    def _problem(self, ids: Sequence[int]) -> str | None:
-        """Why there are no guesses for a text."""
-        most = self.model.config.max_positions - 2
-        if self.model.config.mask_id not in ids:
-            return f"has no blank and is left as it is. Write {BLANK} where a word is missing."
-        if len(ids) > most:
-            return (
-                f"has {len(ids)} subwords and is left as it is: this model reads {most} at once. "
-                "Shorten it."
-            )
-        return None
 
     @torch.inference_mode()
     def _guesses(self, rows: list[list[int]], top_k: int) -> list[list[list[Guess]]]:

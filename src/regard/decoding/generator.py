@@ -9,30 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
-from typing import Any, Self, Unpack, cast
+from typing import Any, Unpack
 
 import torch
 
 from regard.bounds import Ge, refuse_out_of_bounds
 from regard.config import build
 from regard.data.pairs import with_ends
-from regard.data.ragged import Ragged
 from regard.decoding.config import MAX_TOKENS, SearchConfig, SearchKeywords
 from regard.decoding.effect import mode_of, refuse_unused
-from regard.decoding.ends import SeveralEnds
-from regard.decoding.engine import SENTENCES, by_length, checked_texts, refuse_bad_batch_size
-from regard.decoding.greedy import Choose, greedy_search, likeliest
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.prompted import Prompted
-from regard.decoding.rules import Rules
-from regard.decoding.sample import keyed_generator, sampler
+from regard.decoding.engine import (
+    SENTENCES,
+    Hypothesis,
+    by_length,
+    fewer_with_beams,
+    refuse_bad_batch_size,
+    refuse_large_search,
+)
+from regard.decoding.pipeline import Pipeline, checked_texts
 from regard.decoding.search import search
-from regard.decoding.size import fewer_with_beams, refuse_large_search
-from regard.decoding.steps import Plain, R, Search
-from regard.devices import device_named
+from regard.decoding.steps import EagerRunner, R, Search
+from regard.decoding.wrappers import Prompted, SeveralEnds
 from regard.errors import ConfigError
-from regard.models.folder import ModelFolder, load_model, refuse_other_task
 from regard.models.language import WritingModel
 from regard.models.protocol import Autoregressive
 from regard.text.base import Tokenizer
@@ -54,21 +52,12 @@ class Generation:
     continuations: list[Continuation] = field(default_factory=list)
 
 
-class Generator:
+class Generator(Pipeline):
     """A trained language model that goes on from what came before, ready for text."""
 
-    def __init__(self, path: Path, folder: ModelFolder, model: WritingModel) -> None:
-        self.path, self.folder, self.model = path, folder, model
-
-    @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
-        """Read a model folder."""
-        path = Path(folder)
-        described = refuse_other_task(
-            path, "language_modeling", "generates text from a prompt", "gpt-tiny"
-        )
-        described, model = load_model(path, device_named(device), described)
-        return cls(path, described, cast(WritingModel, model))
+    task = "language_modeling"
+    purpose = "generates text from a prompt", "gpt-tiny"
+    model: WritingModel
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -82,7 +71,7 @@ class Generator:
 
     def has_room(self, prompt: str, max_tokens: int) -> bool:
         """Whether so many tokens can follow a prompt before the text is as long as it may get."""
-        end_mark = 0 if self._bare else 1
+        end_mark = 0 if self.model.bare_prompts else 1
         return len(self._ids(prompt, max_tokens)) + max_tokens + end_mark <= self.context
 
     def generate(
@@ -102,39 +91,35 @@ class Generator:
         target = self.folder.vocabulary.target
         refuse_large_search(config, min(batch_size, len(prompts)), target, self.model.device)
         begun = [self._ids(prompt, max_tokens) for prompt in prompts]
-
-        def of(chunk: list[list[int]]) -> list[list[Hypothesis]]:
-            if self._bare:
-                alike = groupby(chunk, len)
-                return [one for _, ids in alike for one in self._after(list(ids), config)]
-            return search(
-                self._ending(self.model, config),
-                self._source(chunk),
-                config,
-                prefixes=chunk,
-                max_length=self.context,
-            )
-
-        found = by_length(begun, len, batch_size, of)
+        found = by_length(begun, len, batch_size, lambda chunk: self._found(chunk, config))
         return [
             Generation(prompt, [self._continuation(ids, one) for one in hypotheses])
             for prompt, ids, hypotheses in zip(prompts, begun, found, strict=True)
         ]
 
-    @property
-    def _bare(self) -> bool:
-        return self.model.bare_prompts
+    def _found(
+        self,
+        prompts: list[list[int]],
+        config: SearchConfig,
+        runner: EagerRunner | None = None,
+    ) -> list[list[Hypothesis]]:
+        """What is found for prompts, the longest first.
 
-    def _after(self, prompts: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        """What follows prompts of equal length; `max_extra` tokens, or as many as there is room."""
-        source = self._source(prompts)
-        model = Prompted(self.model, torch.tensor(prompts, device=self.model.device))
-        return search(
-            self._ending(model, config),
-            source,
-            config,
-            max_length=self.context - len(prompts[0]) + 1,
-        )
+        A prompt is forced to be written, or a bare one is read before the search begins, together
+        with others of equal length; then `max_extra` tokens follow, or as many as there is room.
+        """
+        if not self.model.bare_prompts:
+            source = with_ends(prompts).to(self.model.device)
+            limits: dict[str, Any] = {"prefixes": prompts, "max_length": self.context}
+            return search(self._ending(self.model, config), source, config, runner=runner, **limits)
+        found = []
+        for length, alike in groupby(prompts, len):
+            ids = list(alike)
+            model = Prompted(self.model, torch.tensor(ids, device=self.model.device))
+            source, room = with_ends(ids).to(self.model.device), self.context - length + 1
+            writer = self._ending(model, config)
+            found += search(writer, source, config, max_length=room, runner=runner)
+        return found
 
     def stream(
         self,
@@ -153,30 +138,13 @@ class Generator:
             )
         (prompt,) = checked_texts([prompt], "Prompt")
         ids = self._ids(prompt, max_tokens)
-        source = self._source([ids])
-        model: Autoregressive[Any] = self.model
-        limit = config.limit(len(ids) + 1, self.context)
-        forced = ids
-        if self._bare:
-            model = Prompted(self.model, torch.tensor([ids], device=self.model.device))
-            limit = config.limit(0, self.context - len(ids) + 1)
-            forced = []
-        rules = Rules.of([limit], [forced], source.tokens.device, config.minimum)
-        choose: Choose = likeliest
-        if config.sample:
-            choose = sampler(
-                [keyed_generator(config.seed, 0, source.tokens.tolist())],
-                temperature=config.temperature,
-                top_k=config.top_k,
-                top_p=config.top_p,
-            )
-        pace = Telling(self.tokenizer, len(forced), tell)
-        greedy_search(self._ending(model, config), source, rules, choose=choose, pace=pace)
-        pace.tell_rest()
+        runner = Telling(self.tokenizer, 0 if self.model.bare_prompts else len(ids), tell)
+        self._found([ids], config, runner)
+        runner.tell_rest()
 
     def _config(self, max_tokens: int, keywords: dict[str, Any]) -> SearchConfig:
         limits: dict[str, Any] = {"max_ratio": 1.0, "max_extra": max_tokens}
-        if self._bare:  # a text that is cut has no end mark, and none is paid for
+        if self.model.bare_prompts:  # a text that is cut has no end mark, and none is paid for
             limits = {"max_ratio": 0.0, "max_extra": max_tokens + 1, "at_limit": "cut"}
         if given := sorted(keywords.keys() & limits.keys()):
             raise ConfigError(f"{', '.join(given)}: max_tokens says how long a text gets. Use it.")
@@ -191,23 +159,20 @@ class Generator:
         temperature = config.temperature if config.sample else None
         return SeveralEnds(model, others, temperature) if others else model
 
-    def _source(self, prompts: Sequence[Sequence[int]]) -> Ragged:
-        return with_ends(prompts).to(self.model.device)
-
     def _ids(self, prompt: str, max_tokens: int) -> list[int]:
         """The prompt's tokens; of one that leaves no room for more, its end."""
         ids = self.tokenizer.encode_lines(prompt) if prompt else []
-        if self._bare and not ids:
+        if self.model.bare_prompts and not ids:
             return [self.model.start_mark]
         return ids[-max(self.context - max_tokens - 1, self.context // 2, 1) :]
 
     def _continuation(self, prompt: list[int], found: Hypothesis) -> Continuation:
         before = len(self.tokenizer.decode_lines(prompt))
-        ids = prompt + found.tokens if self._bare else found.tokens
+        ids = prompt + found.tokens if self.model.bare_prompts else found.tokens
         return Continuation(self.tokenizer.decode_lines(ids)[before:], found.score)
 
 
-class Telling(Plain):
+class Telling(EagerRunner):
     """Step by step, and each time what was written since the prompt is told."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: int, tell: Callable[[str], None]) -> None:

@@ -1,22 +1,29 @@
-"""One path a sentence: the likeliest token each time, or whatever else `choose` picks."""
+"""One path a sentence: the likeliest token each time, or whatever else `choose` picks.
+
+Sampling draws it, after temperature, top-k and top-p, each a pure function. Every sentence draws
+from a generator of its own, so its sample does not depend on its neighbours.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.hypothesis import Hypothesis, finished
+from regard.decoding.config import SearchConfig
+from regard.decoding.engine import Hypothesis, finished
 from regard.decoding.rules import FREE, Rules
-from regard.decoding.steps import Pace, Plain, run
+from regard.decoding.steps import EagerRunner, Search, run
 from regard.decoding.words import Words, next_words
 from regard.devices import has_triton
-from regard.models.protocol import Autoregressive, S
+from regard.models.protocol import Autoregressive
 from regard.text.special import SPECIAL
 
 Choose = Callable[[Words, Tensor], tuple[Tensor, Tensor]]
@@ -29,67 +36,39 @@ def likeliest(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def greedy_search(
-    model: Autoregressive[S],
+    model: Autoregressive[Any],
     source: Ragged,
     rules: Rules,
     *,
     length_penalty: float = 1.0,
     choose: Choose = likeliest,
     scored: bool = True,
-    pace: Pace | None = None,
+    runner: EagerRunner | None = None,
 ) -> list[Hypothesis]:
     """A hypothesis for each source sentence; without scores, which then are NaN, it is quicker."""
-    pace = pace or Plain()
-    room = pace.room(rules.greatest_limit)
-    state = pace.start(model, source, beams=1, room=room)
-    last = model.first_tokens(len(source.lengths))
-    greedy = GreedySearch.of(model, state, rules, last, room, length_penalty, choose)
-    greedy.scored = scored
-    return run(greedy, pace)
+    runner = runner or EagerRunner()
+    begun = runner.begin(model, source, rules)
+    tokens = begun.pop("tokens").squeeze(2)  # (T, B)
+    count, device = tokens.shape[1], tokens.device
+    greedy = GreedySearch(
+        **begun,
+        length_penalty=length_penalty,
+        log_probs=torch.zeros(count, device=device),
+        tokens=tokens.fill_(SPECIAL.end),
+        choose=choose,
+        sentences=torch.arange(count, device=device),
+        scored=scored,
+    )
+    return run(greedy, runner)
 
 
 @dataclass
-class GreedySearch(Generic[S]):
+class GreedySearch(Search[Hypothesis]):
     """The state of a search over B sentences."""
 
-    model: Autoregressive[S]
-    state: S
-    rules: Rules
-    length_penalty: float
     choose: Choose
     sentences: Tensor  # (B,) their numbers
-    place: Tensor  # (1,) where the next tokens will stand
-    last: Tensor  # (B, 1) the last tokens
-    log_probs: Tensor  # (B,)
-    tokens: Tensor  # (T, B) what was written at each place
-    going: Tensor  # (B,)
     scored: bool = True
-
-    @staticmethod
-    def of(
-        model: Autoregressive[S],
-        state: S,
-        rules: Rules,
-        last: Tensor,
-        room: int,
-        length_penalty: float,
-        choose: Choose,
-    ) -> GreedySearch[S]:
-        """Nothing is written yet."""
-        count, device = len(last), last.device
-        return GreedySearch(
-            model,
-            state,
-            rules,
-            length_penalty,
-            choose,
-            sentences=torch.arange(count, device=device),
-            place=last.new_zeros(1),
-            last=last,
-            log_probs=torch.zeros(count, device=device),
-            tokens=last.new_full((room, count), SPECIAL.end),
-            going=torch.ones(count, dtype=torch.bool, device=device),
-        )
 
     @property
     def kind(self) -> Hashable:
@@ -121,22 +100,9 @@ class GreedySearch(Generic[S]):
         self.place += 1
         return None
 
-    def select(self, sentences: Tensor) -> GreedySearch[S]:
+    def select(self, sentences: Tensor) -> GreedySearch:
         """Some sentences alone."""
-        return GreedySearch(
-            self.model,
-            self.state.select(sentences),
-            self.rules.select(sentences),
-            self.length_penalty,
-            self.choose,
-            sentences=self.sentences[sentences],
-            place=self.place.clone(),
-            last=self.last[sentences],
-            log_probs=self.log_probs[sentences],
-            tokens=self.tokens[:, sentences],
-            going=self.going[sentences],
-            scored=self.scored,
-        )
+        return replace(super().select(sentences), sentences=self.sentences[sentences])
 
     def results(self, sentences: Sequence[int]) -> list[Hypothesis]:
         """What each of these sentences came to, up to its end mark."""
@@ -147,3 +113,51 @@ class GreedySearch(Generic[S]):
             total = total if self.scored else math.nan
             found.append(finished(ids[:length], total, self.length_penalty))
         return found
+
+
+def sampler(generators: Sequence[np.random.Generator], config: SearchConfig) -> Choose:
+    """A `choose` for `greedy_search` that draws instead of taking the likeliest."""
+
+    def choose(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = words.all()
+        likely = kept_top_k(log_probs / config.temperature, config.top_k)
+        likely = kept_top_p(likely, config.top_p)
+        draws = torch.tensor([generators[sentence].random() for sentence in sentences.tolist()])
+        tokens = drawn(likely.softmax(-1), draws.to(log_probs.device))[:, None]
+        return log_probs.gather(1, tokens), tokens
+
+    return choose
+
+
+def kept_top_k(log_probs: Tensor, k: int) -> Tensor:
+    """Only the k likeliest stay; k = 0: all. (B, V) -> the same"""
+    if k == 0 or k >= log_probs.shape[-1]:
+        return log_probs
+    least = log_probs.topk(k, dim=-1).values[..., -1:]
+    return log_probs.masked_fill(log_probs < least, -torch.inf)
+
+
+def kept_top_p(log_probs: Tensor, p: float) -> Tensor:
+    """Only the likeliest stay that together reach probability p. (B, V) -> the same"""
+    if p >= 1.0:
+        return log_probs
+    ordered, places = log_probs.softmax(-1).sort(dim=-1, descending=True)
+    before = ordered.cumsum(-1) - ordered
+    enough = (before >= p) & (before > 0)  # the likeliest always stays
+    dropped = torch.zeros_like(enough).scatter(-1, places, enough)
+    return log_probs.masked_fill(dropped, -torch.inf)
+
+
+def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
+    """The word at which the running sum passes a draw from [0, 1). (B, V), (B,) -> (B,)"""
+    sums = probabilities.double().cumsum(-1)
+    chosen = torch.searchsorted(sums, (draws.double() * sums[:, -1])[:, None], right=True)
+    # Rounding must not choose a word of probability zero behind the last possible one.
+    last = (probabilities > 0).int().cumsum(-1).argmax(-1, keepdim=True)
+    return chosen.minimum(last).squeeze(1)
+
+
+def keyed_generator(seed: int, number: int, ids: list[int]) -> np.random.Generator:
+    """Keyed by the sentence itself: the same in any batch, order or file."""
+    digest = hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes()).digest()
+    return np.random.default_rng([seed, number, int.from_bytes(digest[:8], "little")])

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple, Self, cast
 
 import torch
 
 from regard.data.labelled import ClassifiedCollate, Collate, TaggedCollate, Texts
 from regard.data.spelling import Speller
-from regard.decoding.engine import by_length, checked_texts, refuse_one_text
-from regard.devices import device_named
+from regard.decoding.engine import by_length
+from regard.decoding.pipeline import Pipeline, checked_texts, refuse_one_text
 from regard.errors import DataError
 from regard.models.classifier import ClassifierModel
-from regard.models.folder import ModelFolder, load_model, refuse_other_task
 from regard.models.labelling import LabelModel
 from regard.models.tagger import TaggerModel
 
@@ -43,19 +40,12 @@ class Classified:
         return self.probabilities[self.label]
 
 
-class Tagger:
+class Tagger(Pipeline):
     """A trained tagger, ready for text."""
 
-    def __init__(self, path: Path, folder: ModelFolder, model: TaggerModel) -> None:
-        self.path, self.folder, self.model = path, folder, model
-
-    @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
-        """Read a model folder."""
-        path = Path(folder)
-        described = refuse_other_task(path, "tagging", "labels words", "tagger-tiny")
-        described, model = load_model(path, device_named(device), described)
-        return cls(path, described, cast(TaggerModel, model))
+    task = "tagging"
+    purpose = "labels words", "tagger-tiny"
+    model: TaggerModel
 
     def tag(
         self, sentences: Sequence[str | Sequence[str]], *, batch_size: int | None = None
@@ -80,26 +70,17 @@ class Tagger:
         results = []
         for sentence, own in zip(words, parts, strict=True):
             given = [label for _ in own for label in next(found)]
-            names = [labels[label.number - 1] for label in given]
-            results.append(
-                Tagged(sentence, names, [label.row[label.number - 1] for label in given])
-            )
+            names = [labels[number - 1] for number, _ in given]
+            results.append(Tagged(sentence, names, [row[number - 1] for number, row in given]))
         return results
 
 
-class Classifier:
+class Classifier(Pipeline):
     """A trained classifier, ready for text."""
 
-    def __init__(self, path: Path, folder: ModelFolder, model: ClassifierModel) -> None:
-        self.path, self.folder, self.model = path, folder, model
-
-    @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
-        """Read a model folder."""
-        path = Path(folder)
-        described = refuse_other_task(path, "classification", "labels texts", "classifier-tiny")
-        described, model = load_model(path, device_named(device), described)
-        return cls(path, described, cast(ClassifierModel, model))
+    task = "classification"
+    purpose = "labels texts", "classifier-tiny"
+    model: ClassifierModel
 
     def classify(
         self, texts: Sequence[str | Sequence[str]], *, batch_size: int | None = None
@@ -123,16 +104,12 @@ class Classifier:
         collate = ClassifiedCollate(config.start_mark, config.max_positions)
         found = _labels(self.model, collate, ids, batch_size)
         return [
-            Classified(one, names[label.number - 1], dict(zip(names, label.row, strict=True)))
-            for one, [label] in zip(examples, found, strict=True)
+            Classified(one, names[number - 1], dict(zip(names, row, strict=True)))
+            for one, [(number, row)] in zip(examples, found, strict=True)
         ]
 
 
-class _Label(NamedTuple):
-    """A label by its number, and how likely each is."""
-
-    number: int
-    row: list[float]
+_Label = tuple[int, list[float]]  # a label by its number, from 1, and how likely each is
 
 
 def _labels(
@@ -145,7 +122,7 @@ def _labels(
         batch = collate(chunk).to(model.device)
         predictions = model(batch)
         chosen = model.chosen(predictions).tolist()
-        labels = map(_Label, chosen, model.probabilities(predictions).tolist())
+        labels = zip(chosen, model.probabilities(predictions).tolist(), strict=True)
         return [[next(labels) for _ in range(size)] for size in batch.target.lengths.host.tolist()]
 
     return by_length(examples, lambda texts: sum(map(len, texts)), batch_size, of)

@@ -10,7 +10,7 @@ with fertilities, twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,19 +19,17 @@ from torch import Tensor
 
 from regard.attention.multihead import AttentionRecord
 from regard.data.batch import Batch
-from regard.data.pairs import with_ends
 from regard.data.ragged import Lengths, Ragged
 from regard.decoding.config import SearchConfig
 from regard.decoding.ctc_beam import Places, best_readings
-from regard.decoding.engine import by_length
-from regard.decoding.fertility import fertilities, limited
-from regard.decoding.hypothesis import Hypothesis, best_first, normalized
-from regard.decoding.passes import Passes, PlainPasses
+from regard.decoding.engine import Hypothesis, best_first, finished, over_pairs
+from regard.decoding.greedy import drawn, keyed_generator
+from regard.decoding.passes import EagerPasses
 from regard.decoding.score import token_gains
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK, kept
 from regard.models.base import Model
-from regard.models.nonautoregressive import NonAutoregressive
+from regard.models.nonautoregressive import NonAutoregressive, never_silent
 from regard.text.special import SPECIAL
 
 _ROWS = 16384  # places whose words are scored at once
@@ -47,13 +45,16 @@ def parallel_search(
     config: SearchConfig,
     *,
     teacher: Model | None = None,
-    passes: Passes | None = None,
+    passes: EagerPasses | None = None,
 ) -> list[list[Hypothesis]]:
     """`top_beams` hypotheses for each source sentence, best first."""
     refuse_what_needs_steps(model, config, teacher)
     source = source.to(torch.device("cpu"))
-    passes = passes or PlainPasses(model.device)
-    found = _candidates(model, source, config, passes)
+    passes = passes or EagerPasses(model.device)
+    if model.fertility is not None:
+        found = _under_fertilities(model, source, config, passes)
+    else:
+        found = (_readings if config.candidates > 1 else _read)(model, source, config, passes)
     if teacher is not None and config.candidates > 1:
         found = _judged(teacher, source, found, config, passes)
     return [several[: config.top_beams] for several in found]
@@ -85,20 +86,9 @@ def refuse_what_needs_steps(
         )
 
 
-def _candidates(
-    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
-) -> list[list[Hypothesis]]:
-    """The outputs for each sentence, best first where there is no teacher to say so."""
-    if model.fertility is not None:
-        return _under_fertilities(model, source, config, passes)
-    if config.candidates > 1:
-        return _readings(model, source, config, passes)
-    return [[hypothesis] for hypothesis in _read(model, source, config, passes)]
-
-
 def _read(
-    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
-) -> list[Hypothesis]:
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: EagerPasses
+) -> list[list[Hypothesis]]:
     """What CTC reads on the likeliest path of each sentence."""
 
     def work(row: Ragged) -> Tensor:
@@ -109,11 +99,12 @@ def _read(
         return found
 
     places = source.lengths.times(model.config.copies)
-    return _hypotheses(passes("read", work, [source]), places, config)
+    found = _hypotheses(passes("read", work, [source]), places, config)
+    return [[hypothesis] for hypothesis in found]
 
 
 def _readings(
-    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: EagerPasses
 ) -> list[list[Hypothesis]]:
     """What CTC finds likeliest over all paths of each sentence."""
 
@@ -127,8 +118,8 @@ def _readings(
     table = passes(("spell", config.candidates), work, [source])[: len(source.lengths)]
     return [
         best_first(
-            Hypothesis(words, total, normalized(total, len(words) + 1, config.length_penalty))
-            for total, words in map(_spelled, readings)
+            _hypothesis(map(int, words[: int(length)]), total, config)
+            for total, length, *words in readings
             if total > -torch.inf
         )
         for readings in table.tolist()
@@ -155,17 +146,19 @@ def _in_rows(table: Tensor, lengths: Lengths) -> Places:
     return Places(blank[..., 0], words.long(), chances)
 
 
-def _spelled(row: Sequence[float]) -> tuple[float, list[int]]:
-    """A reading's log-probability and its words."""
-    total, length, *words = row
-    return total, [int(word) for word in words[: int(length)]]
-
-
 def _under_fertilities(
-    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: Passes
+    model: NonAutoregressive, source: Ragged, config: SearchConfig, passes: EagerPasses
 ) -> list[list[Hypothesis]]:
     """What is written under each row of fertilities, for each sentence."""
-    known = passes("encode", lambda row: _with_fertilities(model, row), [source])
+    assert model.fertility is not None
+    of_each = model.fertility
+
+    def encode(row: Ragged) -> Tensor:
+        """The logits of fertilities, and the encoder output after them. (N, classes + D)"""
+        memory = model.encode(row)
+        return torch.cat([of_each(memory), memory], 1)
+
+    known = passes("encode", encode, [source])
     classes = model.config.max_fertility + 1
     log_probs = known[: source.lengths.total, :classes].float().cpu().log_softmax(-1)
     counts = limited(fertilities(log_probs, source, config), source, config, model.max_length)
@@ -184,11 +177,42 @@ def _under_fertilities(
     return [found[sentence::sentences] for sentence in range(sentences)]
 
 
-def _with_fertilities(model: NonAutoregressive, row: Ragged) -> Tensor:
-    """The logits of fertilities, and the memory after them. (N, classes + D)"""
-    assert model.fertility is not None
-    memory = model.encode(row)
-    return torch.cat([model.fertility(memory), memory], 1)
+def fertilities(log_probs: Tensor, source: Ragged, config: SearchConfig) -> Tensor:
+    """Rows of fertilities: the likeliest or the mean ones, then drawn ones.
+
+    log_probs (N, classes) -> (candidates, N)
+    """
+    if config.fertility == "average":
+        classes = torch.arange(log_probs.shape[1])
+        first = (log_probs.exp() * classes).sum(-1).round().long()
+    else:
+        first = log_probs.argmax(-1)
+    if config.candidates == 1:
+        return first[None]
+    # Numbers between 0 and 1 are keyed by the sentence: the same in any batch.
+    rounds = config.candidates - 1
+    parts = [
+        keyed_generator(config.seed, 0, ids.tolist()).random((rounds, len(ids)))
+        for ids in source.tokens.split(source.lengths.host.tolist())
+    ]
+    draws = torch.from_numpy(np.concatenate(parts, 1))
+    others = drawn(log_probs.exp().repeat(rounds, 1), draws.flatten()).view(draws.shape)
+    return torch.cat([first[None], others])
+
+
+def limited(
+    rows: Tensor, source: Ragged, config: SearchConfig, max_length: int | None = None
+) -> Tensor:
+    """Fertilities that sum to no more than a sentence's limit, and to no less than one word.
+
+    rows (candidates, N) -> (candidates, N)
+    """
+    lengths = source.lengths
+    limits = torch.tensor([config.limit(n, max_length) - 1 for n in lengths.host.tolist()])
+    before = rows.cumsum(1) - rows
+    before = before - before[:, lengths.offsets[:-1].long()][:, lengths.sentence]
+    rows = rows.minimum((limits[lengths.sentence] - before).clamp(min=0))
+    return never_silent(rows, lengths)
 
 
 def likeliest(model: NonAutoregressive, hidden: Tensor) -> Tensor:
@@ -209,13 +233,15 @@ def likeliest(model: NonAutoregressive, hidden: Tensor) -> Tensor:
 def _hypotheses(found: Tensor, lengths: Lengths, config: SearchConfig) -> list[Hypothesis]:
     """Words and log-probabilities (N, 2) as sentences."""
     table = found[: lengths.total].cpu().numpy()  # here the host waits for the device
-    hypotheses = []
-    for rows in np.split(table, np.cumsum(lengths.host.numpy())[:-1]):
-        words = [int(word) for word in rows[:, 0] if word != _DROPPED]
-        total = float(rows[:, 1].sum())
-        score = normalized(total, len(words) + 1, config.length_penalty)
-        hypotheses.append(Hypothesis(words, total, score))
-    return hypotheses
+    every = np.split(table, np.cumsum(lengths.host.numpy())[:-1])
+    return [
+        _hypothesis(map(int, words[words != _DROPPED]), gains.sum(), config)
+        for words, gains in (part.T for part in every)
+    ]
+
+
+def _hypothesis(words: Iterable[int], total: float, config: SearchConfig) -> Hypothesis:
+    return finished([*words, SPECIAL.end], float(total), config.length_penalty)
 
 
 def _judged(
@@ -223,29 +249,27 @@ def _judged(
     source: Ragged,
     found: Sequence[Sequence[Hypothesis]],
     config: SearchConfig,
-    passes: Passes,
+    passes: EagerPasses,
 ) -> list[list[Hypothesis]]:
     """The different outputs of each sentence with the teacher's scores, the best first."""
     sources = [ids.tolist()[:-1] for ids in source.tokens.split(source.lengths.host.tolist())]
-    pairs = [
+    outputs = [
         (sentence, words)
-        for sentence, outputs in enumerate(found)
-        for words in dict.fromkeys(tuple(output.tokens) for output in outputs)
+        for sentence, several in enumerate(found)
+        for words in dict.fromkeys(tuple(one.tokens) for one in several)
     ]
 
-    def totals(chunk: list[tuple[int, tuple[int, ...]]]) -> list[float]:
-        rows = with_ends([sources[s] for s, _ in chunk]), with_ends([w for _, w in chunk])
-        lengths = rows[1].lengths
-        gains = passes("judge", lambda *sides: token_gains(teacher, Batch(*sides)), rows)
-        own = gains[: lengths.total].double().cpu()
-        sums: list[float] = lengths.sums(own).tolist()
+    def totals(batch: Batch) -> list[float]:
+        lengths = batch.target.lengths
+        gains = passes("judge", lambda *sides: token_gains(teacher, Batch(*sides)), batch.sides)
+        sums: list[float] = lengths.sums(gains[: lengths.total].double().cpu()).tolist()
         return sums
 
-    told = by_length(pairs, lambda pair: len(pair[1]) + len(sources[pair[0]]), _JUDGED, totals)
+    pairs = [(sources[sentence], words) for sentence, words in outputs]
+    told = over_pairs(pairs, torch.device("cpu"), _JUDGED, totals)
     judged: list[list[Hypothesis]] = [[] for _ in found]
-    for (sentence, words), total in zip(pairs, told, strict=True):
-        score = normalized(total, len(words) + 1, config.length_penalty)
-        judged[sentence].append(Hypothesis(list(words), total, score))
+    for (sentence, words), total in zip(outputs, told, strict=True):
+        judged[sentence].append(_hypothesis(words, total, config))
     return [best_first(several) for several in judged]
 
 

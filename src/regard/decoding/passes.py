@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,8 +21,11 @@ Work = Callable[..., Tensor]
 _MOST = 256  # recordings; each keeps its inputs, and all of them share the rest
 
 
-class Passes(Protocol):
-    """Whoever does passes."""
+class EagerPasses:
+    """Passes as they come."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
 
     def __call__(
         self, name: Hashable, work: Work, rows: Sequence[Ragged], *tensors: Tensor
@@ -32,19 +34,6 @@ class Passes(Protocol):
 
         Work of one name is the same each time. It may have more at its end than was asked for.
         """
-        ...
-
-
-class PlainPasses:
-    """As they come."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def __call__(
-        self, name: Hashable, work: Work, rows: Sequence[Ragged], *tensors: Tensor
-    ) -> Tensor:
-        """Do the work."""
         return work(*(row.to(self._device) for row in rows), *tensors)
 
 
@@ -87,11 +76,11 @@ class Shape:
         ]
 
 
-class RecordedPasses:
+class CudaGraphPasses(EagerPasses):
     """By recordings, one for each shape; the stream must be one that can be recorded."""
 
     def __init__(self, device: torch.device, limit: int | None = None) -> None:
-        self._device = device
+        super().__init__(device)
         self._limit = limit  # of the length of a sentence
         self._pool = torch.cuda.graph_pool_handle()
         self._known: dict[Hashable, tuple[Tensor, list[Tensor], Recording[Tensor]]] = {}
@@ -107,17 +96,12 @@ class RecordedPasses:
             if len(self._known) == _MOST:
                 there = numbers.to(self._device, non_blocking=True)
                 return work(*shape.unpacked(there), *tensors)
-            self._known[key] = self._prepared(work, shape, len(numbers), tensors)
+            here = torch.empty(len(numbers), dtype=torch.long, device=self._device)
+            copies = [torch.empty_like(part) for part in tensors]
+            recording = Recording(lambda: work(*shape.unpacked(here), *copies), self._pool)
+            self._known[key] = here, copies, recording
         inputs, held, recording = self._known[key]
         inputs.copy_(numbers, non_blocking=True)
         for own, part in zip(held, tensors, strict=True):
             own.copy_(part)
         return recording()
-
-    def _prepared(
-        self, work: Work, shape: Shape, size: int, tensors: Sequence[Tensor]
-    ) -> tuple[Tensor, list[Tensor], Recording[Tensor]]:
-        inputs = torch.empty(size, dtype=torch.long, device=self._device)
-        held = [torch.empty_like(part) for part in tensors]
-        recording = Recording(lambda: work(*shape.unpacked(inputs), *held), self._pool)
-        return inputs, held, recording

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.ragged import Ragged
-from regard.decoding.ensemble import mean_probability
-from regard.decoding.hypothesis import normalized
+from regard.decoding.engine import normalized
+from regard.decoding.wrappers import mean_probability
 from regard.errors import ConfigError
 from regard.layers.ctc import negative_log_likelihood
 from regard.models.base import Model
@@ -40,9 +40,7 @@ def _totals(models: Sequence[Model], batch: Batch) -> Tensor:
         assert len(models) == 1, "there are no ensembles of such models"
         return _any_path(predicted[0])
     gains = mean_probability([gains_of(predictions) for predictions in predicted])
-    lengths = batch.target.lengths
-    totals = torch.zeros(len(lengths), device=gains.device, dtype=torch.float64)
-    return totals.index_add_(0, lengths.sentence, gains.double())
+    return batch.target.lengths.sums(gains.double())
 
 
 def token_gains(model: Model, batch: Batch) -> Tensor:

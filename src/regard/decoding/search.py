@@ -8,12 +8,11 @@ from typing import cast
 from regard.data.ragged import Ragged
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
-from regard.decoding.greedy import greedy_search
-from regard.decoding.hypothesis import Hypothesis, best_first
+from regard.decoding.engine import Hypothesis, best_first
+from regard.decoding.greedy import greedy_search, keyed_generator, sampler
 from regard.decoding.parallel import parallel_search
 from regard.decoding.rules import Rules
-from regard.decoding.sample import keyed_generator, sampler
-from regard.decoding.steps import Pace
+from regard.decoding.steps import EagerRunner
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Autoregressive, S
@@ -34,7 +33,7 @@ def search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     max_length: int | None = None,
-    pace: Pace | None = None,
+    runner: EagerRunner | None = None,
 ) -> list[list[Hypothesis]]:
     """`top_beams` hypotheses for each source sentence, best first."""
     lengths = source.lengths.lengths.tolist()
@@ -43,11 +42,11 @@ def search(
         limits, prefixes, source.tokens.device, config.minimum, at_limit=config.at_limit
     )
     if config.sample:
-        return _samples(model, source, rules, config)
+        return _samples(model, source, rules, config, runner)
     penalty = config.length_penalty
     if config.beam_size == 1:
         found = greedy_search(
-            model, source, rules, length_penalty=penalty, scored=config.scores, pace=pace
+            model, source, rules, length_penalty=penalty, scored=config.scores, runner=runner
         )
         return [[hypothesis] for hypothesis in found]
     return beam_search(
@@ -58,26 +57,25 @@ def search(
         top_beams=config.top_beams,
         length_penalty=penalty,
         enough=config.enough,
-        pace=pace,
+        runner=runner,
     )
 
 
 def _samples(
-    model: Autoregressive[S], source: Ragged, rules: Rules, config: SearchConfig
+    model: Autoregressive[S],
+    source: Ragged,
+    rules: Rules,
+    config: SearchConfig,
+    runner: EagerRunner | None,
 ) -> list[list[Hypothesis]]:
-    rounds = []
+    penalty, rounds = config.length_penalty, []
+    sentences = source.tokens.split(source.lengths.lengths.tolist())
     for number in range(config.top_beams):
-        choose = sampler(
-            [keyed_generator(config.seed, number, ids) for ids in _sentences(source)],
-            temperature=config.temperature,
-            top_k=config.top_k,
-            top_p=config.top_p,
-        )
+        draws = [keyed_generator(config.seed, number, ids.tolist()) for ids in sentences]
+        choose = sampler(draws, config)
         rounds.append(
-            greedy_search(model, source, rules, length_penalty=config.length_penalty, choose=choose)
+            greedy_search(
+                model, source, rules, length_penalty=penalty, choose=choose, runner=runner
+            )
         )
     return [best_first(found) for found in zip(*rounds, strict=True)]
-
-
-def _sentences(source: Ragged) -> list[list[int]]:
-    return [part.tolist() for part in source.tokens.split(source.lengths.lengths.tolist())]

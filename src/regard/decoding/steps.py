@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,65 +26,58 @@ _FIRST_ROOM = 16  # tokens; more is made when it is needed
 _MOST_STARTS = 64  # recordings; each keeps its state
 
 
-class Search(Protocol[R]):
-    """A search for translations of B sentences."""
+@dataclass
+class Search(Generic[R]):
+    """A search for translations of B sentences; a greedy one has a single beam."""
 
+    model: Autoregressive[Any]
     state: Any
     rules: Rules
+    length_penalty: float
+    place: Tensor  # (1,) where the next tokens will stand
     last: Tensor  # (B, W) the last tokens
+    log_probs: Tensor  # (B,) or (B, W) of what was written
+    tokens: Tensor  # (T, B) or (T, B, W) what was written at each place
     going: Tensor  # (B,) whether more can be found
 
     @property
     def kind(self) -> Hashable:
-        """Searches of one kind and shape have the same steps."""
-        ...
+        """What steps depend on, shapes apart: searches of one kind have the same steps."""
+        raise NotImplementedError
 
     def advance(self, *, forces: bool) -> None:
         """One step; `forces`: the rules may force something."""
-        ...
+        raise NotImplementedError
 
     def select(self, sentences: Tensor) -> Self:
         """Some sentences alone."""
-        ...
+        return replace(
+            self,
+            state=self.state.select(sentences),
+            rules=self.rules.select(sentences),
+            place=self.place.clone(),
+            last=self.last[sentences],
+            log_probs=self.log_probs[sentences],
+            tokens=self.tokens[:, sentences],
+            going=self.going[sentences],
+        )
 
     def results(self, sentences: Sequence[int]) -> list[R]:
         """What was found for some sentences."""
-        ...
+        raise NotImplementedError
 
 
-class Pace(Protocol):
-    """How a search goes on."""
-
-    stride: int  # steps between two looks
-
-    def room(self, limit: int) -> int:
-        """Room to make where so many tokens may be written."""
-        ...
-
-    def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
-        """What `model.start` gives."""
-        ...
-
-    def forward(self, search: Search[R], steps: range) -> Search[R]:
-        """Do some steps; the search that goes on from there, with the same sentences."""
-        ...
-
-    def staying(self, going: list[bool]) -> list[int] | None:
-        """The sentences that stay, those that are done having left; None: all stay."""
-        ...
-
-
-def run(search: Search[R], pace: Pace) -> list[R]:
+def run(search: Search[R], runner: EagerRunner) -> list[R]:
     """All steps of a search; what was found, for each sentence."""
     alive = list(range(len(search.going)))
     found: dict[int, R] = {}
     limit = search.rules.greatest_limit
-    for first in range(0, limit, pace.stride):
-        search = pace.forward(search, range(first, min(first + pace.stride, limit)))
+    for first in range(0, limit, runner.stride):
+        search = runner.forward(search, range(first, min(first + runner.stride, limit)))
         going = search.going.tolist()
         if not any(going):
             break
-        rows = pace.staying(going)
+        rows = runner.staying(going)
         if rows is not None:
             left = sorted(set(range(len(going))).difference(rows))
             found.update(zip((alive[row] for row in left), search.results(left), strict=True))
@@ -94,28 +87,47 @@ def run(search: Search[R], pace: Pace) -> list[R]:
     return [found[sentence] for sentence in range(len(found))]
 
 
-class Plain:
+class EagerRunner:
     """Step by step; once a tenth of the sentences is done, they leave."""
 
-    stride = 1
+    stride = 1  # steps between two looks
 
     def room(self, limit: int) -> int:
-        """Just enough."""
+        """Room to make where so many tokens may be written: just enough."""
         return limit
 
     def start(self, model: Autoregressive[S], source: Ragged, *, beams: int, room: int) -> S:
         """What `model.start` gives; most translations end long before their limit."""
         return model.start(source, beams=beams, room=min(room, _FIRST_ROOM))
 
+    def begin(
+        self, model: Autoregressive[Any], source: Ragged, rules: Rules, *, beams: int = 1
+    ) -> dict[str, Any]:
+        """Fields of a search that has written nothing yet."""
+        room = self.room(rules.greatest_limit)
+        last = model.first_tokens(len(source.lengths), beams)
+        return {
+            "model": model,
+            "state": self.start(model, source, beams=beams, room=room),
+            "rules": rules,
+            "place": last.new_zeros(1),
+            "last": last,
+            "tokens": last.new_zeros(room, *last.shape),
+            "going": torch.ones(len(last), dtype=torch.bool, device=last.device),
+        }
+
     def forward(self, search: Search[R], steps: range) -> Search[R]:
-        """Do some steps."""
+        """Do some steps; the search that goes on from there, with the same sentences."""
         for step in steps:
             search.state.reach(step + 1, exact=True)
             search.advance(forces=search.rules.may_force(step))
         return search
 
     def staying(self, going: list[bool]) -> list[int] | None:
-        """The sentences that go on, if that saves a tenth: the last take the places of others."""
+        """The sentences that stay; None: all do.
+
+        Those that are done leave if that saves a tenth; the last take their places.
+        """
         rows = [row for row, goes in enumerate(going) if goes]
         if len(rows) > 0.9 * len(going):
             return None
@@ -131,7 +143,7 @@ class Slot:
     recordings: dict[tuple[int, bool], Recording[None]]  # by reach, and whether rules may force
 
 
-class Recorded:
+class CudaGraphRunner(EagerRunner):
     """By recordings, one for each kind and shape of search and each doubling of its reach.
 
     Sentences leave by halves, so that there are few shapes.

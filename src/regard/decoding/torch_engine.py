@@ -1,4 +1,4 @@
-"""Our own searches over our own models, in PyTorch.
+"""Searches over our own models, in PyTorch.
 
 On a CPU, batches run side by side, each on one core: the products of a step are too small to be
 shared out among cores. On a GPU, steps are recorded, for asking takes longer than doing.
@@ -7,30 +7,36 @@ shared out among cores. On a GPU, steps are recorded, for asking takes longer th
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from itertools import chain
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import nn
 
 from regard.data.pairs import with_ends
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Found, Job, batches, batches_of_tokens
-from regard.decoding.ensemble import Ensemble
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.engine import Found, Hypothesis, Job, batches, fewer_with_beams
+from regard.decoding.parallel import parallel_search
+from regard.decoding.passes import CudaGraphPasses, EagerPasses
 from regard.decoding.search import search
-from regard.decoding.size import fewer_with_beams
-from regard.decoding.steps import Pace, Plain, Recorded
+from regard.decoding.steps import CudaGraphRunner, EagerRunner
+from regard.decoding.wrappers import Ensemble
 from regard.devices import Precision
+from regard.errors import ConfigError
 from regard.models.base import Model
+from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Autoregressive
 from regard.recording import recordable
 
 # Tokens of sources that are worked on at once on a CPU, if nobody says how many sentences: large
 # batches have fewer steps, but more than five beams of each sentence would take too much memory.
 _TOKENS, _TOKENS_OF_BEAMS = 6144, 5 * 4096
+_OUTPUTS = {"cpu": 64, "cuda": 256}  # written all at once, if nobody says how many
+M = TypeVar("M")
 
 
 class Writer(Autoregressive[Any], Protocol):
@@ -42,67 +48,81 @@ class Writer(Autoregressive[Any], Protocol):
         ...
 
 
-Work = Callable[[list[Job]], list[list[Hypothesis]]]
+class _Engine:
+    """What engines in PyTorch share; a precision of "auto" is bfloat16 on a GPU, else float32."""
 
+    max_length: int | None
+    _recorded: bool
 
-class Task(NamedTuple):
-    """A job and its number."""
-
-    number: int
-    job: Job
-
-
-class TorchEngine:
-    """One model, or several that write as one.
-
-    A precision of "auto" is bfloat16 on a GPU and float32 on a CPU.
-    """
-
-    def __init__(
-        self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
-    ) -> None:
-        self._half = is_half_here(device, precision)
-        if self._half:
-            models = [
-                copy.deepcopy(model).bfloat16() if isinstance(model, nn.Module) else model
-                for model in models
-            ]
-        self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
+    def __init__(self, device: torch.device, precision: Precision) -> None:
         self._device = device
-        self.max_length = max_length(models)
-        self._recorded = device.type == "cuda" and self._model.can_be_recorded
-        self._pace: Pace = Recorded() if self._recorded else Plain()
-        self._stream = torch.cuda.Stream(device) if self._recorded else None
+        self._half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
     def __str__(self) -> str:
         where = "a GPU" if self._device.type == "cuda" else "the CPU"
         return f"PyTorch on {where}, {'bfloat16' if self._half else 'float32'}"
 
+    def _cast(self, model: M) -> M:
+        """The model in the precision of the engine."""
+        if self._half and isinstance(model, nn.Module):
+            return copy.deepcopy(model).bfloat16()
+        return model
+
     def search(
         self, jobs: Iterable[Job], config: SearchConfig, batch_size: int | None
     ) -> Iterator[Found]:
         """`top_beams` hypotheses for each job."""
-        parts = list(self._parts(numbered(jobs), config, batch_size))
-        yield from in_parts(
-            parts, lambda part: self._found(part, config), self._device, self._stream
-        )
+        every = list(jobs)
+        lengths = [len(job.source) + 1 for job in every]  # with EOS
+        size, of_tokens = (batch_size, False) if batch_size is not None else self._size(config)
+        parts = list(batches(range(len(every)), lengths.__getitem__, size, of_tokens=of_tokens))
 
-    def _parts(
-        self, tasks: Sequence[Task], config: SearchConfig, batch_size: int | None
-    ) -> Iterator[list[Task]]:
-        def length(task: Task) -> int:
-            return len(task.job.source) + 1  # with the end mark
+        def work(numbers: list[int]) -> list[Found]:
+            return [*map(Found, numbers, self._found([every[n] for n in numbers], config))]
 
-        if batch_size is None and self._device.type == "cpu":
-            tokens = max(1, min(_TOKENS, _TOKENS_OF_BEAMS // config.beam_size))
-            return batches_of_tokens(tasks, length, tokens)
-        size = fewer_with_beams(256, config) if batch_size is None else batch_size
-        return batches(tasks, length, size)
+        if self._device.type == "cpu" and len(parts) > 1:
+            with one_core_each() as pool:
+                yield from chain.from_iterable(pool.map(work, parts))
+        elif parts:
+            with recordable(self._device, self._stream) if self._recorded else nullcontext():
+                found = [*map(work, parts)]
+            yield from chain.from_iterable(found)
+
+    @cached_property
+    def _stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream(self._device)
+
+    def _size(self, config: SearchConfig) -> tuple[int, bool]:
+        """The size of a batch, and whether that is in tokens rather than sentences."""
+        raise NotImplementedError
+
+    def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+        """The hypotheses of each job of a batch."""
+        raise NotImplementedError
+
+
+class TorchEngine(_Engine):
+    """One model, or several that write as one."""
+
+    def __init__(
+        self, models: Sequence[Writer], device: torch.device, precision: Precision = "auto"
+    ) -> None:
+        super().__init__(device, precision)
+        models = [*map(self._cast, models)]
+        self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
+        self.max_length = max_length(models)
+        self._recorded = device.type == "cuda" and self._model.can_be_recorded
+        self._runner = CudaGraphRunner() if self._recorded else EagerRunner()
+
+    def _size(self, config: SearchConfig) -> tuple[int, bool]:
+        if self._device.type == "cpu":
+            return max(1, min(_TOKENS, _TOKENS_OF_BEAMS // config.beam_size)), True
+        return fewer_with_beams(256, config), False
 
     def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
         wanted = len(jobs)
-        if self._recorded:
-            jobs = _filled(jobs)
+        if self._recorded:  # empty sentences are added, so that there are few sizes of batches
+            jobs = jobs + [Job([], [])] * ((1 << (wanted - 1).bit_length()) - wanted)
         source = with_ends([job.source for job in jobs])
         if self._recorded:
             longest = -(-source.lengths.longest // 16) * 16
@@ -113,36 +133,51 @@ class TorchEngine:
             config,
             prefixes=[job.begin for job in jobs],
             max_length=self.max_length,
-            pace=self._pace,
+            runner=None if config.sample else self._runner,  # draws are made on the host
         )
         return found[:wanted]
 
 
-def is_half_here(device: torch.device, precision: Precision) -> bool:
-    """Whether translations are computed in bfloat16; "auto": on a GPU."""
-    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+class ParallelEngine(_Engine):
+    """A model that writes all words at once, and perhaps a teacher that reranks its outputs."""
 
+    def __init__(
+        self,
+        model: Model,
+        device: torch.device,
+        precision: Precision = "auto",
+        teacher: Model | None = None,
+    ) -> None:
+        super().__init__(device, precision)
+        self._model = cast(NonAutoregressive, self._cast(model))
+        self._teacher = self._cast(teacher)
+        self.max_length = model.max_length
+        models = [model] if teacher is None else [model, teacher]
+        # A pass over filled rows has to be the same work on tensors for all rows of a shape.
+        self._recorded = device.type == "cuda" and all(
+            not one.config.autoregressive
+            or (one.config.obstacle_to_capture is None and one.pass_can_be_captured)
+            for one in models
+        )
+        limit = max_length(models)
+        self._passes = CudaGraphPasses(device, limit) if self._recorded else EagerPasses(device)
 
-def numbered(jobs: Iterable[Job]) -> list[Task]:
-    """Jobs as they come."""
-    return [Task(number, job) for number, job in enumerate(jobs)]
+    def __str__(self) -> str:
+        return f"{super().__str__()}, all words at once"
 
+    def _size(self, config: SearchConfig) -> tuple[int, bool]:
+        return max(4, _OUTPUTS[self._device.type] // config.candidates), False
 
-def in_parts(
-    parts: Sequence[list[Task]],
-    work: Work,
-    device: torch.device,
-    stream: torch.cuda.Stream | None = None,
-) -> Iterator[Found]:
-    """What the work finds for each part; with a stream, it can be recorded there."""
-    own = [[task.job for task in part] for part in parts]
-    if device.type == "cpu" and len(parts) > 1:
-        with one_core_each() as pool:
-            yield from _each(parts, pool.map(work, own))
-    elif parts:
-        with recordable(device, stream) if stream else nullcontext():
-            found = [*map(work, own)]
-        yield from _each(parts, found)
+    def _found(self, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+        if any(job.begin for job in jobs):
+            raise ConfigError(
+                "This model writes all words at once, so a translation cannot be told how to "
+                "begin. Leave out the prefix."
+            )
+        source = with_ends([job.source for job in jobs])
+        return parallel_search(
+            self._model, source, config, teacher=self._teacher, passes=self._passes
+        )
 
 
 def max_length(models: Sequence[Writer | Model]) -> int | None:
@@ -161,14 +196,3 @@ def one_core_each() -> Iterator[Executor]:
             yield pool
     finally:
         torch.set_num_threads(threads)
-
-
-def _filled(jobs: list[Job]) -> list[Job]:
-    """With empty sentences, so that there are few sizes of batches."""
-    return jobs + [Job([], [])] * ((1 << (len(jobs) - 1).bit_length()) - len(jobs))
-
-
-def _each(parts: Iterable[list[Task]], found: Iterable[list[list[Hypothesis]]]) -> Iterator[Found]:
-    for part, results in zip(parts, found, strict=True):
-        for task, hypotheses in zip(part, results, strict=True):
-            yield Found(task.number, hypotheses)

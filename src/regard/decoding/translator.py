@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, Unpack
@@ -13,21 +14,18 @@ from numpy.typing import NDArray
 
 from regard.config import build
 from regard.data.batch import Batch
-from regard.data.pairs import with_ends
-from regard.decoding.choice import Choice, Models, choose, refuse_exported
+from regard.decoding.attention_maps import Attention, look, side_by_side
+from regard.decoding.choice import Models, choose, refuse_exported
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.effect import mode_of, refuse_unused
-from regard.decoding.engine import Engine, by_length, checked_texts, refuse_bad_batch_size
-from regard.decoding.look import Attention, look, side_by_side
-from regard.decoding.portion import Portion
+from regard.decoding.engine import Engine, over_pairs, refuse_bad_batch_size, refuse_large_search
+from regard.decoding.pipeline import Notice, checked_texts
 from regard.decoding.score import likeliest, scores
-from regard.decoding.size import refuse_large_search
+from regard.decoding.segments import SegmentedTexts
 from regard.devices import device_named
 from regard.errors import ConfigError, DataError, ModelError
 from regard.models.base import Model
 from regard.models.folder import ModelFolder, Training
-
-Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,9 @@ class Translation:
 class Translator:
     """A trained model, or several as one, ready for text."""
 
-    def __init__(self, folder: ModelFolder, models: Models, choice: Choice) -> None:
+    def __init__(self, folder: ModelFolder, models: Models, engine: Engine, told: str) -> None:
         self.folder = folder
-        self.engine, self.engine_told = choice.engine, choice.told
+        self.engine, self.engine_told = engine, told
         self._models = models
 
     @classmethod
@@ -84,8 +82,8 @@ class Translator:
         common = shared_folder(paths, found)  # before any weights are read
         judge = None if teacher is None else Path(teacher)
         models = Models(paths, found, where, precision, judge)
-        choice = choose(models, device=device, engine=backend, precision=precision)
-        return cls(common, models, choice)
+        engine = choose(models, device=device, engine=backend, precision=precision)
+        return cls(common, models, *engine)
 
     def __repr__(self) -> str:
         folders = " + ".join(map(str, self._models.paths))
@@ -126,22 +124,28 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(prefixes)} prefixes: give one a text.")
         refuse_bad_batch_size(batch_size)
-        viewed = self._viewed() if attention else None
+        if attention and len(self._models.paths) > 1:
+            raise ConfigError("Attention is one model's own. Load that one alone to see it.")
+        viewed = self.models[0] if attention else None
         refuse_unused(config, keywords, mode_of(config, self.folder.config))
         by_ours = config.sample or config.at_limit != "scored"
         engine = self._models.torch_engine if by_ours else self.engine
         at_once = min(batch_size or 1, len(texts))
         target = self.folder.vocabulary.target
         refuse_large_search(config, at_once, target, self._models.device)
-        limit = self._limit(engine)
-        portion = Portion(texts, self.folder, limit, prefixes)
-        portion.take(engine.search(portion.jobs(), config, batch_size))
-        for number in portion.cut:
+        limit = self.folder.seen.longest_source  # subwords of a sentence
+        if engine.max_length is not None:
+            limit = min(limit, engine.max_length - 1)
+        segmented = SegmentedTexts(texts, self.folder, limit, prefixes)
+        segmented.take(engine.search(segmented.jobs(), config, batch_size))
+        for number in segmented.cut:
             notice(
                 f"Line {first_line + number} has a sentence longer than the {limit} subwords that "
                 "this model has seen; it was cut and translated in pieces."
             )
-        return [self._translation(portion, number, config, viewed) for number in range(len(texts))]
+        return [
+            self._translation(segmented, number, config, viewed) for number in range(len(texts))
+        ]
 
     def score(
         self,
@@ -157,30 +161,22 @@ class Translator:
         translation of a blank text is blank with certainty, and has score 0. With `min_length`,
         `translate` reports the log-probability given that so many tokens are written.
         """
-        build(SearchConfig, {"length_penalty": length_penalty})
+        length_penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         sources = [text.strip() for text in checked_texts(sources)]
         targets = [text.strip() for text in checked_texts(targets)]
-        length_penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: each source needs one target."
             )
         tokenizers = self.folder.tokenizers
-        pairs = list(
-            zip(
-                tokenizers.source.encode_all(sources),
-                tokenizers.target.encode_all(targets),
-                strict=True,
-            )
-        )
+        ids = tokenizers.source.encode_all(sources), tokenizers.target.encode_all(targets)
 
-        def of(chunk: list[tuple[list[int], list[int]]]) -> list[float]:
-            batch = Batch(with_ends([p[0] for p in chunk]), with_ends([p[1] for p in chunk]))
-            return scores(self.models, batch.to(self._models.device), length_penalty=length_penalty)
+        def of(batch: Batch) -> list[float]:
+            return scores(self.models, batch, length_penalty=length_penalty)
 
-        found = by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, of)
-        blank = [not source and not target for source, target in zip(sources, targets, strict=True)]
-        return [0.0 if skipped else value for value, skipped in zip(found, blank, strict=True)]
+        found = over_pairs(list(zip(*ids, strict=True)), self._models.device, batch_size, of)
+        texts = zip(sources, targets, strict=True)
+        return [value if any(pair) else 0.0 for value, pair in zip(found, texts, strict=True)]
 
     def likeliest(
         self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int
@@ -190,49 +186,31 @@ class Translator:
         For each pair the `count` best ids, best first, and their probabilities: (T + 1, count)
         both, the last place being the end.
         """
-        sources = checked_texts(sources)
-        cut = self.folder.tokenizers.source.encode_all(sources)
-        pairs = list(zip(cut, targets, strict=True))
+        sources = checked_texts(sources)  # before anything else is looked at
+        ids = self.folder.tokenizers.source.encode_all(sources)
 
-        def of(
-            chunk: list[tuple[list[int], Sequence[int]]],
-        ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-            batch = Batch(with_ends([p[0] for p in chunk]), with_ends([p[1] for p in chunk]))
-            ids, probabilities = likeliest(self.models, batch.to(self._models.device), count)
-            places = [len(target) + 1 for _, target in chunk]
-            return [
-                (one.cpu().numpy(), other.cpu().numpy())
-                for one, other in zip(ids.split(places), probabilities.split(places), strict=True)
-            ]
+        def of(batch: Batch) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+            places = batch.target.lengths.host.tolist()
+            both = (part.cpu().split(places) for part in likeliest(self.models, batch, count))
+            return [(ids.numpy(), values.numpy()) for ids, values in zip(*both, strict=True)]
 
-        return by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), None, of)
-
-    def _viewed(self) -> Model:
-        """The model whose attention is looked at."""
-        if len(self._models.paths) > 1:
-            raise ConfigError("Attention is one model's own. Load that one alone to see it.")
-        return self.models[0]
-
-    def _limit(self, engine: Engine) -> int:
-        """How many subwords a sentence may have."""
-        longest = self.folder.seen.longest_source
-        return longest if engine.max_length is None else min(longest, engine.max_length - 1)
+        return over_pairs(list(zip(ids, targets, strict=True)), self._models.device, None, of)
 
     def _translation(
-        self, portion: Portion, number: int, config: SearchConfig, viewed: Model | None
+        self, segmented: SegmentedTexts, number: int, config: SearchConfig, viewed: Model | None
     ) -> Translation:
-        (text, score), *others = portion.translations(number, config.length_penalty)
+        (text, score), *others = segmented.translations(number, config.length_penalty)
         alternatives = [Alternative(*other) for other in others]
         seen = None
         if viewed is not None:
-            pairs = portion.pairs(number)
+            pairs = segmented.pairs(number)
             seen = side_by_side([look(viewed, self.folder.tokenizers, *pair) for pair in pairs])
-        return Translation(portion.texts[number], text, score, alternatives, seen)
+        return Translation(segmented.texts[number], text, score, alternatives, seen)
 
 
 def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelFolder:
     """What the models of several folders have in common, which must be the way they cut text."""
-    first, *others = found
+    first = found[0]
     for path, one in zip(paths, found, strict=True):
         if not one.config.translates:
             raise ConfigError(
@@ -245,20 +223,33 @@ def shared_folder(paths: Sequence[Path], found: Sequence[ModelFolder]) -> ModelF
                 f"{path}/config.json: seen.longest_source is {one.seen.longest_source}, and must "
                 "be at least 1. Copy the whole folder again."
             )
-    for path, other in zip(paths[1:], others, strict=True):
-        if first.other_side(other.languages):
+        if first.other_side(one.languages):
             raise ModelError(
-                f"{path} translates {other.direction}, and {paths[0]} {first.direction}, so they "
+                f"{path} translates {one.direction}, and {paths[0]} {first.direction}, so they "
                 "cannot translate together."
             )
-        if other.tokenizers != first.tokenizers:
+        if one.tokenizers != first.tokenizers:
             raise ModelError(
                 f"{path} cuts text in another way than {paths[0]}, so they cannot translate "
                 "together. Train all of them on data that was prepared once."
             )
-    seen = [first.seen, *(other.seen for other in others)]
     common = Training(
-        longest_source=min(one.longest_source for one in seen),
-        several_sentences=min(one.several_sentences for one in seen),
+        longest_source=min(one.seen.longest_source for one in found),
+        several_sentences=min(one.seen.several_sentences for one in found),
     )
     return dataclasses.replace(first, seen=common)
+
+
+def sentences_per_second(
+    translator: Translator,
+    texts: Sequence[str],
+    *,
+    batch_size: int,
+    **keywords: Unpack[SearchKeywords],
+) -> float:
+    """The speed over texts of a sentence each; in batches of 1, each waits for the last."""
+    parts = [[text] for text in texts] if batch_size == 1 else [texts]
+    begin = time.perf_counter()
+    for part in parts:
+        translator.translate(part, batch_size=batch_size, **keywords)
+    return len(texts) / (time.perf_counter() - begin)

@@ -6,7 +6,7 @@ length has none.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,43 +17,26 @@ from regard.devices import has_triton
 _CHUNK = 128
 
 
-class Words(Protocol):
-    """The next words of R = B W rows: of B sentences, each with W beams."""
-
-    def of(self, words: Tensor) -> Tensor:
-        """The log-probabilities of given words: (R, n) -> (R, n); asked before all else."""
-        ...
-
-    def all(self) -> Tensor:
-        """The log-probabilities of all words, -inf where one is forbidden. (R, V)"""
-        ...
-
-    def likeliest(self) -> tuple[Tensor, Tensor]:
-        """The highest log-probability of each row, and its word; (R, 1) both."""
-        ...
-
-    def best(self, before: Tensor, count: int) -> Best:
-        """The best of each sentence, given the log-probabilities of its beams. (B, W)"""
-        ...
-
-
-class Best(NamedTuple):
+class Candidates(NamedTuple):
     """Continuations of each sentence, best first; each (B, count)."""
 
     log_probs: Tensor  # with what came before
-    beams: Tensor  # that are continued
-    words: Tensor
+    parents: Tensor  # the beams that are continued
+    tokens: Tensor  # by what
 
 
 def next_words(logits: Tensor, rules: Rules, place: Tensor, *, scored: bool = True) -> Words:
     """From logits (R, V), which are used up; if nothing need be scored, that may be quicker."""
     if logits.is_cuda and has_triton():
         return SummedUp(logits, rules, place)
-    return Plain(logits, rules, place, scored=scored)
+    return Words(logits, rules, place, scored=scored)
 
 
-class Plain:
-    """By the log-probabilities of all words; or, if nobody asks for scores, by their logits."""
+class Words:
+    """The next words of R = B W rows: of B sentences, each with W beams.
+
+    By the log-probabilities of all words; or, if nobody asks for scores, by their logits.
+    """
 
     def __init__(self, logits: Tensor, rules: Rules, place: Tensor, *, scored: bool = True) -> None:
         self._scores = logits.float()
@@ -63,21 +46,21 @@ class Plain:
         self._rules = rules
 
     def of(self, words: Tensor) -> Tensor:
-        """The log-probabilities of given words."""
+        """The log-probabilities of given words: (R, n) -> (R, n); asked before all else."""
         return self._scores.gather(1, words)
 
     def all(self) -> Tensor:
-        """The log-probabilities of all words."""
+        """The log-probabilities of all words, -inf where one is forbidden. (R, V)"""
         self._rules.forbid(self._scores)
         return self._scores
 
     def likeliest(self) -> tuple[Tensor, Tensor]:
-        """The highest log-probability of each row, and its word."""
+        """The highest log-probability of each row, and its word; (R, 1) both."""
         found = self.best(self._scores.new_zeros(len(self._scores), 1), 1)
-        return found.log_probs, found.words
+        return found.log_probs, found.tokens
 
-    def best(self, before: Tensor, count: int) -> Best:
-        """The best of each sentence."""
+    def best(self, before: Tensor, count: int) -> Candidates:
+        """The best of each sentence, given the log-probabilities of its beams. (B, W)"""
         scores = self.all()
         chunks = scores.shape[1] // _CHUNK
         if chunks < 4 * count:
@@ -89,7 +72,7 @@ class Plain:
         return _best_in_chunks(scores, torch.cat(parts, 1), before, count)
 
 
-class SummedUp:
+class SummedUp(Words):
     """By one pass over the logits, which stay in the model's precision: on a GPU."""
 
     def __init__(self, logits: Tensor, rules: Rules, place: Tensor) -> None:
@@ -114,7 +97,7 @@ class SummedUp:
         found = self._summary
         return (found.best - found.masses)[:, None], found.word[:, None]
 
-    def best(self, before: Tensor, count: int) -> Best:
+    def best(self, before: Tensor, count: int) -> Candidates:
         """The best of each sentence."""
         found = self._summary
         if found.highest.shape[1] < count:
@@ -124,14 +107,14 @@ class SummedUp:
         return _best_in_chunks(self._logits, found.highest, before, count)
 
 
-def _best_of_all(scores: Tensor, before: Tensor, count: int) -> Best:
+def _best_of_all(scores: Tensor, before: Tensor, count: int) -> Candidates:
     """From the scores of all words. (R, V), (B, W)"""
     totals = scores.unflatten(0, before.shape) + before[:, :, None]
     best, places = totals.flatten(1).topk(count, dim=1)
-    return Best(best, places // scores.shape[1], places % scores.shape[1])
+    return Candidates(best, places // scores.shape[1], places % scores.shape[1])
 
 
-def _best_in_chunks(scores: Tensor, highest: Tensor, before: Tensor, count: int) -> Best:
+def _best_in_chunks(scores: Tensor, highest: Tensor, before: Tensor, count: int) -> Candidates:
     """The same, given the highest score of each chunk of words. (R, V), (R, chunks), (B, W)
 
     The best lie in the chunks whose highest is highest, as many chunks as words are wanted; to look
@@ -149,4 +132,4 @@ def _best_in_chunks(scores: Tensor, highest: Tensor, before: Tensor, count: int)
     found = found.masked_fill(columns >= words, -torch.inf)
     best, which = found.flatten(1).topk(count, dim=1)
     places = places.flatten(1).gather(1, which)
-    return Best(best, places // words, places % words)
+    return Candidates(best, places // words, places % words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -11,6 +11,9 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.text.special import SPECIAL
+
+if TYPE_CHECKING:
+    from regard.decoding.steps import Search
 
 CHUNK = 128  # words
 _BLOCK = 32  # chunks at a time
@@ -90,17 +93,7 @@ def _summary(
     tl.store(word + row, at)
 
 
-class Written(Protocol):
-    """What a search knows of the sentences that it writes."""
-
-    place: Tensor  # (1,)
-    last: Tensor  # (B, 1)
-    log_probs: Tensor  # (B,)
-    tokens: Tensor  # (T, B)
-    going: Tensor  # (B,)
-
-
-def write(tokens: Tensor, gains: Tensor, search: Written) -> None:
+def write(tokens: Tensor, gains: Tensor, search: Search[Any]) -> None:
     """One more token for each sentence, as `GreedySearch` does it; (B, 1), (B,)"""
     rows = len(gains)
     kept = search.place, search.last, search.log_probs, search.tokens, search.going

@@ -16,7 +16,7 @@ from pathlib import Path
 from regard.data.aligner import Ids
 from regard.data.corpus import read_lines
 from regard.data.links import Links, Rule, links_of, parsed
-from regard.decoding.gaze import Seen, View
+from regard.decoding.attention_maps import Seen, View
 from regard.errors import DataError
 
 

@@ -12,8 +12,7 @@ from regard.data.batch import Batch
 from regard.data.pairs import with_ends
 from regard.decoding.config import SearchKeywords
 from regard.decoding.effect import effective
-from regard.decoding.speed import sentences_per_second
-from regard.decoding.translator import Translator
+from regard.decoding.translator import Translator, sentences_per_second
 from regard.evaluation.analysis import LengthBucket, by_length
 from regard.evaluation.metrics import Counting, case_is_lost
 from regard.evaluation.reach import reach

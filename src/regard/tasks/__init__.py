@@ -11,7 +11,7 @@ from regard.data.file_options import FILE_OPTIONS
 from regard.data.file_options import FileOptions as FileOptions
 from regard.data.loader import FixedDataset as FixedDataset
 from regard.data.prepare import CorpusReader as CorpusReader
-from regard.decoding.engine import checked_texts as checked_texts
+from regard.decoding.pipeline import checked_texts as checked_texts
 from regard.errors import ConfigError
 from regard.evaluation.options import EVALUATION_OPTIONS
 from regard.evaluation.options import EvaluationOptions as EvaluationOptions

@@ -7,40 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, Unpack
 
 from regard.data.corpus import read_lines
 from regard.data.examples import Example, read_examples
 from regard.decoding import embedder, filler, generator, labeller, translator
 from regard.decoding.config import SearchKeywords
-from regard.devices import device_named
+from regard.decoding.pipeline import Pipeline as Pipeline
 from regard.errors import ConfigError, DataError
 from regard.evaluation.label_report import Given, LabelReport, label_report
 from regard.evaluation.metrics import METRICS, Counting, Result, evaluate
 from regard.evaluation.perplexity import Perplexity, documents_of, perplexity
 from regard.exchange.export import export_model
 from regard.files import held_output
-from regard.models.base import Model
-from regard.models.folder import ModelFolder, load_model, refuse_other_task
 
 PathLike = str | Path
 Texts = PathLike | Sequence[str]  # a file, or its lines
-
-
-class Pipeline:
-    """A model, its tokenizers and its description: the base of a plugin's pipeline."""
-
-    def __init__(self, path: Path, folder: ModelFolder, model: Model) -> None:
-        self.path, self.folder, self.model = path, folder, model
-
-    task: ClassVar[str]  # by its name
-
-    @classmethod
-    def load(cls, folder: PathLike, *, device: str = "auto") -> Self:
-        """Read a model folder; one of another task is refused."""
-        path = Path(folder)
-        described = refuse_other_task(path, cls.task, "can be loaded here")
-        return cls(path, *load_model(path, device_named(device), described))
 
 
 class Exportable:

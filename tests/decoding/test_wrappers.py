@@ -15,11 +15,11 @@ from regard.data.batch import Batch
 from regard.data.pairs import with_ends
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
-from regard.decoding.ensemble import Ensemble, mean_probability
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.engine import Hypothesis
 from regard.decoding.score import scores
 from regard.decoding.search import search
 from regard.decoding.translator import Translator
+from regard.decoding.wrappers import Ensemble, mean_probability
 from regard.errors import ConfigError, ModelError
 from regard.models.folder import ModelFolder
 from toys import TableModel, run, sentences, small_model, small_run, write_reversal_store

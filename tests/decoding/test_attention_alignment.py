@@ -11,7 +11,7 @@ from data.test_aligner import rows
 from regard.attention.multihead import AttentionRecord
 from regard.data.batch import Batch
 from regard.data.pairs import with_ends
-from regard.decoding.gaze import Gaze, View, all_views
+from regard.decoding.attention_maps import Gaze, View, all_views
 from regard.errors import ConfigError
 from toys import sentences, some_model
 

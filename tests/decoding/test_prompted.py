@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from exchange.languages import TEXTS, byte_bpe, write_gpt2
-from regard.decoding.ends import SeveralEnds
 from regard.decoding.generator import Generator
+from regard.decoding.wrappers import SeveralEnds
 from regard.errors import RegardError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.causal import CausalConfig

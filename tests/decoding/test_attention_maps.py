@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.decoding.look import look, look_at_text
+from regard.decoding.attention_maps import look, look_at_text
 from regard.errors import ConfigError
 from regard.models.language import LanguageModel
 from regard.text.config import TokenizerConfig
