@@ -18,7 +18,7 @@ SOURCE = Path(regard.__file__).parent
 ORDER = [
     *["version", "errors", "json_text", "regular", "remedies", "files", "recognize", "bounds"],
     *["config", "option_sets", "schema", "devices", "memory", "recording", "processes"],
-    *["notices", "heartbeat", "progress", "plugins"],
+    *["notices", "progress", "plugins"],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
     *["training", "tasks", "plots", "api", "cli"],
 ]

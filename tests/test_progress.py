@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from regard.heartbeat import heartbeat
-from regard.progress import TrainingBar, counting, pace
+from regard.progress import TrainingBar, counting, heartbeat, pace
 
 
 def test_long_work_is_not_silent_in_a_log(

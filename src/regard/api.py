@@ -140,16 +140,13 @@ def train(
 
     `overrides` are settings: `training={"max_steps": 100}` or `**{"training.max_steps": 100}`.
     """
-    changes: Tree = {}
+    paths = {"out": out, "init_from": init_from}
+    changes: Tree = {name: str(path) for name, path in paths.items() if path is not None}
     if data is not None:
         changes["data"] = {"folder": str(data.folder if isinstance(data, Store) else data)}
     for callback in callbacks:
         if not all(callable(getattr(callback, name, None)) for name in ("begin", "step", "row")):
             raise ConfigError(f"The callback {callback!r} has not all of begin, step and row.")
-    if out is not None:
-        changes["out"] = str(out)
-    if init_from is not None:
-        changes["init_from"] = str(init_from)
     path = None if recipe is None else Path(recipe)
     settings = merged(changes, _nested(overrides))
     config = run_config(path, preset=preset, changes=settings, assignments=())

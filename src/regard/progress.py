@@ -1,18 +1,19 @@
-"""Notices and progress bars on standard error."""
+"""Notices and progress on standard error: bars, or a line every half minute where none can be."""
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from math import exp, inf
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
-
-from regard.heartbeat import heartbeat
 
 # Text is shown as it is: a "[b]" or a ":cat:" in it is no instruction to rich.
 console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -21,6 +22,45 @@ console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 def say(text: str) -> None:
     """A notice."""
     console.print(text, soft_wrap=True)
+
+
+class Heartbeat:
+    """Reports progress from a thread of its own, so that no long work is silent.
+
+    `status` is what the lines say; `seconds` lie between them.
+    """
+
+    def __init__(self, seconds: float = 30.0) -> None:
+        self.status = ""
+        self.seconds = seconds
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Heartbeat:
+        self.status, self._ended = "", threading.Event()
+        if not sys.stderr.isatty():
+            threading.Thread(target=self._beat, args=[self._ended], daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """No more lines: the command has ended, or another process of the same run writes them."""
+        self._ended.set()
+
+    def _beat(self, ended: threading.Event) -> None:
+        begun = time.monotonic()
+        while not ended.wait(self.seconds):
+            elapsed = timedelta(seconds=round(time.monotonic() - begun))
+            line = f"{self.status or 'working'}  ({elapsed} elapsed)\n"
+            try:
+                # Not through sys.stderr: a process forked while its lock is held would hang.
+                os.write(2, line.encode("utf-8", "backslashreplace"))
+            except OSError:
+                return
+
+
+heartbeat = Heartbeat()
 
 
 def be_quiet() -> None:
@@ -47,7 +87,7 @@ class ProgressDisplay:
         self._tasks: dict[str, TaskID] = {}
         self._begun: dict[str, tuple[float, int]] = {}  # when, and how much was done then
 
-    def __enter__(self) -> ProgressDisplay:
+    def __enter__(self) -> Self:
         self._bars.start()
         return self
 
@@ -96,20 +136,13 @@ def pace(task: str, done: int, total: int, unit: str) -> Iterator[Callable[[int]
         yield show_pace
 
 
-class TrainingBar:
+class TrainingBar(ProgressDisplay):
     """The progress bar of a training run; a `Watcher`."""
 
     def __init__(self) -> None:
-        self._display = ProgressDisplay(keep=True)
+        super().__init__(keep=True)
         self._step, self._max_steps, self._figures = 0, 0, "starting"
         self.advanced = False
-
-    def __enter__(self) -> TrainingBar:
-        self._display.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._display.__exit__(*error)
 
     def begin(self, step: int, max_steps: int, about: str) -> None:
         """The run starts, or goes on, at this step."""
@@ -127,7 +160,7 @@ class TrainingBar:
 
     def _show(self, step: int) -> None:
         self._step = step
-        self._display.update("step", step, self._max_steps, self._figures)
+        self.update("step", step, self._max_steps, self._figures)
 
     def row(self, row: dict[str, Any]) -> None:
         """Training rows change the bar; validation rows stay on the screen."""

@@ -10,8 +10,7 @@ import pytest
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields, Groups, Values
-from regard.cli.given import given_settings, refuse_options
+from regard.cli.command import Fields, Groups, given_settings, refuse_options
 from regard.cli.verbs import Verbs
 from regard.config import Doc, Flag, Settings
 from regard.errors import ConfigError
@@ -57,9 +56,9 @@ def bake(
     received.append((dough, oven, format, given_settings(context, OvenConfig)))
 
 
-def cook(values: Annotated[Values, Groups(lambda: [OvenConfig, PanOptions])]) -> None:
+def cook(values: Annotated[dict[str, Any], Groups(lambda: [OvenConfig, PanOptions])]) -> None:
     """Cook in whatever there is."""
-    received.append(values.given())
+    received.append(values)
 
 
 @pytest.fixture
@@ -163,9 +162,9 @@ class WarmOptions(Settings):
     ],
 )
 def test_classes_that_cannot_be_options_are_refused(classes: list[Any], message: str) -> None:
-    def other(values: Annotated[Values, Groups(lambda: classes)]) -> None:
+    def other(values: Annotated[dict[str, Any], Groups(lambda: classes)]) -> None:
         """Never called."""
 
-    other.__annotations__ = {"values": Annotated[Values, Groups(lambda: classes)]}
+    other.__annotations__ = {"values": Annotated[dict[str, Any], Groups(lambda: classes)]}
     with pytest.raises(ConfigError, match=message):
         Verbs().command("other")(other)

@@ -14,7 +14,7 @@ import typer
 from exchange.languages import write_gpt2
 from exchange.marians import write_marian
 from regard.cli import build_app
-from regard.cli.given import given_settings
+from regard.cli.command import given_settings
 from regard.cli.suggestion import Suggestion, suggest
 from regard.config import build
 from regard.decoding.config import SearchConfig

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.pairs import with_ends
-from regard.evaluation.reach import reach
+from regard.evaluation.contest import reach
 from regard.models.base import Model, PairModel
 from toys import EVERY_FORM, sentences, some_model
 

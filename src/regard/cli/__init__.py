@@ -19,8 +19,8 @@ from regard.cli.show import build_app as build_show
 from regard.cli.stdio import standard_streams
 from regard.cli.verbs import Verbs, refuse_undecodable
 from regard.data.corpus import MAX_LINE_LENGTH, set_max_line_length
-from regard.heartbeat import heartbeat
 from regard.plugins import load_installed, load_plugin, plugins_in
+from regard.progress import heartbeat
 from regard.version import __version__
 
 _VERBS = (  # modules, each with a function of its name

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.given import refuse_options
+from regard.cli.command import refuse_options
 from regard.cli.options import DeviceOnly, argument, numeric
 from regard.cli.outputs import claim
-from regard.cli.results import OutputOptions, Results
+from regard.cli.results import OutputOptions
+from regard.cli.screen import table
 from regard.config import Doc, Settings
+from regard.data.corpus import read_parallel
 from regard.errors import ConfigError, DataError
+from regard.progress import console, say
 
 if TYPE_CHECKING:
-    from regard.data.aligner import Ids
-    from regard.data.links import Links, Rule
+    from regard.data.aligner import BothWays
+    from regard.data.links import Rule
     from regard.data.rows import Rows
     from regard.data.store import Store
     from regard.data.words import Pairs
-    from regard.decoding.attention_maps import View
+    from regard.decoding.attention_maps import Gaze, View
     from regard.decoding.translator import Translator
     from regard.evaluation.alignment import Gold
     from regard.models.base import Model
     from regard.text.tokenizer import Tokenizers
 
 _LOOKED_AT = 1000  # pairs on which a layer and a head are chosen
-
-
-class Aligner(Protocol):
-    """Whatever says where the words of pairs come from."""
-
-    def heads(self, source: Rows, target: Rows) -> Iterator[tuple[Ids, Ids]]:
-        """For each pair, the places that target words come from, and those of source words."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -96,12 +90,17 @@ def align(
     Without a model, that is learned from the text or folder. With one, it is read from the layer
     and head of its attention that agree best with what would be learned, or with --gold.
     """
+    from regard.data.fertilities import fertilities_file
+    from regard.data.links import RULES
     from regard.data.store import Store
 
     _refuse_ignored(context)
-    chosen, store = _rule(rule), None if text.data is None else Store(text.data)
+    if rule not in RULES:
+        raise ConfigError(f"There is no rule {rule!r}. Rules are {', '.join(RULES)}.")
+    chosen, store = rule, None if text.data is None else Store(text.data)
     if store is not None and text.source is None:
-        files = _fertility_files(store)
+        parts = filter(store.has, ("train", "valid"))
+        files = {f"the {name} part": fertilities_file(store.folder, name) for name in parts}
         claim(context, files, inputs=[model], overwrite=output.overwrite)
     else:
         output.claim(context, model, text.source, text.target, text.data, text.gold)
@@ -111,21 +110,17 @@ def align(
     if pairs is not None and line > len(pairs):
         raise ConfigError(f"There is no line {line}: the text has {len(pairs)}.")
     marked = None if text.gold is None or pairs is None else _gold(text.gold, pairs)
-    aligner: Aligner
+    aligner: BothWays | Gaze
     if translator is None:
         aligner = _learned(store, pairs)
     elif attention.layer is not None:
         aligner = _told(translator.models[0], _sides(store, pairs, "train"), attention)
     else:
         aligner = _best(translator.models[0], store, pairs, marked, chosen)
-    if pairs is None:
-        assert store is not None
+    if pairs is not None:
+        _present(context, aligner, pairs, chosen, marked, line - 1, output)
+    elif store is not None:
         _write_fertilities(store, aligner, chosen)
-        return
-    found = _links(aligner, pairs, chosen)
-    _print_links(found, marked, output.results(context))
-    if output.picture is not None:
-        _draw(output.picture, pairs, found, line - 1)
 
 
 def _refuse_ignored(context: typer.Context) -> None:
@@ -146,15 +141,6 @@ def _refuse_ignored(context: typer.Context) -> None:
         refuse_options(context, {"head", "written"}, "a layer is needed. Give --layer.")
 
 
-def _rule(name: str) -> Rule:
-    from regard.data.links import RULES
-
-    for rule in RULES:
-        if rule == name:
-            return rule
-    raise ConfigError(f"There is no rule {name!r}. Rules are {', '.join(RULES)}.")
-
-
 def _loaded(model: Path, store: Store | None, device: str) -> Translator:
     """The model; a store must be of text as it reads it."""
     from regard.decoding.translator import Translator
@@ -168,7 +154,6 @@ def _loaded(model: Path, store: Store | None, device: str) -> Translator:
 
 def _pairs(text: TextOptions, tokenizers: Tokenizers | None) -> Pairs | None:
     """The text, tokenized as for a model or a store; without either, into words."""
-    from regard.data.corpus import read_parallel
     from regard.data.words import Pairs, by_subwords, by_words
 
     if text.source is None or text.target is None:
@@ -190,10 +175,9 @@ def _gold(path: Path, pairs: Pairs) -> list[Gold]:
     return read_gold(path, [(len(source), len(target)) for source, target in labels])
 
 
-def _learned(store: Store | None, pairs: Pairs | None) -> Aligner:
+def _learned(store: Store | None, pairs: Pairs | None) -> BothWays:
     """From a store, or else from the text itself."""
     from regard.data.aligner import BothWays
-    from regard.progress import say
 
     sides = _sides(store, pairs, "train")
     if not all(len(side.flat()) for side in sides):
@@ -209,7 +193,7 @@ def _sides(store: Store | None, pairs: Pairs | None, part: str) -> tuple[Rows, R
     return pairs.sides
 
 
-def _told(model: Model, sides: tuple[Rows, Rows], options: AttentionOptions) -> Aligner:
+def _told(model: Model, sides: tuple[Rows, Rows], options: AttentionOptions) -> Gaze:
     """The view of a model's attention that was asked for."""
     from regard.decoding.attention_maps import Gaze, View, all_views
 
@@ -224,7 +208,7 @@ def _told(model: Model, sides: tuple[Rows, Rows], options: AttentionOptions) -> 
 
 def _best(
     model: Model, store: Store | None, pairs: Pairs | None, marked: list[Gold] | None, rule: Rule
-) -> Aligner:
+) -> Gaze:
     """The view of a model's attention that agrees best with what people marked, or was learned."""
     from regard.decoding.attention_maps import Gaze, all_views
     from regard.evaluation.alignment import error_rates, taken_as_gold
@@ -243,9 +227,6 @@ def _best(
 
 def _shown(rates: dict[View, float], pairs: int) -> View:
     """The view with the lowest alignment error rate; all are shown."""
-    from regard.cli.screen import table
-    from regard.progress import console, say
-
     heads = len({view.head for view in rates}) - 1
     columns = ["alignment error rate, %", *(f"head {head + 1}" for head in range(heads)), "all"]
     rows: dict[str, list[str | float]] = {}
@@ -258,28 +239,23 @@ def _shown(rates: dict[View, float], pairs: int) -> View:
     return best
 
 
-def _links(aligner: Aligner, pairs: Pairs, rule: Rule) -> list[Links]:
-    """Those of each line."""
-    from regard.data.links import links_of
+def _present(
+    context: typer.Context,
+    aligner: BothWays | Gaze,
+    pairs: Pairs,
+    rule: Rule,
+    marked: list[Gold] | None,
+    drawn: int,
+    output: OutputOptions,
+) -> None:
+    """The links of each line; how good they are, if that is known; and a picture of one line."""
+    from regard.data.links import links_of, pharaoh
+    from regard.evaluation.alignment import agreement
 
-    return [
+    found = [
         pairs.links(number, links_of(*heads, rule))
         for number, heads in enumerate(aligner.heads(*pairs.sides))
     ]
-
-
-def _print_links(found: Sequence[Links], marked: list[Gold] | None, results: Results) -> None:
-    """The links of each line; and how good they are, if that is known."""
-    from regard.data.links import pharaoh
-    from regard.evaluation.alignment import agreement
-    from regard.progress import say
-
-    with results:
-        for links in found:
-            if results.is_text:
-                print(pharaoh(links))
-            else:
-                results.add({"links": [[int(i), int(j)] for i, j in sorted(links)]})
     if marked is not None:
         one = agreement(found, marked)
         say(
@@ -287,46 +263,32 @@ def _print_links(found: Sequence[Links], marked: list[Gold] | None, results: Res
             f"{100 * one.precision:.2f} %, recall {100 * one.recall:.2f} %."
         )
 
+    def draw(path: Path) -> bool:
+        from regard import plots
 
-def _draw(picture: Path, pairs: Pairs, found: Sequence[Links], number: int) -> None:
-    from regard import plots
-    from regard.cli.screen import written
+        return plots.alignment(path, *pairs.labels(drawn), found[drawn], title="")
 
-    complete = plots.alignment(picture, *pairs.labels(number), found[number], title="")
-    written(picture, complete)
-
-
-def _fertility_files(store: Store) -> dict[str, Path]:
-    """What is written for each part, by its name."""
-    from regard.data.fertilities import fertilities_file
-
-    parts = filter(store.has, ("train", "valid"))
-    return {f"the {name} part": fertilities_file(store.folder, name) for name in parts}
+    rows = [{"links": [[int(i), int(j)] for i, j in sorted(links)]} for links in found]
+    lines = "".join(f"{pharaoh(links)}\n" for links in found)
+    output.present(context, rows, draw, text=lambda: print(lines, end=""))
 
 
-def _write_fertilities(store: Store, aligner: Aligner, rule: Rule) -> None:
+def _write_fertilities(store: Store, aligner: BothWays | Gaze, rule: Rule) -> None:
     """How many target subwords each source subword stands for, beside the store's ids."""
     import numpy as np
 
     from regard.data.fertilities import fertilities, read_fertilities, write_fertilities
     from regard.data.links import heads_of, links_of
-    from regard.progress import say
 
     for name in filter(store.has, ("train", "valid")):
         part = store.part(name)
-        both = aligner.heads(*part.sides)
-        lengths = part.source.lengths().tolist()
-        write_fertilities(
-            store.folder,
-            name,
-            (
-                fertilities(np.array(heads_of(links_of(*heads, rule), heads[0])), length)
-                for heads, length in zip(both, lengths, strict=True)
-            ),
+        both, lengths = aligner.heads(*part.sides), part.source.lengths().tolist()
+        counts = (
+            fertilities(np.array(heads_of(links_of(*heads, rule), heads[0])), length)
+            for heads, length in zip(both, lengths, strict=True)
         )
+        write_fertilities(store.folder, name, counts)
         found = np.minimum(read_fertilities(store.folder, name).flat(), 3)
         shares = np.bincount(found, minlength=4) / len(found)
-        told = ", ".join(
-            f"{100 * share:.1f} % {n}" for share, n in zip(shares, "0123", strict=True)
-        )
+        told = ", ".join(f"{100 * share:.1f} % {n}" for n, share in enumerate(shares))
         say(f"Written: fertilities of {name}, {len(part):,} pairs: {told} or more.")

@@ -10,6 +10,9 @@ import typer
 
 from regard.cli.options import Overwrite, numeric
 from regard.cli.outputs import claim
+from regard.errors import ConfigError, RunError
+from regard.files import whole_folder
+from regard.progress import say
 
 
 def average(
@@ -26,10 +29,7 @@ def average(
     overwrite: Overwrite = False,
 ) -> None:
     """Average the weights of a run's last or best checkpoints."""
-    from regard.errors import ConfigError, RunError
-    from regard.files import whole_folder
     from regard.models.folder import WEIGHTS, ModelFolder, whole_weights, write_tensors
-    from regard.progress import say
     from regard.training import checkpoint
 
     folder = ModelFolder.read(run)

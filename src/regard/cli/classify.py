@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.command import Fields
-from regard.cli.given import refuse_options
+from regard.cli.command import Fields, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
+from regard.cli.piped import given_or_piped
 from regard.cli.results import Printed
 from regard.evaluation.options import LabelledOptions
 
@@ -36,7 +36,6 @@ def classify(
 
     A line may be two texts with a tab between them.
     """
-    from regard.cli.piped import given_or_piped
     from regard.data.examples import has_header
     from regard.decoding.labeller import Classifier
 
@@ -49,7 +48,4 @@ def classify(
                 lines = lines[int(has_header(enumerate(lines, 1), tsv.header)) :]
             rows = [line.split("\t")[int(labelled) :] for line in lines]
             for found in classifier.classify(rows, batch_size=runtime.batch_size):
-                if results.is_text:
-                    print(found.label, *found.texts, sep="\t")
-                else:
-                    results.add(found)
+                results.add(found, "\t".join([found.label, *found.texts]))

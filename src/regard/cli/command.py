@@ -4,7 +4,7 @@
         only=("length_penalty",))], runtime: Runtime) -> None: ...
 
 `expanded(score)` is what typer gets. The function receives the settings as one object; which of
-them were given is known from the context (`regard.cli.given`). Options stand in a panel of the help
+them were given is known from the context (`given_settings`). Options stand in a panel of the help
 that is named after the class. Names, meaning, bounds, choices and defaults are those of the fields.
 """
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,7 +21,6 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 
 from regard.bounds import Bound, limits, refuse_out_of_bounds
-from regard.cli.given import given_settings
 from regard.config import Flag, Setting, Settings, build, settings_of
 from regard.errors import ConfigError
 from regard.option_sets import OptionSet, option_of
@@ -57,27 +55,39 @@ class Fields:
 class Groups:
     """Settings classes that are known when the command is built, such as those of plugins.
 
-    A parameter of type `Values` with this note has the options of all of them. Fields of one name
-    are one option; the first class says where it stands in the help and what it means.
+    A parameter with this note has the options of all of them, and gets those that were given, by
+    name; `regard.option_sets.select` says which class is meant. Fields of one name are one option;
+    the first class says where it stands in the help and what it means.
     """
 
     classes: Callable[[], Iterable[type[Settings]]]
 
 
-@dataclass(frozen=True)
-class Values:
-    """The options of `Groups`; `regard.option_sets.select` says which class is meant."""
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was given, and is not at its default by itself."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
-    context: typer.Context
-    classes: tuple[type[Settings], ...]
 
-    def given(self) -> dict[str, Any]:
-        """All that were given, by name."""
-        return {
-            name: value
-            for cls in self.classes
-            for name, value in given_settings(self.context, cls).items()
-        }
+def given_settings(context: typer.Context, *classes: type[Settings]) -> dict[str, Any]:
+    """The options that were given and are settings of these classes, by name."""
+    return {
+        name: value
+        for cls in classes
+        for name, value in context.params.items()
+        if name in {field.name for field in fields(cls)} and is_given(context, name)
+    }
+
+
+def refuse_options(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse those that were given and have no effect here."""
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in names and is_given(context, option.name)
+    ]
+    if given:
+        raise ConfigError(f"{', '.join(given)}: {why}")
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
@@ -88,10 +98,9 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     aliases: dict[str, str] = {}  # an old name -> the parameter
     for parameter in inspect.signature(function).parameters.values():
         hint, notes = _parts(hints[parameter.name])
-        if hint is Values:
-            [groups] = [note for note in notes if isinstance(note, Groups)]
-            classes = tuple(groups.classes())
-            made[parameter.name] = partial(Values, classes=classes)
+        if groups := [note for note in notes if isinstance(note, Groups)]:
+            classes = [*groups[0].classes()]
+            made[parameter.name] = _given_in(classes)
             options = _merged(classes)
         elif isinstance(hint, type) and issubclass(hint, Settings):
             fields = next((note for note in notes if isinstance(note, Fields)), Fields())
@@ -149,6 +158,10 @@ def _builder(cls: type[S], fields: Fields) -> Callable[[typer.Context], S]:
         return build(cls, {**fields.defaults, **chosen})
 
     return built
+
+
+def _given_in(classes: Iterable[type[Settings]]) -> Callable[[typer.Context], dict[str, Any]]:
+    return lambda context: given_settings(context, *classes)
 
 
 def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields
-from regard.cli.given import refuse_options
+from regard.cli.command import Fields, refuse_options
+from regard.cli.evaluate import print_by_length
 from regard.cli.options import argument, numeric
 from regard.cli.results import OutputOptions
+from regard.cli.screen import show, table
 from regard.config import Doc, Flag, Settings
+from regard.data.corpus import read_parallel
 from regard.decoding.config import Runtime, SearchConfig
 from regard.errors import ConfigError, DataError
+from regard.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.cli.comparison import LayersTold, ModelsTold
-    from regard.evaluation.contest import Entrant, Test
-    from regard.evaluation.growth import Sizes
+    from regard.evaluation.contest import Compared, Entrant, Test
+    from regard.evaluation.growth import Point, Sizes
+    from regard.training.metrics_log import Effort
 
 _DIGITS = 6  # of a length
+_MEMORY = {
+    "cuda": "Memory: the peak of PyTorch's allocator in a pass, beside weights and input.",
+    "cpu": "Memory: what forward keeps for backward, beside weights and input.",
+}
+_LEGEND = (
+    "Of one sentence, by formula: multiply-adds; steps that must follow each other; path: layers "
+    "or steps\nbetween its first and last word (convolutions: with gaps that widen layer by layer)."
+    "\nOf the batch: the median of the rounds."
+)
 
 
 @dataclass(frozen=True)
@@ -99,12 +113,10 @@ def compare(
         refuse_options(context, names, "for models. Name some, or leave it out.")
     output.claim(context, *(models or []), test.source, test.reference)
     keep_freed_memory()
-    told: LayersTold | ModelsTold
     if models:
-        told = _models(models, test, search.beam_size, runtime, rounds)
+        _compare_models(context, models, test, search.beam_size, runtime, rounds, output)
     else:
-        told = _layers(layers, runtime, rounds)
-    output.present(context, told)
+        _compare_layers(context, layers, runtime, rounds, output)
 
 
 def _sizes(layers: LayersOptions, precision: str | None) -> Sizes:
@@ -127,11 +139,15 @@ def _numbers(text: str) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def _layers(layers: LayersOptions, runtime: Runtime, rounds: int) -> LayersTold:
-    from regard.cli.comparison import LayersTold
+def _compare_layers(
+    context: typer.Context,
+    layers: LayersOptions,
+    runtime: Runtime,
+    rounds: int,
+    output: OutputOptions,
+) -> None:
     from regard.devices import device_named
     from regard.evaluation.growth import grown
-    from regard.progress import say
 
     sizes, lengths = _sizes(layers, runtime.precision), _numbers(layers.lengths)
     where = device_named(runtime.device)
@@ -140,11 +156,43 @@ def _layers(layers: LayersOptions, runtime: Runtime, rounds: int) -> LayersTold:
     for points in grown(sizes, lengths, where, rounds=rounds, seconds=layers.seconds):
         say(f"{points[0].length:,} words: done")
         found += points
-    return LayersTold(found, where.type)
+    text = partial(_print_layers, found, where.type)
+    output.present(context, found, partial(_draw_layers, found), text=text)
+
+
+def _print_layers(points: Sequence[Point], device: str) -> None:
+    """One table, and how to read it."""
+    columns = ["words", "layer", "multiply-adds", "steps", "path"]
+    columns += ["forward, ms", "backward, ms", "memory, MB"]
+    rows = [
+        [
+            *(p.length, p.layer, p.operations, p.steps, p.path),
+            *((p.missing, "", "") if p.missing else (p.forward, p.backward, p.memory)),
+        ]
+        for p in points
+    ]
+    show(table("", columns, rows))
+    print(f"\n{_LEGEND} {_MEMORY[device]}")
+
+
+def _draw_layers(points: Sequence[Point], path: Path) -> bool:
+    """Operations, time and memory against the length, each in steps of the same factor."""
+    from regard import plots
+
+    lengths = sorted({point.length for point in points})
+    layers = dict.fromkeys(point.layer for point in points)
+
+    def panel(title: str, of: str) -> plots.Panel:
+        lines = {layer: [getattr(p, of) for p in points if p.layer == layer] for layer in layers}
+        places = [math.log2(length) for length in lengths]
+        return plots.Panel(title, "words", places, lines, [*map(str, lengths)], logarithmic=True)
+
+    panels = [panel("multiply-adds of a sentence", "operations")]
+    panels += [panel("forward, ms", "forward"), panel("backward, ms", "backward")]
+    return plots.line_panels(path, [*panels, panel("memory, MB", "memory")])
 
 
 def _test(options: ModelsOptions, beam_size: int) -> Test:
-    from regard.data.corpus import read_parallel
     from regard.evaluation.contest import Test
     from regard.evaluation.metrics import Counting
 
@@ -164,7 +212,6 @@ def _entrants(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[E
     from regard.decoding.choice import refuse_exported
     from regard.decoding.translator import Translator
     from regard.evaluation.contest import Entrant
-    from regard.progress import say
 
     for path in folders:
         refuse_exported(path)  # parameters are counted, and gradients followed
@@ -178,13 +225,17 @@ def _entrants(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[E
     return entrants
 
 
-def _models(
-    folders: Sequence[Path], options: ModelsOptions, beam_size: int, runtime: Runtime, rounds: int
-) -> ModelsTold:
-    from regard.cli.comparison import ModelsTold
+def _compare_models(
+    context: typer.Context,
+    folders: Sequence[Path],
+    options: ModelsOptions,
+    beam_size: int,
+    runtime: Runtime,
+    rounds: int,
+    output: OutputOptions,
+) -> None:
     from regard.evaluation.contest import compare as compare_models
     from regard.evaluation.metrics import case_hint
-    from regard.progress import say
     from regard.training.metrics_log import effort
 
     test = _test(options, beam_size)
@@ -193,4 +244,71 @@ def _models(
     for model in found:
         if model.quality.case_is_lost:
             say(case_hint(model.name))
-    return ModelsTold(found, [effort(folder) for folder in folders], test.batch_size)
+    efforts = [*map(effort, folders)]  # None where a folder has no metrics.jsonl
+    rows = [
+        {**asdict(model), "batch_size": test.batch_size, "training": run and asdict(run)}
+        for model, run in zip(found, efforts, strict=True)
+    ]
+    text = partial(_print_models, found, efforts, test.batch_size)
+    output.present(context, rows, partial(_draw_models, found, test.batch_size), text=text)
+
+
+def _print_models(
+    models: Sequence[Compared], efforts: Sequence[Effort | None], batch_size: int
+) -> None:
+    """The table of all figures, BLEU by length, and how far gradients reach."""
+    columns = ["model", "kind", "BLEU", "parameters", "training, s", "target tokens/s"]
+    columns += ["sentences/s, one by one", f"{batch_size} at a time"]
+    rows = [
+        [
+            *(m.name, m.kind, m.quality.bleu, m.parameters),
+            *((f"{e.seconds:,.0f}", f"{e.tokens_per_second:,.0f}") if e else ("", "")),
+            *(m.speed.one_by_one, m.speed.in_batches),
+        ]
+        for m, e in zip(models, efforts, strict=True)
+    ]
+    show(table("", columns, rows))
+    print(f"\n{models[0].quality.signature}\n")
+    print_by_length([m.name for m in models], [m.quality.by_length for m in models])
+    for when, norms in _reaches(models).items():
+        places = enumerate(zip(*norms.values(), strict=False), 1)  # that all models have
+        table_rows = [[str(place), *(f"{x:.2g}" for x in row)] for place, row in places]
+        print(f"\nThe gradient that reaches the first source word, {when} training,")
+        show(table("", ["from subword", *norms], table_rows))
+
+
+def _reaches(models: Sequence[Compared]) -> dict[str, dict[str, list[float]]]:
+    """Before and after training: place by place, of the models of which that is known."""
+    known = {model.name: asdict(model.reach) for model in models if model.reach}
+    times = ("before", "after") if known else ()
+    return {when: {name: reach[when] for name, reach in known.items()} for when in times}
+
+
+def _draw_models(models: Sequence[Compared], batch_size: int, path: Path) -> bool:
+    """BLEU by length, speeds, and how far gradients reach."""
+    from regard import plots
+
+    groups = models[0].quality.by_length
+    panels = [
+        plots.Panel(
+            "BLEU by length",
+            "words of the reference",
+            range(len(groups)),
+            {m.name: [group.bleu for group in m.quality.by_length] for m in models},
+            [group.words for group in groups],
+        ),
+        plots.Panel(
+            "sentences a second",
+            "",
+            range(2),
+            {m.name: [m.speed.one_by_one, m.speed.in_batches] for m in models},
+            ["one by one", f"{batch_size} at a time"],
+            logarithmic=True,
+        ),
+    ]
+    for when, norms in _reaches(models).items():
+        places = range(1, min(map(len, norms.values())) + 1)
+        lines = {name: own[: len(places)] for name, own in norms.items()}
+        title = f"gradient at the first word, {when} training"
+        panels.append(plots.Panel(title, "subword written", places, lines, logarithmic=True))
+    return plots.line_panels(path, panels)

@@ -11,6 +11,11 @@ import typer
 
 from regard.cli.options import Overwrite
 from regard.cli.outputs import claim
+from regard.cli.screen import table, written
+from regard.cli.train import train_with_bar
+from regard.config import build, merged
+from regard.files import held_output, write_json, write_text
+from regard.progress import console, say
 
 if TYPE_CHECKING:
     from regard.data.demo import DemoCorpus
@@ -47,12 +52,8 @@ def demo(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a small Transformer on a corpus that regard writes itself, and look at it."""
-    from regard.cli.train import train_with_bar
-    from regard.config import build, merged
     from regard.data.demo import demo_corpus, write_demo_corpus
     from regard.decoding.translator import Translator
-    from regard.files import held_output
-    from regard.progress import say
     from regard.training.config import RunConfig
 
     began = time.monotonic()
@@ -80,35 +81,21 @@ def demo(
 
 
 def _prepare(corpus: DemoCorpus, data: Path) -> None:
-    from regard.data.file_options import ParallelFiles
-    from regard.data.prepare import prepare
-    from regard.progress import counting
-    from regard.text.config import TokenizerConfig
+    from regard.api import prepare
 
-    text = data / "text"
     source, target = corpus.languages
-    files = ParallelFiles(
-        source=(text / f"train.{source}",),
-        target=(text / f"train.{target}",),
-        valid_source=text / f"valid.{source}",
-        valid_target=text / f"valid.{target}",
-    )
-    with counting() as progress:
-        prepare(
-            files.reader(),
-            data / "prepared",
-            tokenizer=TokenizerConfig(vocab_size=2000),
-            languages=corpus.languages,
-            progress=progress,
-        )
+    options: dict[str, Any] = {
+        f"{name}{side}": data / "text" / f"{part}.{language}"
+        for part, name in (("train", ""), ("valid", "valid_"))
+        for side, language in (("source", source), ("target", target))
+    }
+    options |= {"source_lang": source, "target_lang": target, "vocab_size": 2000}
+    prepare(out=data / "prepared", overwrite=True, progress=True, **options)
 
 
 def _report(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     """Measure on the held-out sentences, and leave them and the figures in the run folder."""
-    from regard.cli.screen import table
     from regard.evaluation.metrics import bleu, exact_matches
-    from regard.files import write_json, write_text
-    from regard.progress import console, say
     from regard.training.metrics_log import read_metrics
 
     sources = [source for source, _ in corpus.heldout]
@@ -132,8 +119,6 @@ def _report(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
 
 def _look(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
     from regard import plots
-    from regard.cli.screen import written
-    from regard.progress import say
 
     say("5. Looking where it looks ...")
     [seen] = translator.translate(corpus.samples[1:2], attention=True)
@@ -150,8 +135,6 @@ def _look(corpus: DemoCorpus, translator: Translator, out: Path) -> None:
 
 
 def _next_steps(corpus: DemoCorpus, data: Path, out: Path) -> None:
-    from regard.progress import say
-
     source, target = corpus.languages
     say(
         f"""

@@ -16,6 +16,7 @@ from regard.cli.outputs import refuse_overlaps
 from regard.decoding.config import DistillConfig, Runtime, SearchConfig
 from regard.errors import ConfigError, StoppedError
 from regard.notices import sparingly
+from regard.progress import pace, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,6 @@ def distill(
     from regard.decoding.distill import Distillation, refuse_unsuitable
     from regard.decoding.translator import Translator
     from regard.devices import keep_freed_memory
-    from regard.progress import say
 
     refuse_overlaps({"--out": out}, [*teachers, data])
     config, turn, store = replace(distillation, search=search), _turn(share), Store(data)
@@ -107,8 +107,6 @@ def _translate(
     nearness: Nearness,
 ) -> None:
     """What is missing of a share, with a progress bar."""
-    from regard.progress import pace, say
-
     with work.held(turn) as folder:
         missing = work.missing(turn)
         total = sum(len(work.sentences(number)) for number in work.portions(turn))
@@ -141,7 +139,6 @@ def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
     from regard.data.distributions import DISTRIBUTIONS
     from regard.data.store import Store
     from regard.evaluation.metrics import bleu
-    from regard.progress import say
 
     kept = "; ".join(f"{reason}: {count:,}" for reason, count in made.kept.items())
     say(

@@ -9,14 +9,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.given import refuse_options
+from regard.cli.command import refuse_options
 from regard.cli.options import Model, Overwrite, TorchRuntime
 from regard.cli.outputs import claim
+from regard.cli.piped import given_or_piped
 from regard.cli.results import Printed
 from regard.config import Doc, Flag, Settings
 from regard.errors import ConfigError
+from regard.files import whole_file
 from regard.json_text import dumps
 from regard.notices import sparingly
+from regard.progress import say
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,7 @@ def embed(
     overwrite: Overwrite = False,
 ) -> None:
     """A vector for each line of standard input: like lines have like vectors."""
-    from regard.cli.piped import portions
     from regard.decoding.embedder import Embedder
-    from regard.progress import say
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out is {out}, and must end in .npy.")
@@ -57,7 +58,7 @@ def embed(
     found = []
     done = 0
     with sparingly(say) as notice, output.results(context) as results:
-        for lines in portions(2000):
+        for lines in given_or_piped(None):
             some = embedder.embed(
                 lines,
                 pool=vectors.pool,
@@ -72,15 +73,10 @@ def embed(
                 continue
             for line, vector in zip(lines, some, strict=True):
                 numbers = [round(float(number), 7) for number in vector]
-                if results.is_text:
-                    print(dumps(numbers))
-                else:
-                    results.add({"text": line, "vector": numbers})
+                results.add({"text": line, "vector": numbers}, dumps(numbers))
             sys.stdout.flush()
     if out is not None:
         import numpy as np
-
-        from regard.files import whole_file
 
         with whole_file(out) as temporary, temporary.open("wb") as file:
             np.save(file, np.concatenate(found))

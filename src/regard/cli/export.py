@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.options import Model, Overwrite
 from regard.cli.outputs import claim
+from regard.progress import say
 
 
 def export(
@@ -36,7 +37,6 @@ def export(
     models of kind causal (GPT-2), masked, tagger, classifier (BERT, RoBERTa) and permuted (XLNet).
     """
     from regard.exchange.export import checked_precision, export_model
-    from regard.progress import say
 
     checked_precision(to, precision)
     folder = to != "argos"

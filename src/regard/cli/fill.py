@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import Model, TorchRuntime, argument, numeric
+from regard.cli.piped import given_or_piped
 from regard.cli.results import Printed, Results
 from regard.cli.screen import show, table
 from regard.errors import DataError
 from regard.notices import sparingly
+from regard.progress import say
 
 if TYPE_CHECKING:
     from regard.decoding.filler import Filled
@@ -31,9 +33,7 @@ def fill(
     top_k: Annotated[int, numeric("Words for each blank", 1, 10_000)] = 5,
 ) -> None:
     """Say which words a masked language model finds likeliest in the blanks of a text."""
-    from regard.cli.piped import given_or_piped
     from regard.decoding.filler import MaskFiller
-    from regard.progress import say
 
     filler = MaskFiller.load(model, device=runtime.device)
     done = answered = 0
@@ -54,12 +54,8 @@ def fill(
 
 
 def _print(filled: Filled, results: Results) -> None:
-    if not results.is_text:
-        results.add({**asdict(filled), "best": filled.best})
-        return
-    if not filled.blanks:
-        print(filled.text)
-    for number, guesses in enumerate(filled.blanks, 1):
+    results.add({**asdict(filled), "best": filled.best}, None if filled.blanks else filled.text)
+    for number, guesses in enumerate(filled.blanks if results.is_text else (), 1):
         several = f", blank {number}" if len(filled.blanks) > 1 else ""
         rows = [
             [guess.word.replace("\n", "\\n"), f"{100 * guess.probability:.1f} %"]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields
-from regard.cli.given import given_settings
+from regard.cli.command import Fields, given_settings
 from regard.cli.options import Model, TorchRuntime, argument
+from regard.cli.piped import given_or_piped
 from regard.cli.results import Printed, Results
 from regard.config import Doc, Flag, Settings
 from regard.decoding.config import MAX_TOKENS, SearchConfig
 from regard.errors import ConfigError
+from regard.progress import say
 
 if TYPE_CHECKING:
     from regard.decoding.generator import Generation, Generator
@@ -67,7 +69,6 @@ def generate(
     ] = None,
 ) -> None:
     """Go on from prompts, by drawing (the default), greedily or by beam search."""
-    from regard.cli.piped import given_or_piped
     from regard.decoding.generator import Generator
 
     keywords: Any = given_settings(context, SearchConfig) | {"top_beams": text.count}
@@ -82,7 +83,8 @@ def generate(
             if streams:
                 for prompt in lines:
                     print(prompt, end="", flush=True)
-                    generator.stream(prompt, _tell, max_tokens=text.max_tokens, **keywords)
+                    tell = partial(print, end="", flush=True)
+                    generator.stream(prompt, tell, max_tokens=text.max_tokens, **keywords)
                     print()
                 continue
             found = generator.generate(
@@ -93,8 +95,6 @@ def generate(
 
 def _tell_limit(generator: Generator, prompts: Iterable[str], max_tokens: int) -> bool:
     """Whether a text may end early because the model reads no more; that is said."""
-    from regard.progress import say
-
     if all(generator.has_room(prompt, max_tokens) for prompt in prompts):
         return False
     say(
@@ -104,16 +104,11 @@ def _tell_limit(generator: Generator, prompts: Iterable[str], max_tokens: int) -
     return True
 
 
-def _print(found: Iterable[Generation], results: Results) -> None:
-    if not results.is_text:
-        for one in found:
-            results.add(one)
-        return
+def _print(found: Sequence[Generation], results: Results) -> None:
+    for one in found:
+        results.add(one)
     texts = [one.prompt + other.text for one in found for other in one.continuations]
     # Texts of several lines are told apart by blank ones.
     between = "\n\n" if any("\n" in text for text in texts) else "\n"
-    print(between.join(texts), end="\n" if texts else "")
-
-
-def _tell(text: str) -> None:
-    print(text, end="", flush=True)
+    if texts and results.is_text:
+        print(between.join(texts))

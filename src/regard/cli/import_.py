@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.options import Overwrite
 from regard.cli.outputs import claim
+from regard.progress import say
 
 
 def import_(
@@ -30,7 +31,6 @@ def import_(
     from regard.cli.suggestion import suggest
     from regard.exchange.huggingface import import_folder
     from regard.exchange.huggingface.folder import ForeignFolder
-    from regard.progress import say
 
     claim(context, {"--out": out}, inputs=[folder], overwrite=overwrite, folder=True)
     suggestion = suggest(ForeignFolder(folder), import_folder(folder, out), out)

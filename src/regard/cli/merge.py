@@ -9,6 +9,9 @@ import typer
 
 from regard.cli.options import Overwrite
 from regard.cli.outputs import claim
+from regard.errors import ModelError
+from regard.files import whole_folder
+from regard.progress import say
 
 
 def merge(
@@ -22,10 +25,7 @@ def merge(
     """Put an adapter and its origin together: a model folder that needs neither."""
     import torch
 
-    from regard.errors import ModelError
-    from regard.files import whole_folder
     from regard.models.folder import WEIGHTS, ModelFolder, load_model, weights_of, write_tensors
-    from regard.progress import say
 
     described = ModelFolder.read(adapter)
     if described.adapter is None:

@@ -18,21 +18,15 @@ from regard.files import explained, held_output, is_leftover, is_stream
 
 # What the files of prepared folders, model folders and exported models are called, so that
 # --overwrite replaces such a folder and no other.
-_STORE = ("store.json", "*.ids", "*.offsets", "*.fertilities", "*.distributions")
-_MODEL = (
-    "config.json",
-    "model.safetensors",
-    "shortlist.json",
-    "*.onnx",
-    "*.onnx.data",
-    "onnx.json",
+_MADE = (
+    *("store.json", "*.ids", "*.offsets", "*.fertilities", "*.distributions"),
+    *("config.json", "model.safetensors", "shortlist.json", "*.onnx", "*.onnx.data", "onnx.json"),
+    *("tokenizer.model", "source.model", "target.model", "spiece.model", "*.spm"),
+    *("vocab.json", "target_vocab.json", "vocab.txt", "merges.txt", "numbering.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "digests.json"),
+    *("generation_config.json", "added_tokens.json", "special_tokens.json"),
+    *("ctranslate2", "model.bin", "*vocabulary.json", "*vocabulary.txt", "vmap.txt"),
 )
-_TEXT = ("tokenizer.model", "source.model", "target.model", "spiece.model", "*.spm")
-_TABLES = ("vocab.json", "target_vocab.json", "vocab.txt", "merges.txt", "numbering.json")
-_SETTINGS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-_OTHER = ("generation_config.json", "added_tokens.json", "special_tokens.json", "digests.json")
-_CTRANSLATE2 = ("ctranslate2", "model.bin", "*vocabulary.json", "*vocabulary.txt", "vmap.txt")
-_MADE = (*_STORE, *_MODEL, *_TEXT, *_TABLES, *_SETTINGS, *_OTHER, *_CTRANSLATE2)
 # And those by which one is recognised.
 _SIGNS = ("store.json", "*.ids", "model.safetensors", "onnx.json", "ctranslate2")
 
@@ -170,9 +164,8 @@ def _refuse_existing(option: str, path: Path, *, overwrite: bool, folder: bool) 
 
 def _refuse_foreign(option: str, path: Path) -> None:
     """Refuse to replace a folder with anything in it that this program does not write."""
-    names = [entry.name for entry in _entries(path)]
     foreign = [entry for entry in _all_entries(path) if not _is_made(entry)]
-    if foreign or not any(fnmatch(name, sign) for name in names for sign in _SIGNS):
+    if foreign or not any(_is_like(entry, _SIGNS) for entry in _entries(path)):
         example = f" (it holds {foreign[0].relative_to(path)})" if foreign else ""
         raise StorageError(
             f"{path} is not a folder that regard would write here{example}, so it is left as it "
@@ -194,9 +187,11 @@ def _all_entries(folder: Path) -> Iterator[Path]:
 
 
 def _is_made(path: Path) -> bool:
-    if path.is_dir():
-        return path.name == "ctranslate2"
-    return any(fnmatch(path.name, pattern) for pattern in _MADE)
+    return path.name == "ctranslate2" if path.is_dir() else _is_like(path, _MADE)
+
+
+def _is_like(path: Path, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(path.name, pattern) for pattern in patterns)
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -14,12 +14,13 @@ _NAME = "standard input"
 
 
 def given_or_piped(texts: list[str] | None, size: int = 2000) -> Iterator[list[str]]:
-    """The arguments of a command, or else standard input, many lines at a time."""
-    return iter([texts]) if texts else portions(size)
+    """The arguments of a command, or else standard input, many lines at a time.
 
-
-def portions(size: int) -> Iterator[list[str]]:
-    """Standard input, many lines at a time; one at a time where a person types."""
+    Where a person types, it is one line at a time.
+    """
+    if texts:
+        yield texts
+        return
     if sys.stdin is None:
         raise DataError(f"There is no {_NAME}. Give a file: < FILE")
     if sys.stdin.isatty():

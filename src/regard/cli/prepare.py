@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.command import Groups, Values
-from regard.cli.given import given_settings, refuse_options
+from regard.cli.command import Groups, given_settings, refuse_options
 from regard.cli.options import Overwrite
 from regard.cli.outputs import claim
-from regard.data.doctor import Report
+from regard.cli.screen import table
+from regard.config import Tree
 from regard.data.file_options import FILE_OPTIONS, select_files
+from regard.progress import console, counting, say
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
-    from regard.config import Tree
     from regard.data.prepare import Prepared
 
 _OF_TOKENIZER = (
@@ -30,7 +30,7 @@ _LABELS_SHOWN = 30
 def prepare(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    files: Annotated[Values, Groups(lambda: FILE_OPTIONS)],
+    files: Annotated[dict[str, Any], Groups(lambda: FILE_OPTIONS)],
     tokenizer: TokenizerConfig,
     tokenizer_from: Annotated[
         Path | None,
@@ -40,10 +40,9 @@ def prepare(
 ) -> None:
     """Validate and filter text files, learn their subwords, and store them for training."""
     from regard.data.prepare import prepare as prepare_store
-    from regard.progress import counting
     from regard.text.folder import tokenizers_in
 
-    options = select_files(files.given())
+    options = select_files(files)
     inputs = [*options.files, tokenizer_from]
     claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
     if tokenizer_from:
@@ -63,37 +62,29 @@ def prepare(
     if reader.labels:
         _print_labels(reader.parts, done.description["parts"], reader.labels)
     _say_vocabulary(done, tokenizer, tokenizer_from, reader.tags)
-    _say_what_is_next(out, tokenizer_from, reader.content.model)
+    tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
+    start = f"--from {tokenizer_from}" if tuning else reader.content.model
+    say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
 
 
 def _say_vocabulary(
     done: Prepared, config: TokenizerConfig, tokenizer_from: Path | None, tags: Sequence[str]
 ) -> None:
     """What a person should know of the subwords."""
-    from regard.progress import say
-
     if tokenizer_from is None:
-        for notice in _clipped(done.description["vocabulary"], config):
-            say(notice)
+        sizes = done.description["vocabulary"]
+        for side in ("source",) if config.joint else ("source", "target"):
+            if sizes[side] < config.vocab_size:
+                name = "joint" if config.joint else side
+                say(f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more.")
         return
     for tag in dict.fromkeys(tags):
         if not done.tokenizers.source.knows(tag):
             say(f"The tokenizer of {tokenizer_from} does not know {tag}: it is spelled.")
 
 
-def _say_what_is_next(out: Path, tokenizer_from: Path | None, model: str) -> None:
-    from regard.progress import say
-
-    tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
-    start = f"--from {tokenizer_from}" if tuning else model
-    say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
-
-
 def _print_labels(parts: Iterable[str], told: Tree, labels: Sequence[str]) -> None:
     """The most frequent labels, and a word if there are too many to be learned."""
-    from regard.cli.screen import table
-    from regard.progress import console, say
-
     counts = told["train"]["counts"]
     first = sorted(labels, key=lambda label: -counts[label])[:_LABELS_SHOWN]
     rows = [(label, *(told[name]["counts"][label] for name in parts)) for label in first]
@@ -110,33 +101,14 @@ def _print_labels(parts: Iterable[str], told: Tree, labels: Sequence[str]) -> No
 
 def _print_reports(parts: Iterable[str], done: Prepared, what: str) -> None:
     """What was found in each corpus, and in all of a part."""
-    from regard.cli.screen import table
-    from regard.progress import console
-
     for name in parts:
         for corpus, report in zip(done.corpora[name], done.reports[name], strict=True):
-            print_report(f"{name}: {corpus}", report, what)
+            rows = [(f"{what} read", report.pairs, "")]
+            rows += [(thing, n, f"line {first}") for thing, (n, first) in report.found.items()]
+            rows.append((f"{what} kept", report.kept, ""))
+            say(f"{name}: {corpus}")  # not as the table's title, which would break a long path
+            console.print(table("", ["what", "count", "first at"], rows))
         told = done.description["parts"][name]
         counts = [(one, told[one]) for one in ("documents", "words", "tokens") if one in told]
         if counts:
             console.print(table("", ["in all", "count"], counts))
-
-
-def _clipped(sizes: dict[str, int], config: TokenizerConfig) -> Iterator[str]:
-    """A notice for each vocabulary that is smaller than asked for."""
-    for side in ("source",) if config.joint else ("source", "target"):
-        if sizes[side] < config.vocab_size:
-            name = "joint" if config.joint else side
-            yield f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more."
-
-
-def print_report(name: str, report: Report, what: str = "pairs") -> None:
-    """What was read, found and kept of a corpus."""
-    from regard.cli.screen import table
-    from regard.progress import console, say
-
-    rows = [(f"{what} read", report.pairs, "")]
-    rows += [(thing, count, f"line {first}") for thing, (count, first) in report.found.items()]
-    rows.append((f"{what} kept", report.kept, ""))
-    say(name)  # not as the table's title, which would break a long path
-    console.print(table("", ["what", "count", "first at"], rows))

@@ -5,15 +5,16 @@ All verbs write the same shape; docs/json.md describes it, and the fields of eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import typer
 
 from regard.cli.command import Fields
 from regard.cli.outputs import claim
+from regard.cli.screen import written
 from regard.cli.verbs import verb_name
 from regard.config import Doc, Flag, Settings
 from regard.json_text import dumps
@@ -38,39 +39,34 @@ class OutputOptions(Settings):
         outputs = {f"--{name}": path for name, path in {**others, "picture": self.picture}.items()}
         claim(context, outputs, inputs=inputs, overwrite=self.overwrite)
 
-    def results(self, context: typer.Context) -> Results:
+    def results(self, context: typer.Context, **document: Any) -> Results:
         """What prints the results of a verb; use it as a context manager."""
-        return Results(verb_name(context), self.format)
+        return Results(verb_name(context), self.format, document)
 
-    def present(self, context: typer.Context, findings: Findings) -> None:
-        """Print and draw what a verb has found."""
-        with self.results(context) as results:
-            results.document = findings.document
-            for row in findings.rows() if not results.is_text else ():
+    def present(
+        self,
+        context: typer.Context,
+        rows: Iterable[Any],
+        draw: Callable[[Path], bool],
+        *,
+        text: Callable[[], None] | None = None,
+        sketch: Callable[[], None] | None = None,
+        **document: Any,
+    ) -> None:
+        """Print all results of a verb as JSON, or their `text`, and draw them.
+
+        `draw` says whether the fonts had all characters; `sketch` prints what stands for a picture
+        in text where none is written.
+        """
+        with self.results(context, **document) as results:
+            for row in rows:
                 results.add(row)
-        if self.format == "text":
-            findings.print_text()
+        if text is not None and results.is_text:
+            text()
         if self.picture is not None:
-            from regard.cli.screen import written
-
-            written(self.picture, findings.draw(self.picture))
-
-
-class Findings(Protocol):
-    """What a verb has found, in all forms."""
-
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """Fields of the JSON document beside the results."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The results as JSON."""
-
-    def print_text(self) -> None:
-        """Print them for people."""
-
-    def draw(self, picture: Path) -> bool:
-        """Draw them; whether the fonts had all characters."""
+            written(self.picture, draw(self.picture))
+        elif sketch is not None and results.is_text:
+            sketch()
 
 
 # For verbs that draw nothing.
@@ -78,26 +74,30 @@ Printed = Annotated[OutputOptions, Fields(only=("format",))]
 
 
 class Results:
-    """Prints results as JSON; text is printed by the verb itself."""
+    """Prints results in a format; the document has more fields beside them."""
 
-    def __init__(self, command: str, format: str) -> None:
+    def __init__(self, command: str, format: str, document: Mapping[str, Any]) -> None:
         self.is_text = format == "text"
         self._command, self._is_document = command, format == "json"
         self._results: list[dict[str, Any]] = []
-        self.document: Mapping[str, Any] = {}  # fields of the document beside the results
+        self._document = document
 
     def __enter__(self) -> Results:
         return self
 
-    def add(self, result: Any) -> None:
-        """One result, a mapping or a dataclass; with a text format, nothing is printed."""
+    def add(self, result: Any, text: str | None = None) -> None:
+        """One result, a mapping or a dataclass; where text is printed, its `text`, if any."""
+        if self.is_text:
+            if text is not None:
+                print(text)
+            return
         row = dict(result) if isinstance(result, Mapping) else asdict(result)
         if self._is_document:
             self._results.append(row)
-        elif not self.is_text:
+        else:
             print(dumps({"schema": SCHEMA, **row}))
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._is_document and kind is None:
             document = {"schema": SCHEMA, "command": self._command, "results": self._results}
-            print(dumps({**document, **self.document}, indent=2))
+            print(dumps({**document, **self._document}, indent=2))

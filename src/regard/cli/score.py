@@ -10,6 +10,7 @@ import typer
 from regard.cli.command import Fields
 from regard.cli.options import Models, TorchRuntime
 from regard.cli.results import Printed
+from regard.data.corpus import read_parallel
 from regard.decoding.config import SearchConfig
 
 
@@ -23,7 +24,6 @@ def score(
     target: Annotated[Path, typer.Option(help="Its translation.", show_default=False)],
 ) -> None:
     """Print the score of each given translation, as the search would count it."""
-    from regard.data.corpus import read_parallel
     from regard.decoding.translator import Translator
 
     sources, targets = read_parallel(source, target)
@@ -36,7 +36,5 @@ def score(
     )
     with output.results(context) as results:
         for source_text, text, value in zip(sources, targets, scores, strict=True):
-            if results.is_text:
-                print(f"{value:.6f}")
-            else:
-                results.add({"source": source_text, "text": text, "score": value})
+            row = {"source": source_text, "text": text, "score": value}
+            results.add(row, f"{value:.6f}")

@@ -11,6 +11,8 @@ import typer
 from regard.cli.options import Model, Overwrite, numeric
 from regard.cli.outputs import claim
 from regard.cli.results import Printed, Results
+from regard.cli.screen import show, table
+from regard.progress import say
 
 if TYPE_CHECKING:
     from regard.data.lexicon import Ids
@@ -48,7 +50,6 @@ def shortlist(
     from regard.data.shortlist import shortlist as listed
     from regard.data.store import Store
     from regard.models.folder import ModelFolder, refuse_other_text
-    from regard.progress import say
 
     store, folder = Store(data), ModelFolder.read(model)
     refuse_other_text(model, folder, store)
@@ -69,7 +70,6 @@ def _show_coverage(
     store: Store, always: Ids, learned: Ids, likeliest: int, results: Results
 ) -> None:
     """What shortlists of several lengths are like, on the validation text."""
-    from regard.cli.screen import show, table
     from regard.data.shortlist import coverage, shortlist
 
     rows = []

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from regard.bounds import SEED, Ge, Le
-from regard.cli.command import bounded
-from regard.cli.drawing import draw_curves, draw_map
-from regard.cli.given import refuse_options
+from regard.cli.command import bounded, refuse_options
 from regard.cli.options import Assignments, numeric
 from regard.cli.results import OutputOptions
+from regard.cli.screen import show, table
 from regard.cli.show_model import attention, fertilities, model, settings
 from regard.cli.verbs import Verbs
 from regard.config import Doc, Flag, Settings
@@ -152,30 +151,25 @@ def scores(
     """Why scores are divided by sqrt(d): products of random queries and keys, and their softmax."""
     from regard import plots
     from regard.attention.saturation import measured
-    from regard.cli.screen import show, table, written
 
     output.claim(context)
-    widths = widths or [4, 64, 1024]
-    found = [one for width in widths for one in measured(width, keys=keys)]
-    with output.results(context) as results:
-        for one in found:
-            results.add(one)
-    if results.is_text:
-        columns = ["d", "score", "spread of scores", "largest weight", "gradient left"]
-        rows = [
-            (one.width, one.score, *(f"{x:.3f}" for x in (one.spread, one.largest, one.gradient)))
-            for one in found
-        ]
-        show(table("", columns, rows))
-    if output.picture is not None:
-        bars = {
-            name: [one.largest for one in found if one.score == name]
-            for name in ("dot", "scaled dot")
-        }
-        labels = [f"d = {width}" for width in widths]
-        title = "how much of a query goes to one key"
-        complete = plots.bars(output.picture, bars, labels=labels, title=title, y="largest weight")
-        written(output.picture, complete)
+    sizes = widths or [4, 64, 1024]
+    found = [one for width in sizes for one in measured(width, keys=keys)]
+    columns = ["d", "score", "spread of scores", "largest weight", "gradient left"]
+    rows = [
+        (one.width, one.score, *(f"{x:.3f}" for x in (one.spread, one.largest, one.gradient)))
+        for one in found
+    ]
+    names = ("dot", "scaled dot")
+    bars = {name: [one.largest for one in found if one.score == name] for name in names}
+    labels = [f"d = {width}" for width in sizes]
+    title = "how much of a query goes to one key"
+    output.present(
+        context,
+        found,
+        lambda path: plots.bars(path, bars, labels=labels, title=title, y="largest weight"),
+        text=lambda: show(table("", columns, rows)),
+    )
 
 
 def schedule(
@@ -198,3 +192,46 @@ def schedule(
     rates = [learning_rate(step, config.training, config.model.width) for step in steps]
     title = "learning rate"
     draw_curves(context, output, {"rate": rates}, title=title, axes=("update", "rate"))
+
+
+def draw_map(
+    context: typer.Context, output: OutputOptions, values: Any, *, title: str, axes: tuple[str, str]
+) -> None:
+    """A matrix, a NumPy array whose axes (rows, columns) have names."""
+    from regard import plots
+
+    names = {"title": title, "rows": axes[0], "columns": axes[1]}
+    output.present(
+        context,
+        [{**names, "values": values.tolist()}],
+        lambda path: plots.heat_map(path, values, **names),
+        sketch=lambda: print(plots.text_heat_map(values)),
+    )
+
+
+def draw_curves(
+    context: typer.Context,
+    output: OutputOptions,
+    lines: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    axes: tuple[str, str],
+) -> None:
+    """Lines (x, y) in one picture, or as texts below each other."""
+    from regard import plots
+
+    x, y = axes
+
+    def sketch() -> None:
+        for name, values in lines.items():
+            print(*([name] if len(lines) > 1 else []), plots.text_curve(values), sep="\n")
+
+    output.present(
+        context,
+        [
+            {"title": title, "name": name, "x": x, "y": y, "values": [*values]}
+            for name, values in lines.items()
+        ],
+        lambda path: plots.curves(path, lines, title=title, x=x, y=y),
+        sketch=sketch,
+    )

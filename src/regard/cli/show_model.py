@@ -13,15 +13,15 @@ import typer
 from regard.bounds import Ge, Le
 from regard.cli.options import DeviceOnly, Model, argument
 from regard.cli.results import OutputOptions, Printed
-from regard.config import Doc, Settings
+from regard.cli.screen import show, table
+from regard.config import Doc, Setting, Settings, all_kinds, all_settings, as_tree
 from regard.errors import ConfigError
 from regard.json_text import dumps
+from regard.progress import say
 
 if TYPE_CHECKING:
-    from regard.config import Setting
     from regard.decoding.attention_maps import Attention
 
-_MARGIN = " " * 4
 _PARTS = ("cross", "encoder", "decoder")
 
 
@@ -46,7 +46,6 @@ def attention(
 ) -> None:
     """Where a model looks while it translates a sentence, or reads a text."""
     from regard import plots
-    from regard.cli.screen import written
 
     output.claim(context, model)
     seen, translation = _attention(model, sentence, runtime.device)
@@ -59,19 +58,17 @@ def attention(
     weights = weights[:, _one(options.head, weights.shape[1], "head")]
     rows = seen.source if part == "encoder" else seen.target
     columns = seen.read if part == "decoder" else seen.source
-    with output.results(context) as results:
-        if results.is_text and translation is not None:
-            print(translation)
-        named = {"text": sentence, "translation": translation, "part": part}
-        results.add({**named, "rows": rows, "columns": columns, "weights": weights.tolist()})
-    if output.picture is not None:
-        title = f"{part} attention: {sentence}"
-        complete = plots.attention_heads(
-            output.picture, weights, title=title, row_labels=rows, column_labels=columns
-        )
-        written(output.picture, complete)
-    elif results.is_text:
-        print(plots.text_heat_map(weights.mean((0, 1)), rows, columns))
+    named = {"text": sentence, "translation": translation, "part": part}
+    title = f"{part} attention: {sentence}"
+    output.present(
+        context,
+        [{**named, "rows": rows, "columns": columns, "weights": weights.tolist()}],
+        lambda path: plots.attention_heads(
+            path, weights, title=title, row_labels=rows, column_labels=columns
+        ),
+        text=None if translation is None else lambda: print(translation),
+        sketch=lambda: print(plots.text_heat_map(weights.mean((0, 1)), rows, columns)),
+    )
 
 
 def _attention(model: Path, sentence: str, device: str) -> tuple[Attention, str | None]:
@@ -109,7 +106,6 @@ def fertilities(
 ) -> None:
     """How a model that writes all words at once copies a sentence, and what it writes there."""
     from regard import plots
-    from regard.cli.screen import written as say_written
     from regard.data.pairs import with_ends
     from regard.decoding.attention_maps import written_pieces
     from regard.decoding.parallel import written_at_once
@@ -130,18 +126,21 @@ def fertilities(
     pieces = written_pieces(tokenizers, found.words)
     [translation] = translator.translate([sentence])
     words = _copies(source, pieces, found)
-    with output.results(context) as results:
-        if results.is_text:
-            print(translation.text)
-        results.add({"text": sentence, "translation": translation.text, "words": words})
-    if output.picture is not None:
-        title = f"{sentence} - {translation.text}"
-        places = found.origins, pieces, found.read
-        say_written(output.picture, plots.copies(output.picture, source, *places, title=title))
-    elif results.is_text:
+    title = f"{sentence} - {translation.text}"
+    places = found.origins, pieces, found.read
+
+    def sketch() -> None:
         for word in words:
             line = f"{word['piece']:>15}  {word['fertility']}  {' '.join(word['written'])}"
             print(line.rstrip())
+
+    output.present(
+        context,
+        [{"text": sentence, "translation": translation.text, "words": words}],
+        lambda path: plots.copies(path, source, *places, title=title),
+        text=lambda: print(translation.text),
+        sketch=sketch,
+    )
 
 
 def _copies(source: list[str], pieces: list[str], found: Any) -> list[dict[str, Any]]:
@@ -170,8 +169,6 @@ def _one(number: int | None, count: int, what: str) -> slice:
 
 def model(context: typer.Context, folder: Model, output: Printed) -> None:
     """What a model folder holds: languages, settings, parts and their parameters."""
-    from regard.cli.screen import show, table
-    from regard.config import as_tree
     from regard.models.folder import ModelFolder
 
     found = ModelFolder.read(folder)
@@ -208,8 +205,6 @@ def settings(
     kind: Annotated[str, typer.Option(help="Which kind of model.")] = "transformer",
 ) -> None:
     """The settings of a run, for recipes and --set."""
-    from regard.config import all_kinds
-    from regard.progress import say
     from regard.training.config import RunConfig
 
     kinds = {name: cls for _, name, cls in all_kinds(RunConfig)}
@@ -227,10 +222,7 @@ def settings(
         )
     with output.results(context) as results:
         for path, setting in rows:
-            if results.is_text:
-                _print_setting(path, setting)
-            else:
-                results.add(_described(path, setting))
+            results.add(_described(path, setting), _printed(path, setting))
     if section in (None, "model"):
         others = ", ".join(name for name in kinds if name != kind)
         say(f"Other kinds of model, with --kind: {others}.")
@@ -238,7 +230,6 @@ def settings(
 
 def _settings_with(kind: str, model: type[Settings]) -> Iterator[tuple[str, Setting]]:
     """Every setting of a run with that kind of model."""
-    from regard.config import all_settings
     from regard.training.config import RunConfig
 
     for path, setting in all_settings(RunConfig):
@@ -249,15 +240,13 @@ def _settings_with(kind: str, model: type[Settings]) -> Iterator[tuple[str, Sett
             yield path, setting
 
 
-def _print_setting(path: str, setting: Setting) -> None:
+def _printed(path: str, setting: Setting) -> str:
     """Name and default as one would write them, and the meaning below: 80 columns are enough."""
     default = setting.default
-    if default is MISSING:
-        print(path)
-    else:
-        print(f"{path} = {'none' if default is None else dumps(default)}")
+    value = "" if default is MISSING else f" = {'none' if default is None else dumps(default)}"
     limits = "; ".join([setting.kind, *setting.limits])
-    print(fill(f"{setting.doc} ({limits})", 80, initial_indent=_MARGIN, subsequent_indent=_MARGIN))
+    doc = fill(f"{setting.doc} ({limits})", 80, initial_indent=" " * 4, subsequent_indent=" " * 4)
+    return f"{path}{value}\n{doc}"
 
 
 def _described(path: str, setting: Setting) -> dict[str, Any]:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.command import Fields, one_of
-from regard.cli.given import refuse_options
+from regard.cli.command import Fields, one_of, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
+from regard.cli.piped import given_or_piped
 from regard.cli.results import Printed, Results
 from regard.errors import DataError
 from regard.evaluation.options import TaggedOptions
 
 if TYPE_CHECKING:
     from regard.data.examples import Layout
-    from regard.decoding.labeller import Tagged, Tagger
+    from regard.decoding.labeller import Tagger
 
 _AT_ONCE = 1000  # sentences that are read before they are labelled
 
@@ -45,7 +45,6 @@ def tag(
 
     CoNLL-U comes out as it was, with other labels; text comes out as word, tab, label.
     """
-    from regard.cli.piped import given_or_piped
     from regard.decoding.labeller import Tagger
 
     tagger = Tagger.load(model, device=runtime.device)
@@ -64,7 +63,7 @@ def tag(
         for lines in read:
             for tagged in tagger.tag(lines, batch_size=runtime.batch_size):
                 rows = map("\t".join, zip(tagged.words, tagged.labels, strict=True))
-                _print(tagged, rows, results)
+                results.add(tagged, "\n".join([*rows, ""]))
 
 
 def _tag_columns(
@@ -79,14 +78,7 @@ def _tag_columns(
         sentences = [[*_words(block, layout)] for block in blocks]
         found = tagger.tag(sentences, batch_size=batch_size)
         for block, tagged in zip(blocks, found, strict=True):
-            _print(tagged, _with_labels(block, layout, tagged.labels), results)
-
-
-def _print(tagged: Tagged, lines: Iterable[str], results: Results) -> None:
-    if results.is_text:
-        print(*lines, "", sep="\n")
-    else:
-        results.add(tagged)
+            results.add(tagged, "\n".join([*_with_labels(block, layout, tagged.labels), ""]))
 
 
 def _has_columns(lines: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from regard.cli.options import Assignments, DeviceOnly, argument
 from regard.config import Doc, Flag, Settings
+from regard.progress import TrainingBar, be_quiet, say
 from regard.training.presets import names_of_presets
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def train(
     """
     from regard import plugins
     from regard.processes import joined
-    from regard.progress import be_quiet, say
     from regard.tasks import task_of
     from regard.tasks.recipes import run_config
 
@@ -68,7 +68,6 @@ def train_with_bar(config: RunConfig, device: str, team: Team | None = None) -> 
     """Train with a progress bar; True if there was nothing left to do."""
     from regard.api import run_training
     from regard.processes import ALONE
-    from regard.progress import TrainingBar, say
 
     for notice in _notices(config):
         say(notice)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.command import Fields
-from regard.cli.given import given_settings
+from regard.cli.command import Fields, given_settings
 from regard.cli.options import Models, numeric
+from regard.cli.piped import given_or_piped
 from regard.cli.results import Printed, Results
+from regard.cli.screen import rate
 from regard.decoding.config import Runtime, SearchConfig
 from regard.errors import ConfigError
 from regard.notices import sparingly
+from regard.progress import counting, say
 
 if TYPE_CHECKING:
     from regard.decoding.translator import Translation, Translator
@@ -40,10 +42,6 @@ def translate(
     ] = 2000,
 ) -> None:
     """Translate standard input, line by line."""
-    from regard.cli.piped import portions
-    from regard.cli.screen import rate
-    from regard.progress import counting, say
-
     keywords: Any = given_settings(context, SearchConfig)
     keywords["scores"] = scores or output.format != "text"
     if teacher is not None and search.candidates == 1:
@@ -52,7 +50,7 @@ def translate(
     say(translator.engine_told)
     done, seconds = 0, 0.0
     with counting() as progress, sparingly(say) as notice, output.results(context) as results:
-        for lines in portions(buffer):
+        for lines in given_or_piped(None, buffer):
             begun = time.perf_counter()
             for translation in translator.translate(
                 lines,
@@ -89,13 +87,13 @@ def _loaded(
 
 
 def _print(translation: Translation, top_beams: int, results: Results, *, scores: bool) -> None:
-    if not results.is_text:
-        row = asdict(translation)
-        del row["attention"]
-        results.add(row)
-        return
     ranked = [(translation.text, translation.score)]
     ranked += [(other.text, other.score) for other in translation.alternatives]
     ranked += [ranked[-1]] * (top_beams - len(ranked))  # n lines a sentence, for an empty one too
-    for rank, (text, score) in enumerate(ranked, 1):
-        print(f"{rank}\t{score:.6f}\t{text}" if scores else text)
+    lines = [
+        f"{rank}\t{score:.6f}\t{text}" if scores else text
+        for rank, (text, score) in enumerate(ranked, 1)
+    ]
+    row = {name: getattr(translation, name) for name in ("source", "text", "score")}
+    others = [vars(other) for other in translation.alternatives]
+    results.add({**row, "alternatives": others}, "\n".join(lines))

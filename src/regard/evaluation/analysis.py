@@ -95,6 +95,8 @@ def worst(
     sources: Sequence[str] | None = None,
 ) -> list[Sentence]:
     """The sentences with the lowest chrF2, the worst first."""
+    if not count:
+        return []
     scores = sentence_scores(hypotheses, references, counting)
     chosen = sorted(range(len(scores)), key=scores.__getitem__)[:count]
     return [

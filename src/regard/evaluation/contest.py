@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
+from typing import cast
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.pairs import with_ends
@@ -15,7 +20,8 @@ from regard.decoding.effect import effective
 from regard.decoding.translator import Translator, sentences_per_second
 from regard.evaluation.analysis import LengthBucket, by_length
 from regard.evaluation.metrics import Counting, case_is_lost
-from regard.evaluation.reach import reach
+from regard.models.base import Model, PairModel
+from regard.models.protocol import Predictions
 
 
 @dataclass(frozen=True)
@@ -94,15 +100,9 @@ class Entrant:
 
     def speed(self, test: Test) -> Speed:
         """One after the other, and all in batches."""
-        return Speed(
-            *(
-                sentences_per_second(self._translator, texts, batch_size=size, **self._search(test))
-                for texts, size in (
-                    (test.sources[: test.one_by_one], 1),
-                    (test.sources, test.batch_size),
-                )
-            )
-        )
+        speed = partial(sentences_per_second, self._translator, **self._search(test))
+        few = test.sources[: test.one_by_one]
+        return Speed(speed(few, batch_size=1), speed(test.sources, batch_size=test.batch_size))
 
     def _search(self, test: Test) -> SearchKeywords:
         """Beams, for models that have any."""
@@ -132,11 +132,10 @@ def compare(
 ) -> list[Compared]:
     """All models; `gradients` says how many sentences are looked at for `reach`."""
     qualities = [one.quality(test) for one in entrants]
+    speeds = race(entrants, test, rounds)
     return [
         Compared(one.name, one.kind, one.parameters, quality, speed, one.reach(test, gradients))
-        for one, quality, speed in zip(
-            entrants, qualities, race(entrants, test, rounds), strict=True
-        )
+        for one, quality, speed in zip(entrants, qualities, speeds, strict=True)
     ]
 
 
@@ -150,3 +149,48 @@ def race(entrants: Sequence[Entrant], test: Test, rounds: int) -> list[Speed]:
         Speed(median(s.one_by_one for s in own), median(s.in_batches for s in own))
         for own in zip(*found, strict=True)
     ]
+
+
+def reach(model: Model, batch: Batch) -> Tensor:
+    """R of all places of a batch's targets, (B, T), 0 after their ends.
+
+        r_t = || d loss_t / d e_1 ||        loss_t = -log p(y_t | y_<t, x)
+
+    e_1 is the embedding of the first source word. What a model says at place t can teach it as much
+    about that word as arrives there: through all states in between where the last state is all that
+    a decoder knows, straight from the encoder output where there is attention. That is seen before
+    training; a trained model also knows which places have nothing to do with the first word.
+    """
+    assert not model.training
+    # cuDNN's recurrence has a backward pass in training only, and dropout with it.
+    with _embedded(model) as seen, torch.backends.cudnn.flags(enabled=False):
+        said = model(batch)
+        at_hidden = _at_hidden(said)
+        places, first = batch.target.lengths.positions, batch.source.lengths.offsets[:-1].long()
+        found = []
+        for place in range(batch.target.lengths.longest):
+            here = at_hidden * (places == place)[:, None]
+            # Sentences do not see each other, so the gradient of a sum is that of each.
+            [gradient] = torch.autograd.grad(said.hidden, seen, here, retain_graph=True)
+            found.append(gradient[first].norm(dim=-1))
+    return torch.stack(found, 1)
+
+
+def _at_hidden(said: Predictions) -> Tensor:
+    """The gradient of each word's loss at its own hidden state. (N, D)"""
+    hidden = said.hidden.detach().requires_grad_()
+    loss = F.cross_entropy(said.project(hidden), said.targets, reduction="sum")
+    [gradient] = torch.autograd.grad(loss, hidden)
+    return gradient
+
+
+@contextmanager
+def _embedded(model: Model) -> Iterator[list[Tensor]]:
+    """The embeddings of the source words of the next forward pass: one (N, D)."""
+    seen: list[Tensor] = []
+    embedding = cast(PairModel, model).source_embedding
+    hook = embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
+    try:
+        yield seen
+    finally:
+        hook.remove()

@@ -17,7 +17,8 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -100,19 +101,12 @@ def kinds(sizes: Sizes) -> list[Kind]:
             "convolution",
             operations=lambda n: k * n * d * d,
             steps=lambda n: 1,
-            path=lambda n: _layers(n, k),
+            # With gaps that are k times as wide in each layer, until n words see each other.
+            path=lambda n: next(layers for layers in count(1) if k**layers >= n),
             module=convolution,
             forward=convolution,
         ),
     ]
-
-
-def _layers(n: int, k: int) -> int:
-    """How many convolutions, each with gaps k times as wide, until n words see each other."""
-    layers = 1
-    while k**layers < n:
-        layers += 1
-    return layers
 
 
 @dataclass(frozen=True)
@@ -153,20 +147,22 @@ def grown(
         yield [trial.point(length) for trial in trials]
 
 
+@dataclass
 class Trial:
     """One kind of layer on its way through the lengths."""
 
-    def __init__(self, kind: Kind, sizes: Sizes, device: torch.device, seconds: float) -> None:
-        self._kind = kind
-        self._sizes = sizes
-        self._device = device
-        self._seconds = seconds
-        self._half = is_half(device, sizes.precision, sizes.width)
-        self._last: tuple[int, float, float] | None = None  # operations, seconds, bytes
-        self._missing = ""
-        self._times: list[tuple[float, float]] = []
-        self._memory = 0.0
-        kind.module.to(device)
+    _kind: Kind
+    _sizes: Sizes
+    _device: torch.device
+    _seconds: float
+    _last: tuple[int, float, float] | None = None  # operations, seconds, bytes
+    _missing: str = ""
+    _times: list[tuple[float, float]] = field(default_factory=list)
+    _memory: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._half = is_half(self._device, self._sizes.precision, self._sizes.width)
+        self._kind.module.to(self._device)
 
     def warm_up(self, length: int) -> None:
         """A pass that tells the memory; none if there is too little of it, or of time."""

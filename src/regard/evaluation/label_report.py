@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from regard.data.examples import Example, read_examples
-from regard.data.label_files import LabelFormat, LabelledContent
+from regard.data.label_files import LabelledContent
 from regard.data.spans import mark_spans
 from regard.decoding.labeller import Classifier, Tagger
 from regard.errors import ConfigError
@@ -20,17 +21,13 @@ from regard.evaluation.labelling import (
     span_scores,
     worst,
 )
+from regard.evaluation.options import LabelOptions
 from regard.evaluation.summary import Result
 from regard.models.folder import ModelFolder
 from regard.notices import Notice
 
-
-@dataclass(frozen=True)
-class Given:
-    """The labels that a model gives to each example, and how likely it finds each of them."""
-
-    labels: list[list[str]]
-    probabilities: list[list[float]]
+# The labels that a model gives to each example, and how likely it finds each of them.
+Given = tuple[list[list[str]], list[list[float]]]
 
 
 @dataclass(frozen=True)
@@ -68,16 +65,14 @@ class LabelReport:
 
 
 def label_reports(
+    test: LabelOptions,
     models: Sequence[Path],
-    path: Path,
-    format: LabelFormat,
-    *,
-    worst_count: int,
     device: str,
     batch_size: int | None,
     notice: Notice,
 ) -> list[LabelReport]:
     """How good the labels are that each model gives to the examples of a file."""
+    (path,), format = test.files, test.format
     # Models that were trained on one column have the file read once.
     read = cache(partial(read_examples, path, format.content, format.column, format.header))
     reports = []
@@ -85,8 +80,9 @@ def label_reports(
         folder = ModelFolder.read(model)
         examples = read(folder.seen.column)
         _mention_strange_labels(model, folder.vocabulary.labels, examples, notice)
-        given = given_labels(model, format.content, examples, device=device, batch_size=batch_size)
-        reports.append(label_report(str(model), given, examples, worst_count=worst_count))
+        texts = [example.texts for example in examples]
+        given = given_labels(model, format.content, texts, device, batch_size)
+        reports.append(label_report(str(model), given, examples, worst_count=test.worst))
     return reports
 
 
@@ -110,51 +106,44 @@ def _mention_strange_labels(
 def given_labels(
     model: Path,
     content: LabelledContent,
-    examples: Sequence[Example],
-    *,
+    texts: Sequence[Sequence[str]],
     device: str,
-    batch_size: int | None = None,
+    size: int | None,
 ) -> Given:
-    """What a model says of the texts of some examples."""
-    texts = [example.texts for example in examples]
+    """The labels that a model gives to some texts, `size` in a batch."""
     if content == "tagged":
-        words = Tagger.load(model, device=device).tag(texts, batch_size=batch_size)
-        return Given([one.labels for one in words], [one.probabilities for one in words])
-    found = Classifier.load(model, device=device).classify(texts, batch_size=batch_size)
-    return Given([[one.label] for one in found], [[one.probability] for one in found])
+        words = Tagger.load(model, device=device).tag(texts, batch_size=size)
+        return [one.labels for one in words], [one.probabilities for one in words]
+    found = Classifier.load(model, device=device).classify(texts, batch_size=size)
+    return [[one.label] for one in found], [[one.probability] for one in found]
 
 
 def label_report(
     name: str, given: Given, examples: Sequence[Example], *, worst_count: int = 0
 ) -> LabelReport:
     """The figures of labels beside what is right."""
-    found = [label for labels in given.labels for label in labels]
+    labels, probabilities = given
+    found = [*chain.from_iterable(labels)]
     gold = [label for example in examples for label in example.labels]
     names = sorted({*found, *gold})
     each = label_scores(found, gold)
     marked = mark_spans(sorted({*gold}))
     sentences = [example.labels for example in examples]
-    probabilities = [value for row in given.probabilities for value in row]
     places = [(example, place) for example in examples for place in range(len(example.labels))]
-    mistakes = worst(found, gold, probabilities, count=worst_count)
+    mistakes = worst(found, gold, [*chain.from_iterable(probabilities)], count=worst_count)
     return LabelReport(
         name,
         labels=len(gold),
         accuracy=accuracy(found, gold),
         macro_f1=each.macro_f1,
         each=each,
-        spans=span_scores(given.labels, sentences) if marked else None,
+        spans=span_scores(labels, sentences) if marked else None,
         names=names,
         confusion=confusion(found, gold, names).tolist(),
         worst=[
-            WrongLabel(
-                places[one.place][0].line,
-                _around(*places[one.place]),
-                one.found,
-                one.gold,
-                one.probability,
-            )
+            WrongLabel(example.line, _around(example, place), one.found, one.gold, one.probability)
             for one in mistakes
+            for example, place in [places[one.place]]
         ],
     )
 

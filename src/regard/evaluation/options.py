@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from regard.bounds import Ge, Le
 from regard.config import Doc, Flag
-from regard.decoding.config import Runtime
-from regard.notices import Notice, ignore
+from regard.notices import Notice
 from regard.option_sets import OptionSet, select
 
 if TYPE_CHECKING:
@@ -36,11 +35,14 @@ class EvaluationOptions(OptionSet):
     uses: ClassVar[tuple[str, ...]] = ("batch_size",)
     written: ClassVar[tuple[str, ...]] = ()  # fields with files that are written
 
-    @abstractmethod
     def run(
         self, models: Sequence[Path], device: str = "auto", batch_size: int | None = None
     ) -> list[dict[str, Any]]:
-        """One result for each model: its `name`, and metrics by name."""
+        """One result for each model: its `name`, and metrics by name.
+
+        The command has reports of its own for translations and labels.
+        """
+        raise NotImplementedError
 
     def notices(self, results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a reader of the results should know."""
@@ -101,17 +103,6 @@ class TranslationsOptions(EvaluationOptions):
         """Nothing is measured without a reference."""
         if not self.reference:
             yield "--reference is missing, which names the right translations"
-
-    def run(
-        self, models: Sequence[Path], device: str = "auto", batch_size: int | None = None
-    ) -> list[dict[str, Any]]:
-        """BLEU, chrF and TER of each system."""
-        from regard.evaluation.translations import evaluated_systems
-
-        runtime = Runtime(device=device, batch_size=batch_size)
-        tested = evaluated_systems(self, models, {}, runtime, ignore)
-        tested.write_translations()
-        return tested.report().rows()
 
 
 @dataclass(frozen=True)
@@ -178,22 +169,7 @@ class LabelOptions(EvaluationOptions):
         """How good the labels are that each model gives."""
         from regard.evaluation.label_report import label_reports
 
-        (file,) = self.files
-        return label_reports(
-            models,
-            file,
-            self.format,
-            worst_count=self.worst,
-            device=device,
-            batch_size=batch_size,
-            notice=notice,
-        )
-
-    def run(
-        self, models: Sequence[Path], device: str = "auto", batch_size: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Accuracy and F1."""
-        return [asdict(report) for report in self.reports(models, device, batch_size, ignore)]
+        return label_reports(self, models, device, batch_size, notice)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
@@ -29,7 +29,6 @@ from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
 _BATCH_TOKENS = 8192
-_FIGURES = ("tokens", "words", "bytes", "window", "stride", "memory", "pseudo")
 
 
 @dataclass(frozen=True)
@@ -62,13 +61,10 @@ class Perplexity:
 
     def row(self) -> dict[str, float]:
         """All figures by name."""
-        more = {one: getattr(self, one) for one in _FIGURES}
-        return {
-            "perplexity": self.per_token,
-            "per_word": self.per_word,
-            "bits_per_byte": self.bits_per_byte,
-            **more,
-        }
+        more = asdict(self)
+        del more["nll"]
+        per_word, bits = self.per_word, self.bits_per_byte
+        return {"perplexity": self.per_token, "per_word": per_word, "bits_per_byte": bits, **more}
 
 
 def documents_of(path: Path) -> list[str]:
@@ -100,9 +96,19 @@ def perplexity(
     A model that remembers needs no stride; memory: as many tokens as it shall remember.
     """
     window = _window(model)
+    words = sum(len(text.split()) for text in documents)
+    size = sum(len(text.encode()) + 1 for text in documents)
     if model.config.has_memory:
+        if stride is not None:
+            raise ConfigError("A model with a memory reads each token once. Leave out --stride.")
         streams = cast(RememberingModel, model)
-        return _remembering(streams, tokenizer, documents, stride, memory)
+        room = streams.config.room(training=False) if memory is None else memory
+        ids = [
+            token for text in documents for token in (*tokenizer.encode_lines(text), SPECIAL.end)
+        ]
+        segment = streams.config.max_positions
+        nll = stream_nll(streams, ids, room)
+        return Perplexity(nll, len(ids), words, size, segment, segment, memory=room)
     if memory is not None:
         raise ConfigError(f"Model kind {model.config.kind!r} has no memory. Leave out --memory.")
     stride = max(window // 2, 1) if stride is None else stride
@@ -120,15 +126,8 @@ def perplexity(
             gains = gains_of(predictions)[predictions.targets != SPECIAL.pad]
         nll -= float(gains.double().sum())
         tokens += batch.target_tokens
-    return Perplexity(
-        nll,
-        tokens=tokens,
-        words=sum(len(text.split()) for text in documents),
-        bytes=sum(len(text.encode()) + 1 for text in documents),
-        window=window,
-        stride=stride,
-        pseudo=not model.config.autoregressive,
-    )
+    pseudo = not model.config.autoregressive
+    return Perplexity(nll, tokens, words, size, window, stride, pseudo=pseudo)
 
 
 def _window(model: Model) -> int:
@@ -144,29 +143,6 @@ def _window(model: Model) -> int:
             "Use `regard evaluate --tagged` or `--labelled`."
         )
     return config.context
-
-
-def _remembering(
-    model: RememberingModel,
-    tokenizer: Tokenizer,
-    documents: Sequence[str],
-    stride: int | None,
-    memory: int | None,
-) -> Perplexity:
-    if stride is not None:
-        raise ConfigError("A model with a memory reads each token once. Leave out --stride.")
-    room = model.config.room(training=False) if memory is None else memory
-    ids = [token for text in documents for token in (*tokenizer.encode_lines(text), SPECIAL.end)]
-    segment = model.config.max_positions
-    return Perplexity(
-        stream_nll(model, ids, room),
-        tokens=len(ids),
-        words=sum(len(text.split()) for text in documents),
-        bytes=sum(len(text.encode()) + 1 for text in documents),
-        window=segment,
-        stride=segment,
-        memory=room,
-    )
 
 
 @torch.inference_mode()

@@ -8,8 +8,10 @@ from typing import Any
 
 from regard.evaluation.analysis import LengthBucket, Sentence, by_length, worst
 from regard.evaluation.metrics import Counting, References, Result, evaluate
+from regard.evaluation.options import TranslationsOptions
 from regard.evaluation.significance import Comparison, compare
 from regard.evaluation.summary import Summary, summarize
+from regard.files import write_text
 
 
 @dataclass(frozen=True)
@@ -47,34 +49,34 @@ class Report:
         ]
 
 
-def report(
-    systems: Sequence[System],
-    references: References,
-    counting: Counting,
-    *,
-    resamples: int,
-    sources: Sequence[str] | None = None,
-    against: System | None = None,
-    lengths: bool = False,
-    worst_count: int = 0,
-) -> Report:
-    """Measure the systems, and the one that they are held against as the last of them."""
-    assert against is None or len(systems) == 1
+@dataclass(frozen=True)
+class EvaluatedSystems:
+    """What all systems have made of a test set."""
 
-    def measured(system: System) -> Measured:
-        texts = system.translations
-        return Measured(
-            system.name,
-            evaluate(texts, references, counting),
-            by_length(texts, references, counting) if lengths else [],
-            worst(texts, references, counting, count=worst_count, sources=sources)
-            if worst_count
-            else [],
-        )
+    test: TranslationsOptions
+    systems: Sequence[System]  # that of `against` last
+    references: References
+    sources: Sequence[str] | None
+    counting: Counting
 
-    found = [measured(system) for system in (*systems, *([against] if against else []))]
-    if against is None:
-        return Report(found, summarize([system.metrics for system in found]), [])
-    texts = systems[0].translations
-    compared = compare(texts, against.translations, references, counting, resamples=resamples)
-    return Report(found, [], compared)
+    def report(self) -> Report:
+        """The figures that the test asks for."""
+        how = self.references, self.counting
+        found = [
+            Measured(
+                system.name,
+                evaluate(system.translations, *how),
+                by_length(system.translations, *how) if self.test.by_length else [],
+                worst(system.translations, *how, count=self.test.worst, sources=self.sources),
+            )
+            for system in self.systems
+        ]
+        if self.test.against is None:
+            return Report(found, summarize([system.metrics for system in found]), [])
+        system, against = (one.translations for one in self.systems)
+        return Report(found, [], compare(system, against, *how, resamples=self.test.resamples))
+
+    def write_translations(self) -> None:
+        """The translations of the model, if they shall be kept."""
+        if self.test.out:
+            write_text(self.test.out, "".join(f"{text}\n" for text in self.systems[0].translations))

@@ -106,18 +106,15 @@ def verdict(comparisons: Sequence[Comparison], system: str, against: str) -> str
     better = [c.name for c in sure if c.is_better]
     worse = [c.name for c in sure if not c.is_better]
     equal = [c.name for c in comparisons if c.system.value == c.against.value]
-    open_ = [c.name for c in comparisons if not c.is_significant and c.name not in equal]
-    said = []
-    if better:
-        said.append(f"{system} is better than {against} by {_listed(better)} (p < {_LEVEL})")
-    if worse:
-        said.append(f"{system} is worse than {against} by {_listed(worse)} (p < {_LEVEL})")
-    if open_:
-        by = "by" if said else "By"
-        said.append(f"{by} {_listed(open_)} the difference may be chance (p ≥ {_LEVEL})")
-    if equal:
-        by = "by" if said else "By"
-        said.append(f"{by} {_listed(equal)} they are equal")
+    chance = [c.name for c in comparisons if not c.is_significant and c.name not in equal]
+    by = "by" if sure else "By"
+    outcomes = (
+        (f"{system} is better than {against} by", better, f"(p < {_LEVEL})"),
+        (f"{system} is worse than {against} by", worse, f"(p < {_LEVEL})"),
+        (by, chance, f"the difference may be chance (p ≥ {_LEVEL})"),
+        ("by" if chance else by, equal, "they are equal"),
+    )
+    said = [f"{whom} {_listed(names)} {what}" for whom, names, what in outcomes if names]
     return "; ".join(said) + "."
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from regard.data.corpus import read_lines, read_parallel
@@ -22,41 +22,9 @@ from regard.evaluation.metrics import (
     too_long_for_ter,
 )
 from regard.evaluation.options import TranslationsOptions
-from regard.evaluation.report import Report, System, report
-from regard.files import write_text
+from regard.evaluation.report import EvaluatedSystems, System
 from regard.models.folder import ModelFolder
 from regard.notices import Notice, sparingly
-
-
-@dataclass(frozen=True)
-class EvaluatedSystems:
-    """What all systems have made of a test set."""
-
-    test: TranslationsOptions
-    systems: list[System]  # that of `against` last
-    references: References
-    sources: Sequence[str] | None
-    counting: Counting
-
-    def report(self) -> Report:
-        """The figures."""
-        systems = [*self.systems]
-        rival = systems.pop() if self.test.against else None
-        return report(
-            systems,
-            self.references,
-            self.counting,
-            sources=self.sources,
-            against=rival,
-            resamples=self.test.resamples,
-            lengths=self.test.by_length,
-            worst_count=self.test.worst,
-        )
-
-    def write_translations(self) -> None:
-        """The translations of the model, if they shall be kept."""
-        if self.test.out:
-            write_text(self.test.out, "".join(f"{text}\n" for text in self.systems[0].translations))
 
 
 def evaluated_systems(

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from regard.data.corpus import read_lines
-from regard.data.examples import Example, read_examples
+from regard.data.examples import read_examples
 from regard.decoding import embedder, filler, generator, labeller, translator
 from regard.decoding.config import SearchKeywords
 from regard.decoding.pipeline import Pipeline as Pipeline
 from regard.errors import ConfigError, DataError
-from regard.evaluation.label_report import Given, LabelReport, label_report
+from regard.evaluation.label_report import LabelReport, label_report
 from regard.evaluation.metrics import METRICS, Counting, Result, evaluate
 from regard.evaluation.perplexity import Perplexity, documents_of, perplexity
 from regard.exchange.export import export_model
@@ -118,8 +118,8 @@ class Tagger(labeller.Tagger, Exportable):
             Path(tagged), "tagged", column, usual_column=self.folder.seen.column
         )
         found = self.tag([example.texts for example in examples], batch_size=batch_size)
-        given = Given([one.labels for one in found], [one.probabilities for one in found])
-        return _report(self.path, given, examples)
+        given = [one.labels for one in found], [one.probabilities for one in found]
+        return label_report(str(self.path), given, examples)
 
 
 class Classifier(labeller.Classifier, Exportable):
@@ -131,12 +131,8 @@ class Classifier(labeller.Classifier, Exportable):
         """Accuracy, F1 and more of the labels of a file."""
         examples = read_examples(Path(labelled), "labelled", header=header)
         found = self.classify([example.texts for example in examples], batch_size=batch_size)
-        given = Given([[one.label] for one in found], [[one.probability] for one in found])
-        return _report(self.path, given, examples)
-
-
-def _report(path: Path, given: Given, examples: Sequence[Example]) -> LabelReport:
-    return label_report(str(path), given, examples)
+        given = [[one.label] for one in found], [[one.probability] for one in found]
+        return label_report(str(self.path), given, examples)
 
 
 def _lines(texts: Texts) -> list[str]:
