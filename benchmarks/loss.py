@@ -13,7 +13,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.training.losses import Loss, plain_cross_entropy, plain_r_drop
+from plain_losses import plain_cross_entropy, plain_r_drop
+from regard.training.losses import Loss
 
 SIZES = [(16384, 8000), (25600, 32768)]  # rows, words
 BLOCKS = [2048, 4096, 8192]

@@ -36,7 +36,11 @@ def device_named(name: str) -> torch.device:
         raise ConfigError("There is no GPU that PyTorch can use here. Use --device cpu.")
     if found["number"] is None:
         return torch.device(name)
-    device = torch.device("cuda", _existing(int(found["number"])))
+    number, count = int(found["number"]), torch.cuda.device_count()
+    if number >= count:
+        these = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise ConfigError(f"There is no GPU cuda:{number}. PyTorch can use {these} here.")
+    device = torch.device("cuda", number)
     torch.cuda.set_device(device)
     return device
 
@@ -46,14 +50,6 @@ def is_gpu_name(name: str) -> bool:
     return name.startswith("cuda")
 
 
-def _existing(number: int) -> int:
-    count = torch.cuda.device_count()
-    if number >= count:
-        these = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise ConfigError(f"There is no GPU cuda:{number}. PyTorch can use {these} here.")
-    return number
-
-
 def is_half(device: torch.device, precision: Precision, width: int) -> bool:
     """Whether products are made of bfloat16; "auto": wherever that is faster.
 
@@ -61,12 +57,9 @@ def is_half(device: torch.device, precision: Precision, width: int) -> bool:
     """
     if precision != "auto":
         return precision == "bfloat16"
-    return device.type == "cuda" or (width >= _WIDE and _multiplies_half())
-
-
-def _multiplies_half() -> bool:
     known: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old ones
-    return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
+    multiplies = bool(known.get("avx512_bf16") or known.get("amx_bf16"))
+    return device.type == "cuda" or (width >= _WIDE and multiplies)
 
 
 def autocast(device: torch.device, *, half: bool) -> torch.autocast:

@@ -20,18 +20,12 @@ def machine_memory() -> int | None:
     return min(_limits(), default=None)
 
 
-def device_memory(device: torch.device) -> int | None:
-    """The same of a device: a GPU's own memory, or the machine's."""
-    if device.type != "cuda":
-        return machine_memory()
-    return torch.cuda.get_device_properties(device).total_memory
-
-
 def refuse_beyond(floats: int, what: str, advice: str, device: torch.device = CPU) -> None:
     """Say that so many float32 numbers cannot fit; unless the size of the memory is unknown."""
-    needed, memory = _FLOAT * floats, device_memory(device)
+    where, memory, needed = "this machine", machine_memory(), _FLOAT * floats
+    if device.type == "cuda":
+        where, memory = "the GPU", torch.cuda.get_device_properties(device).total_memory
     if memory is not None and needed > memory:
-        where = "the GPU" if device.type == "cuda" else "this machine"
         raise ConfigError(
             f"{what} needs {needed / 1e9:,.1f} GB of memory, but {where} has {memory / 1e9:,.1f} "
             f"GB. {advice}"

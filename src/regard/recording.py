@@ -47,22 +47,13 @@ class Recording(Generic[T]):
         return self._result  # type: ignore[return-value]  # None only where that is the result
 
     def _record(self) -> None:
-        with _keeping_garbage():
-            # Threads that prepare the next batches may go on meanwhile.
-            self._graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
-                self._result = self._work()
-            finally:
-                self._graph.capture_end()
-
-
-@contextmanager
-def _keeping_garbage() -> Iterator[None]:
-    """Nothing is collected meanwhile: to free an old recording would spoil the one being made."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
+        collects = gc.isenabled()
+        gc.disable()  # to free an old recording meanwhile would spoil the one being made
+        # Threads that prepare the next batches may go on meanwhile.
+        self._graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        try:
+            self._result = self._work()
+        finally:
+            self._graph.capture_end()
+            if collects:
+                gc.enable()

@@ -106,7 +106,7 @@ def test_additive_attention_is_its_equations(feeding: bool) -> None:
     targets, sources = Lengths.of([3, 5]), Lengths.of([4, 2])
     x, memory = torch.randn(8, 8), torch.randn(6, 8)
     first = torch.randn(2, 1, 8)
-    found = layer(x, targets, layer.first((first,)), memory, sources)
+    found = layer(x, targets, (memory, layer.first((first,))), sources)
     expected = [
         row
         for words, s, seen in zip(x.split([3, 5]), first[:, 0], memory.split([4, 2]), strict=True)
@@ -120,7 +120,7 @@ def test_the_record_has_every_step_and_no_padding(feeding: bool) -> None:
     layer = decoder(feeding=feeding)
     targets, sources, record = Lengths.of([3, 5]), Lengths.of([4, 2]), AttentionRecord()
     past = layer.first((torch.randn(2, 1, 8),))
-    layer(torch.randn(8, 8), targets, past, torch.randn(6, 8), sources, record)
+    layer(torch.randn(8, 8), targets, (torch.randn(6, 8), past), sources, record)
     [weights] = record.cross
     assert weights.shape == (2, 1, 5, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 5))

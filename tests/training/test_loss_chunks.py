@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from plain_losses import plain_cross_entropy, plain_r_drop
 from regard.text.special import SPECIAL
 from regard.training import loss_chunks
 from regard.training.loss_chunks import chunked_loss
-from regard.training.losses import Loss, plain_cross_entropy, plain_r_drop
+from regard.training.losses import Loss
 
 WORDS, WIDTH = 23, 6
 WEIGHTS = [None, 5.0]  # of R-Drop

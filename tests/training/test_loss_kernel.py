@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from plain_losses import plain_cross_entropy, plain_r_drop
 from regard.models.transformer import Transformer
 from regard.text.special import SPECIAL
 from regard.training import losses
 from regard.training.config import TrainingConfig
-from regard.training.losses import Loss, plain_cross_entropy, plain_r_drop
+from regard.training.losses import Loss
 from regard.training.objective import Objective
 from regard.training.optimizer import make_optimizer
 from regard.training.step import Updater

@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.models.protocol import Predictions
 from regard.models.transformer import Transformer
 from regard.training.config import TrainingConfig
+from regard.training.loss_chunks import divergence
 from regard.training.losses import (
-    divergence,
     sentence_rewards,
     token_loss,
     with_choices,

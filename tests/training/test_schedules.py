@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.training import schedules
+from regard.training import optimizer
 from regard.training.config import ScheduleName, TrainingConfig
 from regard.training.optimizer import learning_rate
 
@@ -25,10 +25,10 @@ def test_the_default_is_the_papers(step: int, warmup: int, width: int) -> None:
 @given(steps, st.integers(1, 10**5))
 def test_warm_up_is_linear(step: int, warmup: int) -> None:
     for shape in (
-        schedules.inverse_sqrt(step, warmup),
-        schedules.constant(step, warmup),
-        schedules.cosine(step, warmup, 2 * 10**6),
-        schedules.linear(step, warmup, 2 * 10**6),
+        optimizer.inverse_sqrt(step, warmup),
+        optimizer.constant(step, warmup),
+        optimizer.cosine(step, warmup, 2 * 10**6),
+        optimizer.linear(step, warmup, 2 * 10**6),
     ):
         if step <= warmup:
             assert shape == pytest.approx(step / warmup)
@@ -36,24 +36,24 @@ def test_warm_up_is_linear(step: int, warmup: int) -> None:
 
 
 def test_cosine_is_half_a_wave_down_to_zero() -> None:
-    assert schedules.cosine(100, 100, 1100) == 1
-    assert schedules.cosine(600, 100, 1100) == pytest.approx(0.5)
-    assert schedules.cosine(350, 100, 1100) == pytest.approx(0.5 + math.cos(math.pi / 4) / 2)
-    assert schedules.cosine(1100, 100, 1100) == schedules.cosine(5000, 100, 1100) == 0
+    assert optimizer.cosine(100, 100, 1100) == 1
+    assert optimizer.cosine(600, 100, 1100) == pytest.approx(0.5)
+    assert optimizer.cosine(350, 100, 1100) == pytest.approx(0.5 + math.cos(math.pi / 4) / 2)
+    assert optimizer.cosine(1100, 100, 1100) == optimizer.cosine(5000, 100, 1100) == 0
 
 
 def test_linear_is_a_straight_line_down_to_zero() -> None:
-    assert schedules.linear(100, 100, 1100) == 1
-    assert schedules.linear(600, 100, 1100) == 0.5
-    assert schedules.linear(850, 100, 1100) == 0.25
-    assert schedules.linear(1100, 100, 1100) == schedules.linear(5000, 100, 1100) == 0
+    assert optimizer.linear(100, 100, 1100) == 1
+    assert optimizer.linear(600, 100, 1100) == 0.5
+    assert optimizer.linear(850, 100, 1100) == 0.25
+    assert optimizer.linear(1100, 100, 1100) == optimizer.linear(5000, 100, 1100) == 0
 
 
 @given(steps, st.integers(1, 10**5), st.integers(1, 10**6))
 def test_what_ends_stays_between_zero_and_the_peak_and_never_rises_again(
     step: int, warmup: int, end: int
 ) -> None:
-    for shape in (schedules.cosine, schedules.linear):
+    for shape in (optimizer.cosine, optimizer.linear):
         now, later = shape(step, warmup, end), shape(step + 1, warmup, end)
         assert 0 <= now <= 1
         if step >= warmup:

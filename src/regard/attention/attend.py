@@ -5,7 +5,7 @@ a_n = softmax_n( s(k_n, q) )            att((K, V), q) = sum_n a_n v_n
 
 from __future__ import annotations
 
-import functools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -42,17 +42,8 @@ def attend(
     computes the same and is quicker.
     """
     if score is not scaled_dot or select is not soft or (mask is None and _is_step(query)):
-        found, _ = attend_with_weights(
-            query,
-            key,
-            value,
-            mask=mask,
-            bias=bias,
-            score=score,
-            select=select,
-            dropout=dropout,
-        )
-        return found
+        how: dict[str, Any] = {"mask": mask, "bias": bias, "score": score, "select": select}
+        return attend_with_weights(query, key, value, dropout=dropout, **how)[0]
     if mask is not None and not finite:
         key, value = blotted(key, mask), blotted(value, mask)
     return _fused(query, key, value, mask, bias, dropout)
@@ -166,20 +157,14 @@ def attend_ragged(
         plain = dropout == 0.0 and prefix is None and not mask_diagonal
         if plain and query.shape[-1] == value.shape[-1]:
             return _flash(query, key, value, queries, keys, causal)
-    padded = functools.partial(
-        _padded,
-        queries=queries,
-        keys=keys,
-        mask=ragged_mask(queries, keys, causal=causal, prefix=prefix, mask_diagonal=mask_diagonal),
-        score=score,
-        select=select,
-        dropout=dropout,
-    )
+    mask = ragged_mask(queries, keys, causal=causal, prefix=prefix, mask_diagonal=mask_diagonal)
+    options: dict[str, Any] = {"mask": mask, "score": score, "select": select, "dropout": dropout}
     if query.is_cpu and query.dtype == torch.bfloat16:
         # PyTorch's kernel for a CPU is ten times as slow backwards in half precision.
         with torch.autocast("cpu", enabled=False):
-            return padded(query.float(), key.float(), value.float()).to(query.dtype)
-    return padded(query, key, value)
+            parts = query.float(), key.float(), value.float()
+            return _padded(*parts, queries, keys, **options).to(query.dtype)
+    return _padded(query, key, value, queries, keys, **options)
 
 
 def ragged_mask(
@@ -213,9 +198,8 @@ def _padded(
     keys: Lengths,
     *,
     mask: Tensor | None,
-    score: Score = scaled_dot,
     select: Select = soft,
-    dropout: float = 0.0,
+    **options: Any,
 ) -> Tensor:
     """What all ways compute: rectangles, for the length of this call."""
     padded = [
@@ -225,7 +209,7 @@ def _padded(
     if select is not soft:  # whoever notes what was selected must not note padding
         real = queries.mask[:, None, :, None]
         mask = real if mask is None else mask & real
-    found = attend(*padded, mask=mask, score=score, select=select, dropout=dropout, finite=True)
+    found = attend(*padded, mask=mask, select=select, finite=True, **options)
     return queries.unpad(found.transpose(1, 2))
 
 

@@ -18,7 +18,9 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """X (..., D) -> (..., E)"""
         weight = self.weight  # read once: an adapted layer computes it
-        if x.is_cuda and self._learns_in_half(weight):
+        learns = torch.is_grad_enabled() and weight.requires_grad and self.bias is not None
+        half = x.is_cuda and torch.is_autocast_enabled("cuda")
+        if half and learns and not torch.compiler.is_compiling():
             rows = x.flatten(0, -2)
             result: Tensor = _Linear.apply(rows, weight, self.bias)  # type: ignore[no-untyped-call]
             return result.unflatten(0, x.shape[:-1])
@@ -31,11 +33,6 @@ class Linear(nn.Linear):
             return F.relu(self(x))
         rows = torch._addmm_activation(self.bias, x.flatten(0, -2), self.weight.t())  # one kernel
         return rows.unflatten(0, x.shape[:-1])
-
-    def _learns_in_half(self, weight: Tensor) -> bool:
-        learns = torch.is_grad_enabled() and weight.requires_grad and self.bias is not None
-        half = torch.is_autocast_enabled("cuda")
-        return learns and half and not torch.compiler.is_compiling()
 
 
 class _Linear(torch.autograd.Function):

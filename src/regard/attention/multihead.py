@@ -206,11 +206,10 @@ class SelfAttention(Attention):
 
     def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
         """`forward`, and keys and values for those who come after: (N, D), (B, H, S, d)."""
-        query, key, value = self.projected(x, lengths.positions)
-        sides, select = (lengths, lengths), self._select()
-        y = attend_ragged(query, key, value, *sides, causal=causal, score=self.score, select=select)
-        padded = (lengths.pad(part).transpose(1, 2) for part in (key, value))
-        return self.combine(y.flatten(-2)), KeyValues(*padded)
+        parts = self.projected(x, lengths.positions)
+        padded = (lengths.pad(part).transpose(1, 2) for part in parts[1:])
+        y = self._attend(parts, lengths, lengths, causal=causal)
+        return self.combine(y), KeyValues(*padded)
 
     def step_after(
         self,

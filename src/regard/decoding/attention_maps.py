@@ -198,7 +198,7 @@ def all_views(model: Model, source: Rows, target: Rows) -> Iterator[Seen]:
             raise ConfigError("This model does not look at its source. Choose one with attention.")
         layers = torch.stack(record.cross, 1).float()  # (B, layers, H, T, S)
         views = torch.cat([layers, layers.mean(2, keepdim=True)], 2).cpu().numpy()
-        sizes = [side.lengths.without_ends().host.tolist() for side in batch.sides]
+        sizes = [side.lengths.longer(-1).host.tolist() for side in batch.sides]
         return [*map(_most, views, *sizes)]
 
     for begin in range(0, len(source), _PORTION):

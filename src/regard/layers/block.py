@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues, Some, follow, some_of
 from regard.attention.config import AttentionShape
-from regard.attention.multihead import CrossAttention, SelfAttention
 from regard.layers.convolution import ConvolutionalFeedForward
 from regard.layers.feedforward import Activation, FeedForward, FeedForwardKind, Past
 from regard.layers.norm import NormKind, make_norm
@@ -30,14 +29,6 @@ class BlockShape:
     norm_order: NormOrder
     final_norm: bool
     norm_epsilon: float | None = None
-
-    def self_attention(self, *, mask_diagonal: bool = False) -> SelfAttention:
-        """Attention of this shape within a sentence."""
-        return SelfAttention(self.attention, mask_diagonal=mask_diagonal)
-
-    def cross_attention(self) -> CrossAttention:
-        """Attention of this shape to another sentence."""
-        return CrossAttention(self.attention)
 
     def residual(self) -> Residual:
         """A residual connection of this shape."""

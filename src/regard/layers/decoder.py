@@ -8,7 +8,12 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.attention.cache import Sight, Sources
-from regard.attention.multihead import AttentionRecord, PositionalAttention
+from regard.attention.multihead import (
+    AttentionRecord,
+    CrossAttention,
+    PositionalAttention,
+    SelfAttention,
+)
 from regard.attention.positions import SinusoidalPositions
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockCache, BlockShape
@@ -22,11 +27,11 @@ class DecoderBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.causal = causal
-        self.attention = shape.self_attention(mask_diagonal=mask_diagonal)
+        self.attention = SelfAttention(shape.attention, mask_diagonal=mask_diagonal)
         self.attention_residual = shape.residual()
         self.positional = PositionalAttention(shape.attention) if positional else None
         self.positional_residual = shape.residual() if positional else None
-        self.cross = shape.cross_attention()
+        self.cross = CrossAttention(shape.attention)
         self.cross_residual = shape.residual()
         self.feedforward = shape.feedforward(causal=causal)
         self.feedforward_residual = shape.residual()
@@ -42,18 +47,15 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """X (N, D), memory (M, D), positions (N, D) -> (N, D)"""
         own = record if record is None or self.causal else record.of_decoder()
-        y = self.attention_residual.before(x)
-        y = self.attention(y, lengths, causal=self.causal, record=own)
-        x = self.attention_residual.after(x, y)
-        if self.positional is not None and self.positional_residual is not None:
-            y = self.positional_residual.before(x)
-            y = self.positional(y, positions, lengths)
-            x = self.positional_residual.after(x, y)
-        y = self.cross_residual.before(x)
-        y = self.cross(y, lengths, memory, memory_lengths, record=record)
-        x = self.cross_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x), lengths)
-        return self.feedforward_residual.after(x, y)
+        x = self.attention_residual.around(
+            x, lambda y: self.attention(y, lengths, causal=self.causal, record=own)
+        )
+        if (look := self.positional) is not None and self.positional_residual is not None:
+            x = self.positional_residual.around(x, lambda y: look(y, positions, lengths))
+        x = self.cross_residual.around(
+            x, lambda y: self.cross(y, lengths, memory, memory_lengths, record=record)
+        )
+        return self.feedforward_residual.around(x, lambda y: self.feedforward(y, lengths))
 
     def prepare(self, memory: Tensor, lengths: Lengths, beams: int, room: int) -> BlockCache:
         """The cache before the first step."""
@@ -65,13 +67,11 @@ class DecoderBlock(nn.Module):
 
     def step(self, x: Tensor, cache: BlockCache, sight: Sight, sources: Sources) -> Tensor:
         """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
-        y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
-        x = self.attention_residual.after(x, y)
-        assert cache.memory is not None
-        y = self.cross.step(self.cross_residual.before(x), cache.memory, sources)
-        x = self.cross_residual.after(x, y)
-        y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
-        return self.feedforward_residual.after(x, y)
+        memory = cache.memory
+        assert memory is not None
+        x = self.attention_residual.around(x, lambda y: self.attention.step(y, cache.past, sight))
+        x = self.cross_residual.around(x, lambda y: self.cross.step(y, memory, sources))
+        return self.feedforward_residual.around(x, lambda y: self.feedforward.step(y, cache.near))
 
 
 class Decoder(nn.Module):

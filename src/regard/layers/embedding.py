@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.ragged import Ragged
 from regard.layers.dropout import Dropout
 
 
@@ -26,8 +27,6 @@ class Embedding(nn.Module):
         scale: float,
         dropout: float,
         word_dropout: float = 0.0,
-        segments: nn.Embedding | None = None,
-        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.table = table
@@ -35,8 +34,8 @@ class Embedding(nn.Module):
         self.scale = scale
         self.dropout = Dropout(dropout)
         self.word_dropout = word_dropout
-        self.segments = segments
-        self.norm = norm
+        self.segments: nn.Embedding | None = None
+        self.norm: nn.Module | None = None
 
     def forward(
         self,
@@ -46,19 +45,21 @@ class Embedding(nn.Module):
         segments: Tensor | None = None,
     ) -> Tensor:
         """Tokens (N,), positions (N,) or (1,), all below `longest`, segments (N,) -> (N, D)"""
-        x = self._placed(tokens, positions, longest)
-        if self.segments is not None:
-            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
-        return self.dropout(x if self.norm is None else self.norm(x))
-
-    def _placed(self, tokens: Tensor, positions: Tensor | None, longest: int) -> Tensor:
         words = self.table(tokens)
         if self.training and self.word_dropout:
             words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
         if self.positions is None:
-            return words * self.scale
-        places = self.positions(positions, longest).to(words.dtype)
-        return torch.add(places, words, alpha=self.scale)
+            x = words * self.scale
+        else:
+            places = self.positions(positions, longest).to(words.dtype)
+            x = torch.add(places, words, alpha=self.scale)
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+        return self.dropout(x if self.norm is None else self.norm(x))
+
+    def of(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
+        """What the tokens of a text become, each at its place. (N, D)"""
+        return self(text.tokens, text.lengths.positions, text.lengths.longest, segments)
 
 
 class Projection(nn.Module):

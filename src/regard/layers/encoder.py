@@ -6,10 +6,13 @@ token (`prepare`, `step`) from what it kept of those before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues, Sight, Sources
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecord, SelfAttention
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockCache, BlockShape
 
@@ -19,7 +22,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__()
-        self.attention = shape.self_attention()
+        self.attention = SelfAttention(shape.attention)
         self.attention_residual = shape.residual()
         self.feedforward = shape.feedforward(causal=causal)
         self.feedforward_residual = shape.residual()
@@ -40,8 +43,7 @@ class EncoderBlock(nn.Module):
     def rest(self, x: Tensor, y: Tensor, lengths: Lengths | None) -> Tensor:
         """The rest of a block after attention, whose output is y. (N, D), (N, D) -> (N, D)"""
         x = self.attention_residual.after(x, y)
-        y = self.feedforward(self.feedforward_residual.before(x), lengths)
-        return self.feedforward_residual.after(x, y)
+        return self.feedforward_residual.around(x, lambda y: self.feedforward(y, lengths))
 
     def prepare(self, sentences: int, beams: int, room: int) -> BlockCache:
         """The cache before the first step."""
@@ -49,15 +51,25 @@ class EncoderBlock(nn.Module):
         like = past.keys.new_zeros(sentences, beams, 0)
         return BlockCache(past, None, self.feedforward.nothing_before(like))
 
-    def step(self, x: Tensor, cache: BlockCache, sight: Sight) -> Tensor:
-        """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
-        y = self.attention.step(self.attention_residual.before(x), cache.past, sight)
-        return self._rest_of_step(x, y, cache)
+    def step(
+        self,
+        x: Tensor,
+        cache: BlockCache,
+        sight: Sight,
+        sources: Sources | None = None,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        """The same for one new token a beam: x (B, W, D) -> (B, W, D)
 
-    def _rest_of_step(self, x: Tensor, y: Tensor, cache: BlockCache) -> Tensor:
+        Tokens after a source that was remembered stand at some places (B, W).
+        """
+        y = self.attention_residual.before(x)
+        if cache.memory is None or sources is None or places is None:
+            y = self.attention.step(y, cache.past, sight)
+        else:
+            y = self.attention.step_after(y, cache.memory, sources, cache.past, sight, places)
         x = self.attention_residual.after(x, y)
-        y = self.feedforward.step(self.feedforward_residual.before(x), cache.near)
-        return self.feedforward_residual.after(x, y)
+        return self.feedforward_residual.around(x, lambda y: self.feedforward.step(y, cache.near))
 
     def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
         """`forward`, causal or not, and what those who come after can look back at."""
@@ -65,27 +77,15 @@ class EncoderBlock(nn.Module):
         y, memory = self.attention.remember(y, lengths, causal=causal)
         return self.rest(x, y, lengths), memory
 
-    def step_after(
-        self,
-        x: Tensor,
-        memory: KeyValues,
-        sources: Sources,
-        cache: BlockCache,
-        sight: Sight,
-        places: Tensor,
-    ) -> Tensor:
-        """`step` of tokens at some places (B, W) that also see what was remembered."""
-        y = self.attention_residual.before(x)
-        y = self.attention.step_after(y, memory, sources, cache.past, sight, places)
-        return self._rest_of_step(x, y, cache)
-
 
 class Encoder(nn.Module):
     """A stack of blocks."""
 
+    block: ClassVar[type[EncoderBlock]] = EncoderBlock
+
     def __init__(self, layers: int, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(EncoderBlock(shape, causal=causal) for _ in range(layers))
+        self.blocks = nn.ModuleList(self.block(shape, causal=causal) for _ in range(layers))
         self.norm = shape.last_norm()
 
     def forward(
@@ -108,28 +108,21 @@ class Encoder(nn.Module):
             memories.append(memory)
         return memories
 
-    def step_after(
-        self,
-        x: Tensor,
-        memories: list[KeyValues],
-        sources: Sources,
-        caches: list[BlockCache],
-        sight: Sight,
-        places: Tensor,
-    ) -> Tensor:
-        """`step` of tokens at some places (B, W) that also see what was remembered."""
-        for block, memory, cache in zip(self._blocks(), memories, caches, strict=True):
-            x = block.step_after(x, memory, sources, cache, sight, places)
-        return self.norm(x)
-
     def prepare(self, sentences: int, beams: int, room: int) -> list[BlockCache]:
         """The caches before the first step of a causal stack, with room for so many."""
         return [block.prepare(sentences, beams, room) for block in self._blocks()]
 
-    def step(self, x: Tensor, caches: list[BlockCache], sight: Sight) -> Tensor:
+    def step(
+        self,
+        x: Tensor,
+        caches: Sequence[BlockCache],
+        sight: Sight,
+        sources: Sources | None = None,
+        places: Tensor | None = None,
+    ) -> Tensor:
         """One new token a beam: x (B, W, D) -> (B, W, D)"""
         for block, cache in zip(self._blocks(), caches, strict=True):
-            x = block.step(x, cache, sight)
+            x = block.step(x, cache, sight, sources, places)
         return self.norm(x)
 
     def _blocks(self) -> list[EncoderBlock]:

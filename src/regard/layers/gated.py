@@ -54,7 +54,7 @@ class ConvolutionalEncoder(nn.Module):
             GatedConvolution(width, kernel, dropout, causal=False) for _ in range(layers)
         )
 
-    def forward(self, x: Tensor, lengths: Lengths) -> Tensor:
+    def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
         """X (N, D) -> what the decoder looks at: keys, and values beside them. (N, 2 D)"""
         keys = x
         for block in self.blocks:

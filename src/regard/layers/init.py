@@ -6,11 +6,10 @@ t5      scores are left as they are, and queries begin smaller by sqrt(d) (Raffe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.multihead import Attention
 from regard.layers.embedding import Projection
@@ -28,24 +27,12 @@ def initialize(model: nn.Module, kind: Initialization = "paper") -> None:
         elif isinstance(module, nn.Embedding | Projection):
             # A projection that shares its table with an embedding begins as that one would.
             nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5)
-    for _, weight, made in _products(model):
-        # One product makes queries, keys and values; each begins as it would alone.
-        for part in weight.split([*made.values()]) if len(made) > 1 else ():
-            nn.init.xavier_uniform_(part)
-    if kind == "t5":
-        _shrink_queries(model)
-
-
-def _products(model: nn.Module) -> Iterator[tuple[Attention, Tensor, dict[str, int]]]:
-    """The weights of linear layers in attention, and the parts that each makes."""
-    for module in model.modules():
-        if isinstance(module, Attention):
-            for name, made in module.parts.items():
-                yield module, getattr(module, name).weight, made
-
-
-@torch.no_grad()
-def _shrink_queries(model: nn.Module) -> None:
-    for module, weight, made in _products(model):
-        if "query" in made:  # they come first
-            weight[: made["query"]] /= module.shape.head_width**0.5
+    for attention in (module for module in model.modules() if isinstance(module, Attention)):
+        for name, made in attention.parts.items():
+            weight = getattr(attention, name).weight
+            # One product makes queries, keys and values; each begins as it would alone.
+            for part in weight.split([*made.values()]) if len(made) > 1 else ():
+                nn.init.xavier_uniform_(part)
+            if kind == "t5" and "query" in made:  # they come first
+                with torch.no_grad():
+                    weight[: made["query"]] /= attention.shape.head_width**0.5

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.masks import causal, segments
 from regard.attention.multihead import AttentionRecord
 from regard.data.ragged import Lengths
 from regard.errors import ModelError
-from regard.layers.block import BlockShape
 from regard.layers.encoder import Encoder, EncoderBlock
 from regard.layers.residual import Residual
 
@@ -125,10 +124,7 @@ class RecallBlock(EncoderBlock):
 class RecallStack(Encoder):
     """A causal stack whose segments go on where those before them ended."""
 
-    def __init__(self, layers: int, shape: BlockShape) -> None:
-        nn.Module.__init__(self)
-        self.blocks = nn.ModuleList(RecallBlock(shape, causal=True) for _ in range(layers))
-        self.norm = shape.last_norm()
+    block = RecallBlock
 
     def read(
         self,

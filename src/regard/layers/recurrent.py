@@ -136,14 +136,15 @@ class RecurrentDecoder(nn.Module):
         self,
         x: Tensor,
         lengths: Lengths,
-        past: Past,
-        memory: Tensor,
+        encoded: tuple[Tensor, Past],
         memory_lengths: Lengths,
         record: AttentionRecord | None = None,
     ) -> Tensor:
-        """X (N, D), memory (M, D) -> (N, D)"""
+        """X (N, D), what was encoded: memory (M, D) and the first past -> (N, D)"""
+        memory, past = encoded
         if self._fed:
-            return self._step_by_step(x, lengths, past, memory, memory_lengths, record)
+            seen = self.prepare(memory, memory_lengths)
+            return self._step_by_step(x, lengths, past, seen, record)
         states, _ = self.recurrence(x, lengths, past[:-1])
         if self.attention is None:
             return self.dropout(states)
@@ -183,12 +184,10 @@ class RecurrentDecoder(nn.Module):
         x: Tensor,
         lengths: Lengths,
         past: Past,
-        memory: Tensor,
-        memory_lengths: Lengths,
+        seen: tuple[KeyValues, Sources] | None,
         record: AttentionRecord | None,
     ) -> Tensor:
         own = AttentionRecord(with_weights=record is not None and record.with_weights)
-        seen = self.prepare(memory, memory_lengths)
         past = tuple(part.unsqueeze(1) for part in past)  # one beam
         written = []
         for column in lengths.pad(x).split(1, 1):

@@ -6,6 +6,7 @@ pre-norm:                 x + Dropout(Sublayer(Norm(x)))
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Literal
 
@@ -19,13 +20,17 @@ NormOrder = Literal["post", "pre"]
 
 
 class Residual(nn.Module):
-    """Used in two moments, `y = sublayer(residual.before(x))` and `x = residual.after(x, y)`."""
+    """`x = residual.around(x, sublayer)`; or in two moments, `before` and `after` the sub-layer."""
 
     def __init__(self, norm: nn.Module, dropout: float, order: NormOrder) -> None:
         super().__init__()
         self.norm = norm
         self.dropout = Dropout(dropout)
         self.norm_first = order == "pre"
+
+    def around(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """What the next sub-layer gets."""
+        return self.after(x, sublayer(self.before(x)))
 
     def before(self, x: Tensor) -> Tensor:
         """What the sub-layer gets."""

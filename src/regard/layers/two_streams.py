@@ -52,8 +52,8 @@ class View:
 class TwoStreamBlock(EncoderBlock):
     """Attention of both streams to the content, then feed-forward for each."""
 
-    def __init__(self, shape: BlockShape) -> None:
-        super().__init__(shape)
+    def __init__(self, shape: BlockShape, *, causal: bool = False) -> None:
+        super().__init__(shape, causal=causal)
         self.segments = SegmentScore(shape.attention.heads, shape.attention.head_width)
 
     def both(
@@ -79,10 +79,7 @@ class TwoStreamBlock(EncoderBlock):
 class TwoStreamStack(Encoder):
     """Blocks for two streams, with a memory of the content."""
 
-    def __init__(self, layers: int, shape: BlockShape) -> None:
-        nn.Module.__init__(self)
-        self.blocks = nn.ModuleList(TwoStreamBlock(shape) for _ in range(layers))
-        self.norm = shape.last_norm()
+    block = TwoStreamBlock
 
     def both(
         self, x: Tensor, asked: Tensor, lengths: Lengths, memory: Memory, view: View

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from regard.bounds import Ge as Ge
-from regard.bounds import Le as Le
-from regard.config import Doc as Doc
-from regard.config import OneOf
-from regard.data.batch import Batch as Batch
-from regard.data.ragged import Lengths as Lengths
-from regard.data.ragged import Ragged as Ragged
+from regard.bounds import Ge, Le
+from regard.config import Doc, OneOf
+from regard.data.batch import Batch
+from regard.data.ragged import Lengths, Ragged
 from regard.errors import ConfigError
-from regard.models.base import AutoregressiveModel as AutoregressiveModel
-from regard.models.base import Model, ModelConfig
-from regard.models.base import PairModel as PairModel
+from regard.models.base import AutoregressiveModel, Model, ModelConfig, PairModel
 from regard.models.causal import Causal, CausalConfig
 from regard.models.classifier import ClassifierConfig, ClassifierModel
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.masked import Masked, MaskedConfig
 from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 from regard.models.permuted import Permuted, PermutedConfig
-from regard.models.protocol import Predictions as Predictions
-from regard.models.protocol import Vocabulary
+from regard.models.protocol import Predictions, Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.models.size import parameter_count, refuse_too_large
+from regard.models.size import WithoutNumbers, parameter_count, refuse_too_large
 from regard.models.tagger import TaggerConfig, TaggerModel
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.unilm import Unilm, UnilmConfig
@@ -75,33 +67,15 @@ def _is_abstract(model: Any, method: str) -> bool:
     return getattr(getattr(model, method, None), "__isabstractmethod__", False)
 
 
-_RANDOM = (
-    *(Tensor.normal_, Tensor.uniform_),
-    *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
-)
-
-
-class _WithoutNumbers(TorchFunctionMode):
-    """Leaves out random initialization, which weights from a file would overwrite."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in _RANDOM:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
 def unset_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
     """A model of this shape, whose weights are still to be copied into it."""
-    with _WithoutNumbers():
+    with WithoutNumbers():
         return new_model(config, vocabulary)
 
 
 def shape_only(config: ModelConfig, vocabulary: Vocabulary) -> Model:
     """A model whose weights take no memory: names, shapes and types are known."""
-    with torch.device("meta"), _WithoutNumbers():
+    with torch.device("meta"), WithoutNumbers():
         return new_model(config, vocabulary)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -116,8 +115,8 @@ class Model(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """What is worth compiling."""
-        return []
+        """What is worth compiling: the blocks of all stacks."""
+        return [b for stack in self.modules() if isinstance(stack, nn.ModuleList) for b in stack]
 
     @property
     def obstacle_to_score(self) -> str | None:
@@ -150,7 +149,15 @@ class Model(nn.Module):
         """How likely what was drawn for each sentence was, as much as that shall count. (B,)"""
         if record is None or not record.choices:
             return None
-        return self.config.attention.reinforce_weight * sum_of_choices(record.choices)
+        chances = torch.stack([layer.flatten(1).sum(1) for layer in record.choices]).sum(0)
+        return self.config.attention.reinforce_weight * chances
+
+    def predictions(
+        self, hidden: Tensor, target: Ragged, record: AttentionRecord | None
+    ) -> Predictions:
+        """A prediction of each target token, and what was drawn on the way."""
+        choices = self.choices(record)
+        return Predictions(hidden, target.tokens, self.projection, target.lengths, choices)
 
     def new_projection(self, table: nn.Embedding) -> Projection:
         """The scores of words, from the table of what is written or weights of their own."""
@@ -178,6 +185,9 @@ class Model(nn.Module):
 class PairModel(Model):
     """A model that turns one sentence into another: it has tables for both."""
 
+    encoder: nn.Module
+    decoder: nn.Module
+
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
         self.source_embedding = self.new_embedding(self.new_table(vocabulary.source))
@@ -194,9 +204,18 @@ class PairModel(Model):
             )
         return self.source_embedding.table
 
+    def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Any:
+        """What the decoder looks at: a vector for each source token. (N, D)"""
+        return self.encoder(self.source_embedding.of(source), source.lengths, record)
+
 
 class AutoregressiveModel(Model):
     """A model that writes one token after another; every search needs these, and no more."""
+
+    # Whether steps can be captured as CUDA graphs: a captured step reads and writes the same
+    # tensors each time, so the state must change in place, in `step` and in `reorder`.
+    can_be_recorded: bool = False
+    start_can_be_recorded: bool = False  # the same of a start, for all sources of a shape
 
     @abstractmethod
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> Any:
@@ -211,25 +230,19 @@ class AutoregressiveModel(Model):
         return torch.full((sentences, beams), self.start_mark, device=self.device)
 
     @property
-    def can_be_recorded(self) -> bool:
-        """Whether steps can be captured as CUDA graphs; a kind that says so writes in place.
-
-        A captured step reads and writes the same tensors each time, whatever it reaches: the state
-        must change in place, in `step` and in `reorder`.
-        """
-        return False
-
-    @property
-    def start_can_be_recorded(self) -> bool:
-        """Whether a start is the same work on tensors for all sources of a shape."""
-        return False
-
-    @property
     def start_mark(self) -> int:
         """The token that the decoder reads first."""
         return self.config.start_mark
 
 
-def sum_of_choices(layers: Sequence[Tensor]) -> Tensor:
-    """How likely all choices of a sentence were together; (B, H, T) of each layer -> (B,)"""
-    return torch.stack([layer.flatten(1).sum(1) for layer in layers]).sum(0)
+class EncoderDecoder(PairModel, AutoregressiveModel):
+    """A decoder that looks at what the encoder made of the source."""
+
+    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
+        """Hidden states for every target token, each knowing the source and what came before."""
+        record = self.recorder(record)
+        memory = self.encode(batch.source, record)
+        inputs = batch.target.shifted_right(self.start_mark)
+        x = self.target_embedding.of(inputs)
+        hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
+        return self.predictions(hidden, batch.target, record)

@@ -19,9 +19,8 @@ from regard.attention.multihead import AttentionRecord
 from regard.bounds import IDS, Ge
 from regard.config import Doc
 from regard.data.batch import Batch
-from regard.data.ragged import Lengths, Ragged
+from regard.data.ragged import Lengths
 from regard.errors import ConfigError
-from regard.layers.init import initialize
 from regard.models.language import LanguageConfig, WritingModel
 from regard.models.protocol import Predictions, Vocabulary
 from regard.models.stacks import StackState
@@ -50,24 +49,13 @@ class Causal(WritingModel):
     config: CausalConfig
 
     def __init__(self, config: CausalConfig, vocabulary: Vocabulary) -> None:
-        super().__init__(config, vocabulary, causal=True)
+        super().__init__(config, vocabulary)
+        self.bare_prompts, self.extra_eos_ids = config.bare_prompts, config.extra_eos_ids
         if max(config.extra_eos_ids, default=0) >= vocabulary.target:
             raise ConfigError(
                 f"model.extra_eos_ids has {max(config.extra_eos_ids)}, and the vocabulary has "
                 f"{vocabulary.target} tokens. Leave it out, or copy the whole model folder again."
             )
-        self.projection = self.new_projection(self.embedding.table)
-        initialize(self, config.init)
-
-    @property
-    def bare_prompts(self) -> bool:
-        """Whether prompts are read without BOS."""
-        return self.config.bare_prompts
-
-    @property
-    def extra_eos_ids(self) -> Sequence[int]:
-        """Ids that end a generated text as EOS does."""
-        return self.config.extra_eos_ids
 
     def text_row(self, ids: Sequence[int]) -> list[int]:
         """A text as it is read: after BOS, unless prompts are read without."""
@@ -77,10 +65,7 @@ class Causal(WritingModel):
         """Hidden states for every token, each knowing what came before."""
         record = self.recorder(record)
         hidden = self.read(batch.source, record=record)
-        targets = batch.target
-        return Predictions(
-            hidden, targets.tokens, self.projection, targets.lengths, self.choices(record)
-        )
+        return self.predictions(hidden, batch.target, record)
 
     def read_ahead(self, tokens: Tensor, state: StackState) -> None:
         """In one pass, unless feed-forward networks have a past of their own. (B, T)"""
@@ -90,9 +75,3 @@ class Causal(WritingModel):
         lengths = Lengths.of([places] * sentences).to(tokens.device)
         x = self.embedding(tokens.flatten(), lengths.positions, places)
         return state.begin_with(self.encoder.remember(x, lengths, causal=True))
-
-    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
-        """A vector for each token. (N, D)"""
-        lengths = text.lengths
-        x = self.embedding(text.tokens, lengths.positions, lengths.longest)
-        return self.encoder(x, lengths, record)

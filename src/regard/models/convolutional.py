@@ -19,16 +19,14 @@ from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues, Some, Sources, follow, some_of
 from regard.attention.config import AttentionShape
-from regard.attention.multihead import AttentionRecord
 from regard.attention.positions import added_positions
 from regard.bounds import LAYERS, LENGTH, Ge, Le
 from regard.config import Doc
-from regard.data.batch import Batch
 from regard.data.ragged import Ragged
 from regard.layers.gated import ConvolutionalDecoder, ConvolutionalEncoder, GatedConvolution
 from regard.layers.init import initialize
-from regard.models.base import AutoregressiveModel, ModelConfig, PairModel
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.base import EncoderDecoder, ModelConfig
+from regard.models.protocol import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,12 @@ class ConvolutionalState:
         )
 
 
-class Convolutional(PairModel, AutoregressiveModel):
+class Convolutional(EncoderDecoder):
     """Encoder and decoder of gated convolutions."""
 
     config: ConvolutionalConfig
+    can_be_recorded = start_can_be_recorded = True
+    decoder: ConvolutionalDecoder
 
     def __init__(self, config: ConvolutionalConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
@@ -118,24 +118,6 @@ class Convolutional(PairModel, AutoregressiveModel):
         for module in self.modules():
             if isinstance(module, GatedConvolution):
                 module.initialize()
-
-    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
-        """Hidden states for every target token, each knowing the source and what came before."""
-        record = self.recorder(record)
-        memory = self.encode(batch.source)
-        inputs = batch.target.shifted_right(self.start_mark)
-        x = self.target_embedding(inputs.tokens, inputs.lengths.positions, inputs.lengths.longest)
-        hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
-        targets = batch.target
-        return Predictions(
-            hidden, targets.tokens, self.projection, targets.lengths, self.choices(record)
-        )
-
-    def encode(self, source: Ragged) -> Tensor:
-        """The memory: a key and a value for each source token. (N, 2 D)"""
-        lengths = source.lengths
-        x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
-        return self.encoder(x, lengths)
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> ConvolutionalState:
         """A state for the source sentences; a window needs no room for what is past."""
@@ -152,18 +134,3 @@ class Convolutional(PairModel, AutoregressiveModel):
         hidden = self.decoder.step(x, state.windows, state.memory, state.sources)
         state.place += 1
         return self.projection(hidden)
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """A step is the same work each time."""
-        return True
-
-    @property
-    def start_can_be_recorded(self) -> bool:
-        """Nothing in it waits for a number."""
-        return True
-
-    @property
-    def blocks(self) -> list[nn.Module]:
-        """Of encoder and decoder."""
-        return [*self.encoder.blocks, *self.decoder.blocks]

@@ -26,12 +26,12 @@ from regard.errors import ConfigError, DataError, ModelError
 from regard.files import whole_file, write_json
 from regard.layers.adapters import adapt, is_adapted, merge
 from regard.models import new_model, shape_only, unset_model
-from regard.models.adapter import Adapter
 from regard.models.base import Model, ModelConfig
 from regard.models.description import CONFIG as CONFIG
 from regard.models.description import (
     FORMAT,
     READER,
+    Adapter,
     Identity,
     model_config,
     read_description,
@@ -41,11 +41,11 @@ from regard.models.description import Training as Training
 from regard.models.description import as_today as as_today
 from regard.models.protocol import Vocabulary
 from regard.models.tensor_files import (
+    LARGEST,
     TensorSpec,
     read_notes,
     refuse_misfits,
     refuse_nonfinite,
-    refuse_unusable,
     specs,
     tensor_specs,
 )
@@ -69,11 +69,6 @@ class ModelFolder:
     languages: dict[str, str | None]
     seen: Training
     adapter: Adapter | None = None
-
-    @staticmethod
-    def for_store(config: ModelConfig, store: Store, seen: Training) -> ModelFolder:
-        """The description of a model that is going to be trained on a prepared store."""
-        return ModelFolder(config, store.vocabulary, store.tokenizers, store.languages, seen)
 
     @property
     def direction(self) -> str:
@@ -292,7 +287,9 @@ def put_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -
     refuse_misfits(specs(tensors), specs(own), origin)
     for name, parameter in own.items():
         parameter.copy_(tensors[name])
-    refuse_unusable(own, origin)  # once copied: float32 has no room for some numbers of float64
+    refuse_nonfinite(
+        own, origin, LARGEST
+    )  # once copied: float32 has no room for some numbers of float64
 
 
 def published_notes(folder: Path) -> dict[str, str]:

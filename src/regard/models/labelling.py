@@ -7,7 +7,6 @@ counts is 0, so all losses take labels as they take words, and nobody is ever gi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
@@ -102,10 +101,6 @@ class LabelModel(LanguageModel):
             hidden, targets.tokens, self.projection, targets.lengths, chain=self.chain
         )
 
-    def text_row(self, ids: Sequence[int]) -> list[int]:
-        """A text as it is read: between BOS and EOS."""
-        return [self.config.start_mark, *ids, SPECIAL.end]
-
     def scores(self, predictions: Predictions) -> Tensor:
         """The scores of all labels but 0. (labels, L)"""
         return self.projection(predictions.hidden)[:, 1:].float()
@@ -124,15 +119,9 @@ class LabelModel(LanguageModel):
             return scores.argmax(-1) + 1
         return chain.best_paths(scores, lengths) + 1
 
-    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
-        """A vector for each token. (N, D)"""
-        return self.encoder(self.embedded(text), text.lengths, record)
-
-    def embedded(self, text: Ragged) -> Tensor:
-        """What the stack reads: a vector for each token. (N, D)"""
-        lengths = text.lengths
-        segments = segments_of(text) if self.config.segments > 1 else None
-        return self.embedding(text.tokens, lengths.positions, lengths.longest, segments)
+    def embedded(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
+        """What the stack reads, where two texts of a row can be told apart. (N, D)"""
+        return super().embedded(text, segments_of(text) if self.config.segments > 1 else None)
 
 
 def segments_of(text: Ragged) -> Tensor:

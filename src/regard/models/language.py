@@ -14,15 +14,22 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from regard.attention.cache import Trail
+from regard.attention.multihead import AttentionRecord
 from regard.bounds import LAYERS, LENGTH, Ge, Le
 from regard.config import Doc
 from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder
+from regard.layers.init import initialize
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.protocol import Vocabulary
 from regard.models.stacks import BlockConfig, StackState, block_shape
+from regard.text.special import SPECIAL
+
+NormEpsilon = Annotated[
+    float | None, Doc("the norms' guard against division by zero; unset: PyTorch's"), Ge(0), Le(1)
+]
 
 
 @dataclass(frozen=True)
@@ -41,12 +48,7 @@ class LanguageConfig(BlockConfig):
         LENGTH,
     ] = 256
     embedding_norm: Annotated[bool, Doc("a norm over embeddings, as BERT has")] = False
-    norm_epsilon: Annotated[
-        float | None,
-        Doc("the norms' guard against division by zero; unset: PyTorch's"),
-        Ge(0),
-        Le(1),
-    ] = None
+    norm_epsilon: NormEpsilon = None
 
     @property
     def context(self) -> int | None:
@@ -73,29 +75,42 @@ class LanguageModel(Model):
         """The blocks."""
         return Encoder(self.config.layers, shape, causal=causal)
 
-    @property
-    def blocks(self) -> list[nn.Module]:
-        """Of the stack."""
-        return [*self.encoder.blocks]
+    def text_row(self, ids: Sequence[int]) -> list[int]:
+        """A text as it is read: between BOS and EOS."""
+        return [self.config.start_mark, *ids, SPECIAL.end]
+
+    def read(
+        self,
+        text: Ragged,
+        segments: Tensor | None = None,
+        *,
+        record: AttentionRecord | None = None,
+    ) -> Tensor:
+        """A vector for each token. (N, D)"""
+        return self.encoder(self.embedded(text, segments), text.lengths, record)
+
+    def embedded(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
+        """What the stack reads: a vector for each token. (N, D)"""
+        return self.embedding.of(text, segments)
 
 
 class WritingModel(LanguageModel, AutoregressiveModel):
     """A stack that sees what came before, and so can go on from it token by token."""
 
+    bare_prompts: bool = False  # prompts are read without BOS
+    extra_eos_ids: Sequence[int] = ()  # ids that end a generated text as EOS does
+    start_can_be_recorded = True
+
+    def __init__(self, config: LanguageConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary, causal=True)
+        self.projection = self.new_projection(self.embedding.table)
+        initialize(self, config.init)
+        self.can_be_recorded = config.positions != "relative"  # distances depend on the reach
+
     @property
     def context(self) -> int:
         """The longest text that it was trained to see."""
         return self.config.max_positions
-
-    @property
-    def bare_prompts(self) -> bool:
-        """Whether prompts are read without BOS."""
-        return False
-
-    @property
-    def extra_eos_ids(self) -> Sequence[int]:
-        """Ids that end a generated text as EOS does."""
-        return ()
 
     def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> StackState:
         """A state for as many texts as there are sources; how they begin is the search's to say."""
@@ -119,13 +134,3 @@ class WritingModel(LanguageModel, AutoregressiveModel):
         for place, column in enumerate(tokens.unbind(1)):
             state.reach(place + 1, exact=True)
             self.step(column[:, None].expand(-1, beams), state)
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """Whether steps with a longer reach than needed are the same: all but distances are."""
-        return self.config.positions != "relative"
-
-    @property
-    def start_can_be_recorded(self) -> bool:
-        """Nothing in it waits for a number."""
-        return True

@@ -10,7 +10,7 @@ BERT's own form: `activation=gelu`, `positions=learned`, `scale_embedding=false`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ from regard.layers.feedforward import ACTIVATIONS, Activation
 from regard.layers.init import initialize
 from regard.layers.norm import NormKind, make_norm
 from regard.models.language import LanguageConfig, LanguageModel
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.protocol import Classes, Predictions, Vocabulary
 from regard.text.special import SPECIAL
 
 
@@ -90,19 +90,11 @@ class MaskedConfig(LanguageConfig):
         )
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Logits over classes of whole rows, and the right ones."""
-
-    logits: Tensor  # (B, classes)
-    wanted: Tensor  # (B,)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SentencePairPredictions(Predictions):
     """Predictions of masked tokens, and of whether the second segment follows the first."""
 
-    next_sentence: Classes
+    next_sentence: Classes  # of whole rows
 
 
 class MaskedHead(nn.Module):
@@ -174,22 +166,6 @@ class Masked(LanguageModel):
         first = hidden[batch.source.lengths.offsets[:-1].long()]
         said = Classes(self.next_sentence(first), pairs.next_sentence_labels)
         return SentencePairPredictions(*predicted, next_sentence=said)
-
-    def text_row(self, ids: Sequence[int]) -> list[int]:
-        """A text as it is read: between BOS and EOS."""
-        return [self.config.start_mark, *ids, SPECIAL.end]
-
-    def read(
-        self,
-        text: Ragged,
-        segments: Tensor | None = None,
-        *,
-        record: AttentionRecord | None = None,
-    ) -> Tensor:
-        """A vector for each token. (N, D)"""
-        lengths = text.lengths
-        x = self.embedding(text.tokens, lengths.positions, lengths.longest, segments)
-        return self.encoder(x, lengths, record)
 
     def logits(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
         """The scores of all words at each place. (N, V)"""

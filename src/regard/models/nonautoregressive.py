@@ -28,7 +28,7 @@ from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
 from regard.models.base import PairModel
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.protocol import Classes, Predictions, Vocabulary
 from regard.models.stacks import StackConfig, block_shape
 from regard.text.special import SPECIAL
 
@@ -89,14 +89,6 @@ NO_FERTILITY = -100  # of what only fills a shape
 
 
 @dataclass(frozen=True)
-class Fertilities:
-    """Logits over the fertility of each source token, and the right ones."""
-
-    logits: Tensor  # (source tokens, classes) of 0, 1, 2 ... target tokens
-    wanted: Tensor  # (source tokens,) or `NO_FERTILITY`
-
-
-@dataclass(frozen=True)
 class Hints:
     """Target tokens that the decoder reads at some positions, instead of copies of the source."""
 
@@ -112,7 +104,7 @@ class Hints:
 class FertilityPredictions(Predictions):
     """Predictions of target tokens and of fertilities."""
 
-    fertilities: Fertilities
+    fertilities: Classes  # of each source token: 0, 1, 2 ... target tokens, or `NO_FERTILITY`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +121,7 @@ class NonAutoregressive(PairModel):
     """Encoder, fertilities or places, and a decoder that sees all of them."""
 
     config: NonAutoregressiveConfig
+    decoder: Decoder
 
     def __init__(self, config: NonAutoregressiveConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
@@ -165,16 +158,10 @@ class NonAutoregressive(PairModel):
         hidden = self.decode(copies, memory, source.lengths, record, hints)
         wanted = batch.fertilities.clamp(max=self.config.max_fertility)
         wanted = wanted.masked_fill(source.tokens == SPECIAL.pad, NO_FERTILITY)
-        said = Fertilities(self.fertility(memory), wanted)
+        said = Classes(self.fertility(memory), wanted)
         return FertilityPredictions(
             hidden, words.tokens, self.projection, words.lengths, fertilities=said
         )
-
-    def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Tensor:
-        """The memory: a vector for each source token. (N, D)"""
-        lengths = source.lengths
-        x = self.source_embedding(source.tokens, lengths.positions, lengths.longest)
-        return self.encoder(x, lengths, record)
 
     def spread(self, source: Ragged) -> Ragged:
         """Each token as often as CTC has places for it."""
@@ -207,11 +194,6 @@ class NonAutoregressive(PairModel):
             "The probability of a translation under a model with fertilities is a sum over all of "
             "them, which cannot be computed. Score it with the model's teacher."
         )
-
-    @property
-    def blocks(self) -> list[nn.Module]:
-        """Of encoder and decoder."""
-        return [*self.encoder.blocks, *self.decoder.blocks]
 
     @property
     def max_length(self) -> int | None:

@@ -30,6 +30,7 @@ from regard.layers.feedforward import Activation
 from regard.layers.init import initialize
 from regard.layers.recall import Memory
 from regard.layers.two_streams import TwoStreamStack, View
+from regard.models.language import NormEpsilon
 from regard.models.memory import MemoryConfig, RememberingModel, StreamPredictions
 from regard.models.protocol import Vocabulary
 from regard.text.special import SPECIAL
@@ -53,12 +54,7 @@ class PermutedConfig(MemoryConfig):
     scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(width)")] = False
     output_bias: Annotated[bool, Doc("a bias for each word of the output")] = True
     activation: Annotated[Activation, Doc("in the feed-forward network")] = "gelu"
-    norm_epsilon: Annotated[
-        float | None,
-        Doc("the norms' guard against division by zero; unset: PyTorch's"),
-        Ge(0),
-        Le(1),
-    ] = 1e-12
+    norm_epsilon: NormEpsilon = 1e-12
     sinusoid_layout: Annotated[
         Layout, Doc("sine and cosine in turns, or all sines first (XLNet)")
     ] = "halves"
@@ -115,10 +111,16 @@ class Permuted(RememberingModel):
         """A text as it is read: with EOS."""
         return [*ids, SPECIAL.end]
 
-    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
+    def read(
+        self,
+        text: Ragged,
+        segments: Tensor | None = None,
+        *,
+        record: AttentionRecord | None = None,
+    ) -> Tensor:
         """A vector for each token of a text, all of which it sees. (N, D)"""
         nothing = text.tokens.new_zeros(0)
-        return self.streams(PermutedBatch(text, text), nothing)[0]
+        return self.streams(PermutedBatch(text, text, segments=segments), nothing)[0]
 
     def streams(
         self, batch: PermutedBatch, places: Tensor, memory: Memory | None = None

@@ -36,6 +36,14 @@ class Predictions:
         return len(self.hidden) == len(self.targets)
 
 
+@dataclass(frozen=True)
+class Classes:
+    """Logits over a few classes, and the right ones."""
+
+    logits: Tensor  # (N, classes)
+    wanted: Tensor  # (N,)
+
+
 class TextReader(Protocol):
     """A model whose stack reads a text by itself: `ModelConfig.embeds_text`."""
 

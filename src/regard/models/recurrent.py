@@ -22,12 +22,11 @@ from regard.attention.config import AttentionShape
 from regard.attention.multihead import AttentionRecord, CrossAttention, MemoryAttention
 from regard.bounds import LAYERS, Ge, Le
 from regard.config import Doc
-from regard.data.batch import Batch
 from regard.data.ragged import Ragged
 from regard.layers.init import initialize
 from regard.layers.recurrent import Cell, Past, Recurrence, RecurrentDecoder
-from regard.models.base import AutoregressiveModel, ModelConfig, PairModel
-from regard.models.protocol import Predictions, Vocabulary
+from regard.models.base import EncoderDecoder, ModelConfig
+from regard.models.protocol import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -87,10 +86,12 @@ class RecurrentState:
         return RecurrentState(past, (memory.select(sentences), sources.select(sentences)))
 
 
-class Recurrent(PairModel, AutoregressiveModel):
+class Recurrent(EncoderDecoder):
     """Encoder and decoder of recurrent cells, with or without attention between them."""
 
     config: RecurrentConfig
+    decoder: RecurrentDecoder
+    can_be_recorded = True  # but no start: PyTorch's layers take other steps for other lengths
 
     def __init__(self, config: RecurrentConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
@@ -102,19 +103,7 @@ class Recurrent(PairModel, AutoregressiveModel):
         self.projection = self.new_projection(self.target_embedding.table)
         initialize(self)
 
-    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
-        """Hidden states for every target token, each knowing the source and what came before."""
-        record = self.recorder(record)
-        memory, past = self.encode(batch.source)
-        inputs, sources = batch.target.shifted_right(self.start_mark), batch.source.lengths
-        x = self.target_embedding(inputs.tokens)
-        hidden = self.decoder(x, inputs.lengths, past, memory, sources, record)
-        targets = batch.target
-        return Predictions(
-            hidden, targets.tokens, self.projection, targets.lengths, self.choices(record)
-        )
-
-    def encode(self, source: Ragged) -> tuple[Tensor, Past]:
+    def encode(self, source: Ragged, record: AttentionRecord | None = None) -> tuple[Tensor, Past]:
         """The states of all source tokens (N, D), and what the decoder begins with."""
         memory, last = self.encoder(self.source_embedding(source.tokens), source.lengths)
         return memory, self.decoder.first(last)
@@ -131,11 +120,6 @@ class Recurrent(PairModel, AutoregressiveModel):
         for part, new in zip(state.past, past, strict=True):
             part.copy_(new)
         return self.projection(hidden)
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """A step is the same work each time; a start needs lengths on the host."""
-        return True
 
 
 def _attention(config: RecurrentConfig) -> MemoryAttention | None:

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.memory import refuse_beyond
@@ -25,14 +25,21 @@ _ADVICE = (
 )
 
 
-class _Unfilled(TorchFunctionMode):
-    """Draws nothing: on `meta`, to draw from a normal distribution imports 900 modules first."""
+_RANDOM = (
+    *(Tensor.normal_, Tensor.uniform_),
+    *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
+)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+
+class WithoutNumbers(TorchFunctionMode):
+    """Leaves out random initialization, which weights from a file would overwrite.
+
+    On `meta`, to draw from a normal distribution imports 900 modules first.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in (torch.Tensor.normal_, nn.init.normal_):
+        if func in _RANDOM:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
 
@@ -67,5 +74,5 @@ def refuse_untrainable(count: int, learning: int, device: torch.device, *, avera
 
 
 def _built(build: Builder, config: ModelConfig, vocabulary: Vocabulary) -> int:
-    with torch.device("meta"), _Unfilled():
+    with torch.device("meta"), WithoutNumbers():
         return sum(weight.numel() for weight in build(config, vocabulary).parameters())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Some, Trail
+from regard.attention.cache import KeyValues, Some, Sources, Trail
 from regard.attention.config import AttentionShape, PositionName
 from regard.attention.positions import Layout, added_positions
 from regard.bounds import LAYERS, LENGTH, WIDTH, Ge, Le
@@ -124,10 +124,11 @@ class StackConfig(BlockConfig):
 
 @dataclass
 class StackState:
-    """Caches of all blocks that write, and how far the beams have come."""
+    """Caches of all blocks that write, how far the beams have come, and what they look back at."""
 
     caches: list[BlockCache]
     trail: Trail
+    sources: Sources | None = None  # which places of the source are words
 
     def reach(self, places: int, *, exact: bool) -> None:
         """The next step looks at so many places; exact: the last of them is where it stands."""
@@ -152,10 +153,13 @@ class StackState:
         for cache in self.caches:
             cache.reorder(parents)
 
-    def select(self, sentences: Some) -> Self:
+    def select(self, sentences: Some) -> StackState:
         """Some sentences alone."""
-        caches = [cache.select(sentences) for cache in self.caches]
-        return replace(self, caches=caches, trail=self.trail.select(sentences))
+        return StackState(
+            [cache.select(sentences) for cache in self.caches],
+            self.trail.select(sentences),
+            None if self.sources is None else self.sources.select(sentences),
+        )
 
 
 def block_shape(config: BlockConfig, norm_epsilon: float | None = None) -> BlockShape:

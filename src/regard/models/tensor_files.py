@@ -8,6 +8,7 @@ empty translations with the best possible score.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from regard.recognize import exported_model
 from regard.regular import open_regular
 from regard.schema import JsonReader
 
-_LARGEST = 1e15  # of weights
+LARGEST = 1e15  # of weights that are trained
 _FLOATS = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -87,45 +88,29 @@ def read_notes(path: Path) -> dict[str, str]:
         return _notes(file, path)
 
 
-def refuse_nonfinite(tensors: Mapping[str, Tensor], origin: Path) -> None:
-    """Raise an error that names the tensors with NaN or infinite numbers."""
-    bad = sorted(name for name, tensor in tensors.items() if not is_finite(tensor))
-    if bad:
-        raise ModelError(
-            f"{origin} has weights that are NaN or infinite ({', '.join(bad[:3])}; {len(bad)} in "
-            "all). Copy it again; if it was trained so, use an earlier checkpoint."
-        )
-
-
-def refuse_unusable(weights: Mapping[str, Tensor], origin: Path) -> None:
-    """Raise an error that names weights that are not finite, or larger than any that are trained.
+def refuse_nonfinite(
+    tensors: Mapping[str, Tensor], origin: Path, largest: float | None = None
+) -> None:
+    """Raise an error that names the tensors with NaN or infinite numbers, or larger ones than that.
 
     A flipped bit of an exponent gives a number whose products overflow to NaN.
     """
-    bad = sorted(name for name, tensor in weights.items() if not _is_usable(tensor))
+    bad = sorted(name for name, tensor in tensors.items() if not _is_within(tensor, largest))
     if bad:
+        beyond = f" or beyond {largest:g}" if largest else ""
         raise ModelError(
-            f"{origin} has weights that are NaN or infinite or beyond {_LARGEST:g} "
-            f"({', '.join(bad[:3])}; {len(bad)} in all). Copy it again; if it was trained so, use "
-            "an earlier checkpoint."
+            f"{origin} has weights that are NaN or infinite{beyond} ({', '.join(bad[:3])}; "
+            f"{len(bad)} in all). Copy it again; if it was trained so, use an earlier checkpoint."
         )
 
 
-def _is_usable(tensor: Tensor) -> bool:
+def _is_within(tensor: Tensor, largest: float | None) -> bool:
+    """Whether all numbers of a tensor are finite and no larger than that."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
+    limit = min(largest or math.inf, torch.finfo(tensor.dtype).max)
     low, high = tensor.aminmax()  # NaN if there is one
-    return bool((low >= -_LARGEST) & (high <= _LARGEST))
-
-
-def is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers of a tensor are finite, in one pass over it.
-
-    A sum is finite only if all its numbers are; only one that overflows needs a second pass.
-    """
-    if not tensor.is_floating_point() or bool(tensor.sum(dtype=torch.float32).isfinite()):
-        return True
-    return bool(tensor.isfinite().all())
+    return bool((low >= -limit) & (high <= limit))
 
 
 def are_finite(tensors: Iterable[Tensor]) -> bool:

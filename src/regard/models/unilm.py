@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from torch import Tensor
 
-from regard.attention.cache import KeyValues, Some, Sources, Trail
+from regard.attention.cache import Sources, Trail
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
 from regard.data.batch import Batch, PrefixBatch
@@ -56,20 +56,6 @@ class UnilmConfig(LanguageConfig):
         return None
 
 
-@dataclass
-class UnilmState(StackState):
-    """Caches of the target, and keys and values of the source."""
-
-    memories: list[KeyValues]
-    sources: Sources
-
-    def select(self, sentences: Some) -> Self:
-        """Some sentences alone."""
-        memories = [memory.select(sentences) for memory in self.memories]
-        sources = self.sources.select(sentences)
-        return replace(super().select(sentences), memories=memories, sources=sources)
-
-
 class Unilm(LanguageModel, AutoregressiveModel):
     """A stack under a mask that is said with each batch."""
 
@@ -93,7 +79,7 @@ class Unilm(LanguageModel, AutoregressiveModel):
         row = batch.source.lengths
         # Segments also say which mask it is: all before, all behind, or both.
         segments = (row.positions >= batch.prefixes[row.sentence]).long()
-        x = self.embedding(batch.source.tokens, row.positions, row.longest, segments)
+        x = self.embedding.of(batch.source, segments)
         hidden = self.encoder(x, row, record, prefix=batch.prefixes)
         asked = batch.asked
         return Predictions(hidden[asked], batch.target.tokens[asked], self.projection)
@@ -107,25 +93,27 @@ class Unilm(LanguageModel, AutoregressiveModel):
             cross=[row[..., source:, :source] for row in rows],
         )
 
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> UnilmState:
+    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> StackState:
         """The source, read once, and room for so many beams and tokens."""
         lengths = source.lengths
-        x = self.embedding(source.tokens, lengths.positions, lengths.longest)
+        x = self.embedding.of(source)
         memories = self.encoder.remember(x, lengths, causal=False)
-        caches = self.encoder.prepare(len(lengths), beams, room)
+        empty = self.encoder.prepare(len(lengths), beams, room)
+        caches = [replace(c, memory=m) for c, m in zip(empty, memories, strict=True)]
         sources = Sources.of(lengths.mask, lengths.lengths, x.dtype)
         trail = Trail.of(len(lengths), beams, room, source.tokens.device)
-        return UnilmState(caches, trail, memories, sources)
+        return StackState(caches, trail, sources)
 
-    def step(self, tokens: Tensor, state: UnilmState) -> Tensor:
+    def step(self, tokens: Tensor, state: StackState) -> Tensor:
         """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
         trail = state.trail
         sight = trail.begin()
+        assert state.sources is not None
         places = (state.sources.lengths + trail.place)[:, None].expand(tokens.shape)  # (B, W)
-        longest = state.memories[0].keys.shape[2] + trail.reach
+        longest = state.sources.bias.shape[-1] + trail.reach
         longest = min(longest, self.config.places or longest)
         x = self.embedding(tokens, places, longest, tokens.new_ones(tokens.shape))
-        x = self.encoder.step_after(x, state.memories, state.sources, state.caches, sight, places)
+        x = self.encoder.step(x, state.caches, sight, state.sources, places)
         trail.end()
         return self.projection(x)
 

@@ -13,18 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from torch import Tensor
-
 from regard.attention.multihead import AttentionRecord
 from regard.config import Doc
 from regard.data.batch import Batch, StreamBatch
 from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
-from regard.layers.init import initialize
 from regard.layers.recall import Memory, RecallStack, sight
 from regard.models.language import WritingModel
 from regard.models.memory import MemoryConfig, RememberingModel, StreamPredictions
-from regard.models.protocol import Vocabulary
 from regard.text.special import SPECIAL
 
 
@@ -45,37 +41,25 @@ class XL(RememberingModel, WritingModel):
     config: XLConfig
     encoder: RecallStack
 
-    def __init__(self, config: XLConfig, vocabulary: Vocabulary) -> None:
-        super().__init__(config, vocabulary, causal=True)
-        self.projection = self.new_projection(self.embedding.table)
-        initialize(self, config.init)
-
     def new_stack(self, shape: BlockShape, *, causal: bool) -> RecallStack:
         """Blocks that look into a memory."""
-        return RecallStack(self.config.layers, self.with_distances(shape))
+        return RecallStack(self.config.layers, self.with_distances(shape), causal=causal)
 
     def forward(
         self, batch: Batch, record: AttentionRecord | None = None, memory: Memory | None = None
     ) -> StreamPredictions:
         """Hidden states for every token of a segment, each knowing what came before."""
         record = self.recorder(record)
-        text, targets = batch.source, batch.target
-        lengths = text.lengths
+        text, lengths = batch.source, batch.source.lengths
         x = self.embedding(text.tokens)
         if memory is None:
             memory = self.empty_memory(len(lengths), x)
-        documents = self._documents(lengths.pad(text.tokens), memory)
+        begins = lengths.pad(text.tokens) == self.start_mark  # documents begin with it
+        documents = memory.last_document + begins.cumsum(1)  # (B, T)
         mask = sight(lengths, memory, None if self.config.across_documents else documents)
         hidden, read = self.encoder.read(x, lengths, memory, mask, record)
-        remembered = memory.after(read, lengths, documents)
-        return StreamPredictions(
-            hidden,
-            targets.tokens,
-            self.projection,
-            targets.lengths,
-            self.choices(record),
-            memory=remembered,
-        )
+        found = self.predictions(hidden, batch.target, record)
+        return StreamPredictions(**vars(found), memory=memory.after(read, lengths, documents))
 
     def in_order(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
         """What is read at each place is the token before it; a document begins with its mark."""
@@ -87,7 +71,3 @@ class XL(RememberingModel, WritingModel):
     def context(self) -> int:
         """A segment, and what is remembered before it."""
         return self.config.max_positions + self.config.room(training=False)
-
-    def _documents(self, tokens: Tensor, memory: Memory) -> Tensor:
-        """The document of each token: they begin with start marks. (B, T)"""
-        return memory.last_document + (tokens == self.start_mark).cumsum(1)

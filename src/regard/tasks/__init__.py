@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from regard.data.content import CONTENTS
-from regard.data.content import Side as Side
-from regard.data.content import StoreContent as StoreContent
-from regard.data.doctor import Report as Report
+from regard.data.content import CONTENTS, Side, StoreContent
+from regard.data.doctor import Report
 from regard.data.doctor import repaired_lines as read_text_lines
-from regard.data.file_options import FILE_OPTIONS
-from regard.data.file_options import FileOptions as FileOptions
-from regard.data.loader import FixedDataset as FixedDataset
-from regard.data.prepare import CorpusReader as CorpusReader
-from regard.decoding.pipeline import checked_texts as checked_texts
+from regard.data.file_options import FILE_OPTIONS, FileOptions
+from regard.data.loader import FixedDataset
+from regard.data.prepare import CorpusReader
+from regard.decoding.pipeline import checked_texts
 from regard.errors import ConfigError
-from regard.evaluation.options import EVALUATION_OPTIONS
-from regard.evaluation.options import EvaluationOptions as EvaluationOptions
+from regard.evaluation.options import EVALUATION_OPTIONS, EvaluationOptions
 from regard.models.base import ModelConfig
-from regard.models.folder import Training as Training
+from regard.models.folder import Training
 from regard.tasks.base import Task
 from regard.tasks.classification import Classification
 from regard.tasks.language_modeling import LanguageModeling
 from regard.tasks.masked_language_modeling import MaskedLanguageModeling
 from regard.tasks.nonautoregressive_translation import NonAutoregressiveTranslation
 from regard.tasks.permutation_language_modeling import PermutationLanguageModeling
-from regard.tasks.pipelines import Pipeline as Pipeline
+from regard.tasks.pipelines import Pipeline
 from regard.tasks.prefix_language_modeling import PrefixLanguageModeling
 from regard.tasks.tagging import Tagging
 from regard.tasks.translation import Translation
-from regard.training.losses import Loss as Loss
-from regard.training.objective import Objective as Objective
+from regard.training.losses import Loss
+from regard.training.objective import Objective
 
 TASKS: dict[str, Task] = {
     task.name: task

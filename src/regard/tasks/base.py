@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -52,19 +52,25 @@ class Task(ABC):
                 f"{wanted.title}. Prepare with {wanted.options}, or take a model that reads "
                 f"{held.title}, such as {held.model}."
             )
-        return ModelFolder.for_store(config, store, self.data_statistics(config, store))
+        seen = self.data_statistics(config, store)
+        return ModelFolder(config, store.vocabulary, store.tokenizers, store.languages, seen)
 
-    @abstractmethod
     def data_statistics(self, config: ModelConfig, store: Store) -> Training:
         """Statistics of the training data that are stored with a model."""
+        assert config.context is not None
+        return Training(config.context, 1.0)  # text is read piece by piece
 
-    @abstractmethod
     def training_data(self, store: Store, config: RunConfig) -> Dataset:
         """The training part of a store."""
+        return self.dataset(store, "train", config, config.training.seed)
 
-    @abstractmethod
     def validation_data(self, store: Store, config: RunConfig) -> Dataset:
         """The validation part of a store."""
+        return self.dataset(store, "valid", config, seed=0)
+
+    def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
+        """A part of a store, where both parts are read alike."""
+        raise NotImplementedError
 
     # The objective and the metrics.
 
@@ -145,6 +151,7 @@ class Task(ABC):
     # The trained model.
 
     pipeline: ClassVar[type[Any]]  # what a model folder is loaded as, by its `load`
+    usage: ClassVar[str] = "regard evaluate {}"  # of a model folder, as a command
 
     def load(self, *folders: Path, device: str = "auto", **options: Any) -> Any:
         """The inference pipeline of a model folder; only translators load several as one."""
@@ -154,6 +161,6 @@ class Task(ABC):
             raise ConfigError(f"{what} in {self.title}. Leave it out.")
         return self.pipeline.load(*folders, device=device)
 
-    @abstractmethod
     def next_command(self, out: str) -> str:
         """A command to try with a model that was just trained."""
+        return self.usage.format(out)

@@ -26,6 +26,7 @@ class Classification(Labelling):
     files = LabelledFiles
     evaluation = LabelledOptions
     pipeline = Classifier
+    usage = "regard classify {} < your.txt"
 
     def texts_per_example(self, store: Store) -> int:
         """One, or two that have one label together."""
@@ -35,7 +36,3 @@ class Classification(Labelling):
         """Texts, cut to what the model reads."""
         model = cast(ClassifierConfig, config.model)
         return ClassifiedCollate(model.start_mark, model.max_positions)
-
-    def next_command(self, out: str) -> str:
-        """Classify."""
-        return f"regard classify {out} < your.txt"

@@ -21,8 +21,7 @@ from regard.data.store import Store
 from regard.data.streams import StreamDataset
 from regard.evaluation.options import TextOptions
 from regard.layers.recall import Memory
-from regard.models.base import Model, ModelConfig
-from regard.models.folder import Training
+from regard.models.base import Model
 from regard.models.memory import MemoryConfig, StreamPredictions
 from regard.models.protocol import Predictions
 from regard.tasks.base import Task
@@ -39,6 +38,7 @@ class LanguageModeling(Task):
     files = TextFiles
     evaluation = TextOptions
     pipeline: ClassVar[type[Any]] = Generator
+    usage = 'regard generate {} "Once upon a time"'
 
     def problems(self, config: RunConfig) -> Iterator[str]:
         """Two passes over a batch cannot both continue the batch before."""
@@ -48,19 +48,6 @@ class LanguageModeling(Task):
                 "training.r_drop reads each batch twice, which segment recurrence does not "
                 "support; set training.r_drop=0"
             )
-
-    def data_statistics(self, config: ModelConfig, store: Store) -> Training:
-        """Running text is read piece by piece."""
-        assert config.context is not None
-        return Training(config.context, 1.0)
-
-    def training_data(self, store: Store, config: RunConfig) -> Dataset:
-        """Pieces of documents, or streams."""
-        return self.dataset(store, "train", config, config.training.seed)
-
-    def validation_data(self, store: Store, config: RunConfig) -> Dataset:
-        """The same, whole."""
-        return self.dataset(store, "valid", config, seed=0)
 
     def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
         """A part of a store."""
@@ -76,10 +63,6 @@ class LanguageModeling(Task):
         if not config.model.has_memory:
             return Objective(config.training)
         return StreamObjective(model, config.training)
-
-    def next_command(self, out: str) -> str:
-        """Continue a text."""
-        return f'regard generate {out} "Once upon a time"'
 
 
 class StreamObjective(Objective):

@@ -27,6 +27,7 @@ class MaskedLanguageModeling(LanguageModeling):
 
     name = "masked_language_modeling"
     pipeline = MaskFiller
+    usage = 'regard fill {} "Once upon a [MASK]"'
 
     def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
         """A part of a store."""
@@ -44,10 +45,6 @@ class MaskedLanguageModeling(LanguageModeling):
     def new_objective(self, model: Model, config: RunConfig) -> Objective:
         """Cross-entropy, and the next-sentence term."""
         return MaskedObjective(config.training)
-
-    def next_command(self, out: str) -> str:
-        """Fill in a blank."""
-        return f'regard fill {out} "Once upon a [MASK]"'
 
 
 class MaskedObjective(Objective):

@@ -105,7 +105,7 @@ class NonAutoregressiveObjective(Objective):
         self._glancing.fill_(glancing_ratio(step, self.config))
 
     def __call__(self, model: nn.Module, batch: Batch) -> Loss:
-        """The loss of a batch; both passes of R-Drop get the same hints."""
+        """The loss of a batch, and the teacher's risk; R-Drop's passes get the same hints."""
         hints = None
         if self.config.glancing:
             with torch.no_grad():
@@ -116,7 +116,13 @@ class NonAutoregressiveObjective(Objective):
             predictions = unseen(model(batch, hints=hints), hints)
         else:
             predictions = self.predict(model, batch)
-        return self._with_risk(self.loss(predictions, batch), batch, predictions)
+        loss = self.loss(predictions, batch)
+        if self._teacher is None:
+            return loss
+        assert isinstance(predictions, FertilityPredictions)
+        risk = teacher_risk(self._model, self._teacher, batch.source, predictions) / self.passes
+        share = self.config.teacher_weight
+        return Loss((1 - share) * loss.total + share * risk, loss.nll)
 
     def loss(self, predictions: Predictions, batch: Batch) -> Loss:
         """The loss of predictions."""
@@ -125,15 +131,6 @@ class NonAutoregressiveObjective(Objective):
         assert isinstance(predictions, FertilityPredictions)
         loss, weight = super().loss(predictions, batch), self.config.fertility_weight
         return with_fertilities(loss, predictions.fertilities, weight, self.passes)
-
-    def _with_risk(self, loss: Loss, batch: Batch, predictions: Predictions) -> Loss:
-        """The loss, and the teacher's risk of what is written, if there is a teacher."""
-        if self._teacher is None:
-            return loss
-        assert isinstance(predictions, FertilityPredictions)
-        term = teacher_risk(self._model, self._teacher, batch.source, predictions) / self.passes
-        share = self.config.teacher_weight
-        return Loss((1 - share) * loss.total + share * term, loss.nll)
 
 
 def load_teacher(path: Path, tokenizers: Tokenizers, device: torch.device) -> AutoregressiveModel:

@@ -21,13 +21,10 @@ class PermutationLanguageModeling(LanguageModeling):
 
     name = "permutation_language_modeling"
     pipeline = Embedder
+    usage = "regard evaluate {} --text your.txt"
 
     def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
         """A part of a store."""
         model = cast(PermutedConfig, config.model)
         documents, tokens = store.text(part).documents, config.data.batch_tokens
         return PermutedDataset(documents, model.max_positions, tokens, model.one_in, seed)
-
-    def next_command(self, out: str) -> str:
-        """Measure the perplexity of a text."""
-        return f"regard evaluate {out} --text your.txt"

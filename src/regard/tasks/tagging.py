@@ -52,15 +52,8 @@ class Labelling(Task):
         """What makes batches of examples."""
         raise NotImplementedError
 
-    def training_data(self, store: Store, config: RunConfig) -> Dataset:
+    def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
         """Examples."""
-        return self._dataset(store, "train", config, config.training.seed)
-
-    def validation_data(self, store: Store, config: RunConfig) -> Dataset:
-        """Examples."""
-        return self._dataset(store, "valid", config, seed=0)
-
-    def _dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
         return LabelledDataset(
             store.labelled(part),
             self.collate(store, config),
@@ -97,6 +90,7 @@ class Tagging(Labelling):
     files = TaggedFiles
     evaluation = TaggedOptions
     pipeline = Tagger
+    usage = "regard tag {} < your.txt"
 
     def problems(self, config: RunConfig) -> Iterator[str]:
         """A CRF has a loss of its own."""
@@ -116,7 +110,7 @@ class Tagging(Labelling):
         speller = Speller(store.tokenizers.source) if model.characters else None
         return TaggedCollate(model.start_mark, speller)
 
-    def _dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
+    def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
         """Sentences that the model could not read are refused."""
         longest = store.description["parts"][part]["longest"] + 2
         context = config.model.context
@@ -127,8 +121,4 @@ class Tagging(Labelling):
                 f"model reads {context} at once. Set model.max_positions={longest}, or prepare "
                 f"with --max-tokens {context - 2}."
             )
-        return super()._dataset(store, part, config, seed)
-
-    def next_command(self, out: str) -> str:
-        """Tag."""
-        return f"regard tag {out} < your.txt"
+        return super().dataset(store, part, config, seed)

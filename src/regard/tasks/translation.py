@@ -39,6 +39,7 @@ class Translation(Task):
     files = ParallelFiles
     evaluation = TranslationsOptions
     pipeline = Translator
+    usage = "regard translate {} < your.txt"
     metrics = ("bleu",)
     reads_weights = True
     resegments = True
@@ -96,7 +97,3 @@ class Translation(Task):
     def load(self, *folders: Path, device: str = "auto", **options: Any) -> Translator:
         """A translator, of several models as an ensemble."""
         return Translator.load(*folders, device=device, **options)
-
-    def next_command(self, out: str) -> str:
-        """Translate."""
-        return f"regard translate {out} < your.txt"

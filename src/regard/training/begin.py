@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.config import Tree, as_tree, differences
 from regard.errors import ConfigError
 from regard.layers.adapters import adapt
-from regard.models.adapter import Adapter
 from regard.models.base import Model, ModelConfig
+from regard.models.description import Adapter
 from regard.models.folder import (
     ModelFolder,
     put_weights,
@@ -37,11 +37,12 @@ def begun(config: RunConfig, folder: ModelFolder) -> tuple[ModelFolder, Model]:
         origin = origin_of(config.init_from, config.out)
         old = ModelFolder.read(origin)
         _refuse_another_kind(origin, old, folder)
-        heir = _heir(folder, old)
-        if config.training.lora.rank:
-            return _adapted(config, origin, heir, model)
-        _put_origin(model, heir, origin)
-        folder = heir
+        folder = _heir(folder, old)
+        if config.training.lora.rank:  # weights stay as they are; adapters and a new head learn
+            adapter = _adapter(config, origin)
+            adapt(model, adapter.lora, _put_origin(model, folder, adapter.origin))
+            return dataclasses.replace(folder, adapter=adapter), model
+        _put_origin(model, folder, origin)
     freeze(model, config.training.freeze, config.training.freeze_blocks)
     return folder, model
 
@@ -55,16 +56,6 @@ def _put_origin(model: Model, folder: ModelFolder, origin: Path) -> set[str]:
     put_stack(labelling, whole_weights(origin), origin)
     labelling.begin_unsure()
     return {name for name in weights_of(model) if not name.startswith(STACK)}
-
-
-def _adapted(
-    config: RunConfig, origin: Path, folder: ModelFolder, model: Model
-) -> tuple[ModelFolder, Model]:
-    """The weights of a trained model, which stay as they are; adapters and a new head learn."""
-    adapter = _adapter(config, origin)
-    fresh = _put_origin(model, folder, adapter.origin)
-    adapt(model, adapter.lora, fresh)
-    return dataclasses.replace(folder, adapter=adapter), model
 
 
 def _adapter(config: RunConfig, origin: Path) -> Adapter:
@@ -112,10 +103,8 @@ def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> No
             f"The data was cut by another tokenizer than {origin} knows. Prepare it with "
             f"`regard prepare --tokenizer-from {origin}`."
         )
-    forms = _form(old.config), _form(new.config)
-    if _has_new_head(old, new):
-        forms = _stack(old.config), _stack(new.config)
-    changed = differences(*forms, "model.")
+    form = _stack if _has_new_head(old, new) else _form
+    changed = differences(form(old.config), form(new.config), "model.")
     if changed:
         raise ConfigError(
             f"{origin} has another form: {'; '.join(changed)}. Leave these settings out, or the "
@@ -123,19 +112,15 @@ def _refuse_another_kind(origin: Path, old: ModelFolder, new: ModelFolder) -> No
         )
 
 
-def _form(config: ModelConfig) -> Tree:
-    """The settings that weights depend on."""
-    return _weighty(config, as_tree(config))
+def _form(config: ModelConfig, tree: Tree | None = None) -> Tree:
+    """The settings that weights depend on: not dropouts, nor a length that is only a limit."""
+    free = {"max_positions"} if config.places is None else set()
+    tree = as_tree(config) if tree is None else tree
+    return {n: value for n, value in tree.items() if "dropout" not in n and n not in free}
 
 
 def _stack(config: ModelConfig) -> Tree:
     """Those that the weights of the stack depend on, and the kind if it has none to lend."""
     if not config.shares_stack:
         return {"kind": config.kind}
-    return _weighty(config, stack_settings(config))
-
-
-def _weighty(config: ModelConfig, tree: Tree) -> Tree:
-    """All but the dropouts, and a length that is a limit and no number of weights."""
-    free = {"max_positions"} if config.places is None else set()
-    return {n: value for n, value in tree.items() if "dropout" not in n and n not in free}
+    return _form(config, stack_settings(config))

@@ -135,27 +135,20 @@ def restore(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     average: MovingAverage | None,
+    objective: Objective | None = None,
 ) -> Progress:
-    """Put a checkpoint back into model, optimizer and moving average."""
+    """Put a checkpoint back into model, optimizer, moving average and objective."""
     progress = read_progress(path)
     try:
         put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
         restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
         if average:
             average.restore(read_tensors(path / AVERAGE)[0], path / AVERAGE)
+        if objective and (path / MEMORY).is_file():
+            objective.restore(read_tensors(path / MEMORY)[0])
     except (ModelError, StorageError) as error:
         raise _damaged(path, error) from None
     return progress
-
-
-def restore_objective(path: Path, objective: Objective) -> None:
-    """Put the state of a checkpoint back into an objective, if it has one."""
-    if not (path / MEMORY).is_file():
-        return
-    try:
-        objective.restore(read_tensors(path / MEMORY)[0])
-    except (ModelError, StorageError) as error:
-        raise _damaged(path, error) from None
 
 
 def read_progress(path: Path) -> Progress:

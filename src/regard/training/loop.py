@@ -89,7 +89,9 @@ class Trainer:
         watcher: Watcher,
         team: Team,
     ) -> None:
-        _refuse_what_cannot_be_shared(config, team)
+        obstacle = config.model.obstacle_to_sharding
+        if team.size > 1 and obstacle:
+            raise ConfigError(obstacle)
         self._team = team
         self._config = config.training
         self._store = store
@@ -159,8 +161,9 @@ class Trainer:
         saved = checkpoint.folders(self._out)
         if not saved:
             return Progress()
-        progress = checkpoint.restore(saved[-1], self._model, self._optimizer, self._average)
-        checkpoint.restore_objective(saved[-1], self._objective)
+        progress = checkpoint.restore(
+            saved[-1], self._model, self._optimizer, self._average, self._objective
+        )
         return dataclasses.replace(progress, stopped_early=self._is_patient_no_more(progress))
 
     def _is_finished(self, progress: Progress) -> bool:
@@ -226,20 +229,17 @@ class Trainer:
     def _validated(self, progress: Progress, record: MetricsLog | None, meter: Meter) -> Progress:
         """Let the first process judge the weights, and all of them hear what it says."""
         self._refuse_divergence(progress, meter)
-        judged = self._judged(progress, record, meter) if self._team.is_first else math.nan
+        figure = math.nan
+        if self._team.is_first:
+            with torch.compiler.set_stance("force_eager"):  # not worth compiling anew for it
+                verdict = self._publisher.consider(self._shown().eval(), progress.step)
+            if verdict is not None:
+                row, figure = verdict
+                self._tell({"step": progress.step, **row, "seconds": meter.seconds}, record)
         if not self._store.has("valid"):
             return progress
-        figure = self._team.gathered(judged)[0]
+        figure = self._team.gathered(figure)[0]
         return self._waited(dataclasses.replace(progress, figure=figure), figure)
-
-    def _judged(self, progress: Progress, record: MetricsLog | None, meter: Meter) -> float:
-        """Let the publisher judge the weights, and note what it says."""
-        with torch.compiler.set_stance("force_eager"):  # not worth compiling anew for it
-            verdict = self._publisher.consider(self._shown().eval(), progress.step)
-        if verdict is None:
-            return math.nan
-        self._tell({"step": progress.step, **verdict.row, "seconds": meter.seconds}, record)
-        return verdict.figure
 
     def _shown(self) -> Model:
         """The model that counts: this one, or one with the moving average of its weights."""
@@ -282,19 +282,16 @@ class Trainer:
         """Save, unless that just happened, and leave."""
         if progress.step % self._config.checkpoint_every:
             self._save(progress, meter)
-            self._publish_if_nothing_better(progress)
+            # Weights that were not validated count where none are, or where none ever will be.
+            unrivalled = not self._store.has("valid") or not (self._out / WEIGHTS).is_file()
+            if self._team.is_first and unrivalled:
+                self._publisher.publish(self._shown(), progress.step)
         self._team.wait()  # whoever leaves too soon takes the others along, in the midst of saving
         raise StoppedError(
             f"Stopped at step {progress.step}; everything is saved in {self._out}. "
             "The same command goes on from there.",
             signal_number=number,
         )
-
-    def _publish_if_nothing_better(self, progress: Progress) -> None:
-        """Weights that were not validated count where none are, or where none ever will be."""
-        unrivalled = not self._store.has("valid") or not (self._out / WEIGHTS).is_file()
-        if self._team.is_first and unrivalled:
-            self._publisher.publish(self._shown(), progress.step)
 
 
 def _refuse_too_large(config: RunConfig, folder: ModelFolder, device: torch.device) -> None:
@@ -304,12 +301,6 @@ def _refuse_too_large(config: RunConfig, folder: ModelFolder, device: torch.devi
     partly = training.lora.rank or training.freeze or training.freeze_blocks
     learning = 0 if partly else count  # at least
     refuse_untrainable(count, learning, device, averaged=training.ema_decay > 0)
-
-
-def _refuse_what_cannot_be_shared(config: RunConfig, team: Team) -> None:
-    obstacle = config.model.obstacle_to_sharding
-    if team.size > 1 and obstacle:
-        raise ConfigError(obstacle)
 
 
 @contextmanager

@@ -145,10 +145,13 @@ def _sums(
         if smoothing:
             total -= smoothing * (real * log.mean(-1)).sum() / len(logs)
     if r_drop:
-        p, q = logs
-        apart = ((p.exp() - q.exp()) * (p - q)).sum(-1)
-        total += r_drop / 4 * ((goals[0] != SPECIAL.pad) * apart).sum()
+        total += r_drop / 4 * ((goals[0] != SPECIAL.pad) * divergence(*logs)).sum()
     return torch.stack([total, nll])
+
+
+def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """`KL(p || q) + KL(q || p)` of each row: `sum (p - q) (log p - log q)`. (N, V) -> (N,)"""
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
 
 
 def _slopes(

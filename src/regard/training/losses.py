@@ -18,10 +18,10 @@ from regard.devices import has_triton
 from regard.layers.ctc import is_real, negative_log_likelihood
 from regard.models.labelling import LabelPredictions
 from regard.models.masked import SentencePairPredictions
-from regard.models.nonautoregressive import NO_FERTILITY, CtcPredictions, Fertilities
-from regard.models.protocol import Predictions
+from regard.models.nonautoregressive import NO_FERTILITY, CtcPredictions
+from regard.models.protocol import Classes, Predictions
 from regard.text.special import SPECIAL
-from regard.training.loss_chunks import chunked_loss
+from regard.training.loss_chunks import chunked_loss, divergence
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,15 @@ def token_loss(
     With an R-Drop weight (Liang et al., 2021, arXiv:2106.14448), the batch went through twice: the
     mean of both losses, and how far both passes disagree. The paper adds
     `weight / 2 * (KL(p || q) + KL(q || p))` to the sum of both losses; this is half of that, so
-    that it compares with a single pass.
+    that it compares with a single pass. No logits are kept in float32.
     """
-    return _loss(predictions, smoothing, r_drop_weight)
+    hidden, targets, project = predictions.hidden, predictions.targets, predictions.project
+    if _has_kernel(hidden):
+        from regard.training.loss_kernel import fused_loss
+
+        return Loss(*fused_loss(project(hidden), targets, smoothing, r_drop_weight))
+    weights = project.weight, project.bias
+    return Loss(*chunked_loss(hidden, targets, *weights, smoothing, r_drop_weight))
 
 
 def ctc_loss(
@@ -51,7 +57,7 @@ def ctc_loss(
     """CTC: how unlikely all paths together are that read as the targets.
 
     Smoothing spreads a share of every position over all tokens; R-Drop compares the positions of
-    two passes, as `plain_r_drop` does.
+    two passes, as in `token_loss`.
     """
     assert predictions.lengths is not None
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
@@ -97,7 +103,7 @@ def with_distributions(
     return Loss((1.0 - share) * loss.total + share * term, loss.nll)
 
 
-def with_fertilities(loss: Loss, said: Fertilities, weight: float, passes: int) -> Loss:
+def with_fertilities(loss: Loss, said: Classes, weight: float, passes: int) -> Loss:
     """The loss, and how unlikely the right fertilities are: the mean over some passes."""
     logits, wanted = said.logits.float(), said.wanted
     term = F.cross_entropy(logits, wanted, ignore_index=NO_FERTILITY, reduction="sum") / passes
@@ -134,41 +140,6 @@ def with_choices(loss: Loss, predictions: Predictions) -> Loss:
         return loss
     term = reinforce(predictions.choices, sentence_rewards(predictions))
     return Loss(loss.total + len(predictions.choices) * term, loss.nll)
-
-
-def plain_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Loss:
-    """The definition of `smoothed_cross_entropy`: logits (N, V), targets (N,)."""
-    real = targets != SPECIAL.pad
-    partition = logits.logsumexp(-1)  # (N,)
-    nll = (real * (partition - logits.gather(1, targets[:, None]).squeeze(1))).sum()
-    if smoothing == 0.0:
-        return Loss(nll, nll.detach())
-    uniform = (real * (partition - logits.mean(-1))).sum()
-    return Loss((1.0 - smoothing) * nll + smoothing * uniform, nll.detach())
-
-
-def plain_r_drop(logits: Tensor, targets: Tensor, smoothing: float, weight: float) -> Loss:
-    """The definition of `r_drop`: logits (N, V), targets (N,), the second pass after the first."""
-    log_probs = logits.log_softmax(-1)
-    both = plain_cross_entropy(log_probs, targets, smoothing)
-    real = targets.chunk(2)[0] != SPECIAL.pad
-    apart = (real * divergence(*log_probs.chunk(2))).sum()
-    return Loss(both.total / 2 + weight / 4 * apart, both.nll / 2)
-
-
-def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """`KL(p || q) + KL(q || p)` of each row: `sum (p - q) (log p - log q)`. (N, V) -> (N,)"""
-    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
-
-
-def _loss(predictions: Predictions, smoothing: float, weight: float | None) -> Loss:
-    """Either of them, in the way that suits the device; none keeps logits in float32."""
-    hidden, targets, project = predictions.hidden, predictions.targets, predictions.project
-    if _has_kernel(hidden):
-        from regard.training.loss_kernel import fused_loss
-
-        return Loss(*fused_loss(project(hidden), targets, smoothing, weight))
-    return Loss(*chunked_loss(hidden, targets, project.weight, project.bias, smoothing, weight))
 
 
 def _has_kernel(hidden: Tensor) -> bool:

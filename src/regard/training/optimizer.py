@@ -1,14 +1,17 @@
-"""Adam and AdamW, their rates, and their state as named tensors."""
+"""Adam and AdamW, their rates, and their state as named tensors.
+
+A schedule is a function of the step (counted from 1), its peak being 1.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import ModelError
-from regard.training import schedules
 from regard.training.config import TrainingConfig
 from regard.training.parts import rate_factors
 
@@ -56,17 +59,43 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate * group["factor"]
 
 
+def constant(step: int, warmup_steps: int, decay_steps: int = 0) -> float:
+    """Linear from 0 to the peak, `t / w`, then the peak for ever."""
+    return min(1.0, step / warmup_steps)
+
+
+def inverse_sqrt(step: int, warmup_steps: int, decay_steps: int = 0) -> float:
+    """`min(t / w, sqrt(w / t))`: with peak `(d w)^-0.5`, the paper's schedule."""
+    return min(step / warmup_steps, (warmup_steps / step) ** 0.5)
+
+
+def linear(step: int, warmup_steps: int, decay_steps: int) -> float:
+    """Warm-up, then a straight line down to zero at `decay_steps`."""
+    if step < warmup_steps or decay_steps <= warmup_steps:
+        return constant(step, warmup_steps)
+    return max(0.0, (decay_steps - step) / (decay_steps - warmup_steps))
+
+
+def cosine(step: int, warmup_steps: int, decay_steps: int) -> float:
+    """Warm-up, then half a cosine wave down to zero at `decay_steps`."""
+    left = linear(step, warmup_steps, decay_steps)
+    return left if step < warmup_steps else 0.5 * (1.0 - math.cos(math.pi * left))
+
+
+SCHEDULES = {
+    "inverse_sqrt": inverse_sqrt,
+    "cosine": cosine,
+    "linear": linear,
+    "constant": constant,
+}
+
+
 def learning_rate(step: int, config: TrainingConfig, width: int) -> float:
     """The rate of an update, counted from 1."""
-    peak = config.learning_rate
-    if peak is None:
-        peak = schedules.paper_peak(width, config.warmup_steps)
-    endless = {"inverse_sqrt": schedules.inverse_sqrt, "constant": schedules.constant}
-    if config.schedule in endless:
-        return peak * endless[config.schedule](step, config.warmup_steps)
-    ending = {"cosine": schedules.cosine, "linear": schedules.linear}
-    decay_steps = config.decay_steps or config.max_steps
-    return peak * ending[config.schedule](step, config.warmup_steps, decay_steps)
+    peak, warmup = config.learning_rate, config.warmup_steps
+    if peak is None:  # of `d^-0.5 * min(t^-0.5, t * w^-1.5)`, the paper's, reached at t = w
+        peak = float((width * warmup) ** -0.5)
+    return peak * SCHEDULES[config.schedule](step, warmup, config.decay_steps or config.max_steps)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ mean of the best so far, if this is one of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.store import Store
@@ -29,13 +28,7 @@ from regard.training.config import RunConfig
 from regard.training.metrics_log import Row
 from regard.training.task import Validation, Validator
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """What validation said of a checkpoint."""
-
-    row: Row
-    figure: float  # the watched one; lower is better
+Verdict = tuple[Row, float]  # what validation said, and the watched metric; lower is better
 
 
 class Publisher:
@@ -68,7 +61,7 @@ class Publisher:
         candidate = self._mean(model, self._last())
         result = self._validated(candidate)
         self._publish_if_best(candidate, result, step)
-        return Verdict(result.row(), self._figure(result))
+        return result.row(), self._figure(result)
 
     def publish(self, model: Model, step: int, result: Validation | None = None) -> None:
         """Make these weights the ones that the folder is loaded with."""
@@ -80,17 +73,16 @@ class Publisher:
 
     def _considered_with_best(self, model: Model, step: int) -> Verdict:
         own = self._validated(model)
-        verdict = Verdict(own.row(), self._figure(own))
+        row, figure = own.row(), self._figure(own)
         best = checkpoint.best_of(self._out, self._config.average_best)
         if len(best) == self._config.average_best:
             worst = checkpoint.read_progress(best.pop()).figure
-            if worst is not None and verdict.figure >= worst:
-                return verdict
+            if worst is not None and figure >= worst:
+                return row, figure
         candidate = self._mean(model, best)
         result = self._validated(candidate)
         self._publish_if_best(candidate, result, step)
-        mean = {f"mean_{name}": value for name, value in result.row().items()}
-        return Verdict({**verdict.row, **mean}, verdict.figure)
+        return row | {f"mean_{name}": value for name, value in result.row().items()}, figure
 
     def _publish_if_best(self, model: Model, result: Validation, step: int) -> None:
         first = not checkpoint.folders(self._out)  # what is there was left by a run that was killed

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import Settings, Tree, as_tree, build, differences, merged
+from regard.config import Settings, Tree, as_tree, build, differences
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
 from regard.files import LOCK, is_leftover, locked, write_json
@@ -28,12 +28,11 @@ RUN = "run.json"
 FORMAT = 1
 _READER = JsonReader(RunError, "Choose another --out.")
 # What may differ when a run goes on: how long, what is told and kept, and where things lie.
-_FREE = (
-    *(("out",), ("init_from",), ("data", "folder")),
-    *(("training", "max_steps"), ("training", "patience")),
-    *(("training", "checkpoint_every"), ("training", "keep_checkpoints")),
-    *(("training", "log_every"), ("training", "tensorboard")),
-)
+_FREE = {
+    *("out", "init_from", "data.folder", "training.max_steps", "training.patience"),
+    *("training.checkpoint_every", "training.keep_checkpoints"),
+    *("training.log_every", "training.tensorboard"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,11 @@ def held(config: RunConfig, store: Store) -> Iterator[None]:
     out = Path(config.out)
     _refuse_foreign_folder(out)
     with locked(out):
-        identity = _identity(config, store)
+        settings = as_tree(config)
+        identity = {"format": FORMAT, "settings": settings, "data": store.fingerprint}
         _refuse_other_run(out, identity)
         write_json(out / RUN, identity)
         yield
-
-
-def _identity(config: RunConfig, store: Store) -> Tree:
-    return {"format": FORMAT, "settings": as_tree(config), "data": store.fingerprint}
 
 
 def _refuse_foreign_folder(out: Path) -> None:
@@ -78,14 +74,14 @@ def _refuse_other_run(out: Path, identity: Tree) -> None:
         return
     old, _ = _READER.versioned(_Identity, path, FORMAT)
     try:
-        first_checkpoint = build(RunConfig, _today(old.settings)).training.checkpoint_every
-        fixed = _fixed(old.settings)
+        known = build(RunConfig, _today(old.settings))  # what it did not know has its default
     except ConfigError as error:
         raise _READER.wrong(path, str(error)) from None
-    changed = differences(fixed, _fixed(identity["settings"]))
     if not any((out / "checkpoints").glob("*")):
-        _refuse_lost_checkpoints(out, first_checkpoint)
+        _refuse_lost_checkpoints(out, known.training.checkpoint_every)
         return  # nothing that a new run could harm
+    changed = differences(as_tree(known), identity["settings"])
+    changed = [change for change in changed if change.partition(":")[0] not in _FREE]
     if old.data != identity["data"]:
         changed.append("the prepared data has other contents")
     if changed:
@@ -112,16 +108,3 @@ def _today(settings: Tree) -> Tree:
     if not isinstance(model, dict) or not isinstance(settings.get("out"), str):
         raise ConfigError("settings.model and settings.out are needed")
     return {**settings, "model": as_today(model)}
-
-
-def _fixed(settings: Tree) -> Tree:
-    """The settings that must not change; one that an old run did not know had its default."""
-    settings = _today(settings)
-    kind = {"out": settings["out"], "model": {"kind": settings["model"]["kind"]}}
-    settings = merged(as_tree(build(RunConfig, kind)), settings)
-    for *sections, name in _FREE:
-        table = settings
-        for section in sections:
-            table = table[section]
-        table.pop(name, None)
-    return settings

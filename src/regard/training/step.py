@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
+from regard.data.shapes import Shape
 from regard.devices import autocast, is_half
 from regard.models.base import Model
 from regard.processes import ALONE, Team, keeping_gradients
@@ -17,8 +18,9 @@ from regard.recording import Recording, recordable
 from regard.training.engine import Engine
 from regard.training.objective import Objective
 from regard.training.optimizer import set_rate
-from regard.training.replay import Replayed
 
+_MOST = 128  # recordings; each keeps the arguments of its kernels on the GPU
+_SIZES = 8  # of batches, up to the largest
 _LONGEST = 128  # tokens of a sentence that is replayed: longer ones are rare, and fill a GPU
 
 
@@ -28,6 +30,41 @@ class Update:
 
     sums: Tensor  # (2,) loss and negative log-likelihood
     tokens: int
+
+
+class Replayed:
+    """Work on batches, the same as `work`, recorded once for each shape and then replayed."""
+
+    def __init__(
+        self,
+        work: Callable[[Batch], Tensor],
+        device: torch.device,
+        *,
+        batch_tokens: int,
+        longest: int,
+    ) -> None:
+        self._work = work
+        self._device = device
+        self._unit = max(64, batch_tokens // _SIZES)
+        self._longest = longest
+        self._pool = torch.cuda.graph_pool_handle()
+        self._recordings: dict[Shape, tuple[Tensor, Recording[Tensor]]] = {}
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """What `work` returns; good until the next call."""
+        if max(row.lengths.longest for row in batch.sides) > self._longest:
+            return self._work(batch.to(self._device))
+        shape = Shape.around(batch, self._unit, self._longest)
+        numbers = shape.packed(shape.filled(batch)).pin_memory()
+        if shape not in self._recordings:
+            if len(self._recordings) == _MOST:
+                return self._work(shape.unpacked(numbers.to(self._device, non_blocking=True)))
+            empty = torch.empty(len(numbers), dtype=torch.long, device=self._device)
+            recording = Recording(lambda: self._work(shape.unpacked(empty)), self._pool)
+            self._recordings[shape] = empty, recording
+        inputs, recording = self._recordings[shape]
+        inputs.copy_(numbers, non_blocking=True)
+        return recording()
 
 
 class Updater:
@@ -73,11 +110,11 @@ class Updater:
             if weights.requires_grad:
                 weights.grad = torch.zeros_like(weights)
         self._keeps_gradients = True
+        # Running text is cut so that all rows are about as long as they may be.
+        longest, most = self._model.config.context or _LONGEST, self._model.max_length
+        longest = longest if most is None else min(longest, most)
         self._gradients_of = Replayed(
-            self._gradients,
-            self._device,
-            batch_tokens=batch_tokens,
-            longest=_longest_replayed(self._model),
+            self._gradients, self._device, batch_tokens=batch_tokens, longest=longest
         )
         self._change = Recording(self._change_weights, torch.cuda.graph_pool_handle())
 
@@ -110,12 +147,6 @@ class Updater:
         if self._config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.clip_norm)
         self._optimizer.step()
-
-
-def _longest_replayed(model: Model) -> int:
-    """Tokens of a row; running text is cut so that all rows are about as long as they may be."""
-    longest, most = model.config.context or _LONGEST, model.max_length
-    return longest if most is None else min(longest, most)
 
 
 def dropout_seed(seed: int, step: int, number: int, rank: int = 0) -> int:
