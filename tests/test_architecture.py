@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
@@ -136,6 +137,20 @@ def test_models_are_not_probed_elsewhere() -> None:
                 assert not asked & classes, call
             elif node.func.id == "hasattr" or (node.func.id == "getattr" and len(about) == 3):
                 assert not re.search(r"model|config|folder|batch", about[0]), call
+
+
+def test_modules_are_found_from_test_files() -> None:
+    """By their names, or by tests/mirror.toml."""
+    tests = Path(__file__).parent
+    elsewhere = tomllib.loads((tests / "mirror.toml").read_text(encoding="utf-8"))
+    assert all((tests / name).is_file() for name in elsewhere)
+    listed = {module for modules in elsewhere.values() for module in modules}
+    for path in FILES:
+        module = path.relative_to(SOURCE).with_suffix("")
+        own = (tests / module.parent / f"test_{module.name}.py").is_file()
+        assert module.name.startswith("__") or own != (module.as_posix() in listed), module
+        listed.discard(module.as_posix())
+    assert not listed, "these modules do not exist"
 
 
 def test_nothing_is_unpickled() -> None:

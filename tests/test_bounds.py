@@ -166,14 +166,16 @@ def test_numbers_beside_a_search(value: float, tmp_path: Path, reversal_store: S
     with pytest.raises(ConfigError, match="length_penalty"):
         translator.score(["a"], ["b"], length_penalty=value)
     with pytest.raises(ConfigError, match=r"max_tokens is .*and must be"):
-        generator.Generator._config(SimpleNamespace(_bare=False), value, {})  # type: ignore[arg-type]
+        generator.Generator._config(with_model(bare=False), value, {})  # type: ignore[arg-type]
 
 
 def test_the_length_of_a_text_is_said_once() -> None:
     for bare in (False, True):
         with pytest.raises(ConfigError, match="max_extra, max_ratio: max_tokens says"):
             generator.Generator._config(
-                SimpleNamespace(_bare=bare),  # type: ignore[arg-type]
-                10,
-                {"max_ratio": 2.0, "max_extra": 3},
+                with_model(bare=bare), 10, {"max_ratio": 2.0, "max_extra": 3}
             )
+
+
+def with_model(*, bare: bool) -> Any:
+    return SimpleNamespace(model=SimpleNamespace(bare_prompts=bare, config=None))

@@ -18,10 +18,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.testing import assert_close
 
-from exchange import test_huggingface_bert as berts
-from exchange import test_huggingface_gpt2 as gpt2s
-from exchange import test_huggingface_marian as marians
-from exchange import test_huggingface_xlnet as xlnets
+from exchange.huggingface import test_bert as berts
+from exchange.huggingface import test_gpt2 as gpt2s
+from exchange.huggingface import test_marian as marians
+from exchange.huggingface import test_xlnet as xlnets
 from exchange.languages import write_bert, write_gpt2, write_xlnet
 from exchange.marians import write_marian
 from exchange.test_exported_labels import assert_same_scores
