@@ -20,6 +20,7 @@ from data.corpora import texts_of
 from regard.data.distributions import DISTRIBUTIONS, read_distributions
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
+from regard.files import LOCK
 from toys import write_model_folder
 
 __all__ = ["regard", "run", "texts"]  # fixtures
@@ -135,6 +136,20 @@ def test_kills_at_random_moments_change_nothing(distilled: Path, run: Path, text
         for folder in (out, distilled)
     )
     assert ours == pytest.approx(theirs, abs=2e-3)  # in other batches, the last digits are others
+
+
+@pytest.mark.parametrize("left", [(), (LOCK,)])
+def test_a_share_that_a_kill_left_without_a_plan_is_removed(
+    left: tuple[str, ...], run: Path, texts: Path, regard: Command
+) -> None:
+    out = texts / f"left{len(left)}"
+    share = out.with_name(f"{out.name}.portions") / "1-of-2"
+    share.mkdir(parents=True)
+    for name in left:
+        (share / name).touch()
+    regard("distill", run, "--data", texts / "data", "--out", out, *SEARCH)
+    assert out.is_dir()
+    assert not share.parent.exists()
 
 
 @pytest.mark.parametrize("share", ["0/2", "3/2", "2", "a/b", "1/0"])

@@ -207,6 +207,10 @@ class Distillation:
             clear_leftovers(share)
             portions = [path for path in share.iterdir() if _PORTION.fullmatch(path.name)]
             _remove([*portions, share / LOCK, share / PLAN], share)
+        for share in self._folder.glob("*-of-*"):  # a kill left it before or after its plan
+            if {path.name for path in share.iterdir()} <= {LOCK}:
+                with suppress(RunError), locked(share):  # unless a process works there
+                    _remove([share / LOCK], share)
         _remove([self._folder / LOCK], self._folder)
 
     def _refuse_foreign_portions(self) -> None:
