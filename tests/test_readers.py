@@ -111,14 +111,20 @@ def test_any_description_of_an_adapter_is_read_or_refused(
         load_model(tmp_path / "run", CPU)
 
 
+def store_of(kind: str, pairs: Path, folder: Path) -> Path:
+    """The store of a kind: that of pairs, which exists, or another, written into the folder."""
+    if kind == "pairs":
+        return pairs
+    (folder / kind).mkdir()
+    write = {"text": write_text_store, "tagged": write_tagged_store}[kind]
+    return write(folder / kind).folder
+
+
 @pytest.mark.parametrize("kind", ["pairs", "text", "tagged"])
 def test_any_description_of_a_store_is_read_or_refused(
     kind: str, store: Path, tmp_path: Path
 ) -> None:
-    if kind != "pairs":
-        (tmp_path / kind).mkdir()
-        write = {"text": write_text_store, "tagged": write_tagged_store}[kind]
-        store = write(tmp_path / kind).folder
+    store = store_of(kind, store, tmp_path)
     path = store / "store.json"
     for _ in outcomes(path, texts(path, 400), lambda: read_store(store)):
         pass
@@ -128,10 +134,7 @@ def test_any_description_of_a_store_is_read_or_refused(
 
 @pytest.mark.parametrize("kind", ["pairs", "text", "tagged"])
 def test_no_change_of_a_store_goes_unseen(kind: str, store: Path, tmp_path: Path) -> None:
-    if kind != "pairs":
-        (tmp_path / kind).mkdir()
-        write = {"text": write_text_store, "tagged": write_tagged_store}[kind]
-        store = write(tmp_path / kind).folder
+    store = store_of(kind, store, tmp_path)
     for path in sorted(store.iterdir()):
         if path.suffix not in (".ids", ".offsets", ".model"):
             continue
@@ -174,10 +177,7 @@ def test_a_store_of_an_earlier_version_is_still_verified(store: Path) -> None:
 def test_no_change_of_a_description_of_a_store_goes_unseen(
     kind: str, store: Path, tmp_path: Path
 ) -> None:
-    if kind != "pairs":
-        (tmp_path / kind).mkdir()
-        write = {"text": write_text_store, "tagged": write_tagged_store}[kind]
-        store = write(tmp_path / kind).folder
+    store = store_of(kind, store, tmp_path)
     path = store / "store.json"
     original = json.loads(path.read_text())
     for content, _ in outcomes(path, texts(path, 400), lambda: read_store(store)):
