@@ -1,4 +1,4 @@
-"""Time and memory against one thing at a time: points measured alone, a table, a picture."""
+"""Time and memory along one axis at a time: isolated measurements, a table, a picture."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pages import save
+from pages import save_svg
 
-Point = dict[str, Any]  # with milliseconds and megabytes, and what they are of
-Series = Mapping[str, Sequence[Point]]  # by the key that grows
+Point = dict[str, Any]  # milliseconds and megabytes, with the value of each axis
+Series = Mapping[str, Sequence[Point]]  # by axis
 
 
-def alone(program: str, words: Sequence[str]) -> Point:
-    """A point that a program prints, in a process whose memory is nobody else's."""
-    done = subprocess.run(
-        [sys.executable, program, *words], check=True, capture_output=True, text=True
+def run_isolated(program: str, arguments: Sequence[str]) -> Point:
+    """The point that a program prints, measured in a separate process."""
+    process = subprocess.run(
+        [sys.executable, program, *arguments], check=True, capture_output=True, text=True
     )
-    found: Point = json.loads(done.stdout.splitlines()[-1])
-    print(found, flush=True)
-    return found
+    point: Point = json.loads(process.stdout.splitlines()[-1])
+    print(point, flush=True)
+    return point
 
 
 def table(series: Series) -> list[str]:
-    """A line for each point, with how much more it is for each doubling."""
-    lines = ["| | ms | MB | ms a doubling | MB a doubling |", "|---|---|---|---|---|"]
+    """A line for each point, with the growth per doubling of the axis."""
+    lines = ["| | ms | MB | ms per doubling | MB per doubling |", "|---|---|---|---|---|"]
     for axis, points in series.items():
         for before, now in zip([None, *points], points, strict=False):
             lines.append(_line(axis, before, now))
@@ -43,12 +43,12 @@ def _line(axis: str, before: Point | None, now: Point) -> str:
             f"x {(now[what] / before[what]) ** (1 / doublings):.2f}"
             for what in ("milliseconds", "megabytes")
         ]
-    figures = [f"{now['milliseconds']:,.1f}", f"{now['megabytes']:,.0f}", *growths]
-    return f"| {axis} {now[axis]:,} | {' | '.join(figures)} |"
+    cells = [f"{now['milliseconds']:,.1f}", f"{now['megabytes']:,.0f}", *growths]
+    return f"| {axis} {now[axis]:,} | {' | '.join(cells)} |"
 
 
 def draw(path: Path, series: Series, *, title: str, labels: Mapping[str, str]) -> None:
-    """A panel for each series, both figures in it."""
+    """Draw time and memory, with a panel for each axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * len(series), 3.2), layout="constrained")
@@ -62,4 +62,4 @@ def draw(path: Path, series: Series, *, title: str, labels: Mapping[str, str]) -
         axes.grid(alpha=0.3)
         axes.legend()
     figure.suptitle(title, fontsize=10)
-    save(figure, path)
+    save_svg(figure, path)

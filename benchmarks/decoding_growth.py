@@ -1,10 +1,10 @@
-"""How our search grows: its time and memory against the length of what is written, beam and batch.
+"""Time and memory of beam search by output length, beam size and batch size.
 
-    python benchmarks/decoding_growth.py              # measure here; the GPU where there is one
-    python benchmarks/decoding_growth.py --write      # the tables and the pictures, into docs/
+    python benchmarks/decoding_growth.py              # measure here, on a GPU if available
+    python benchmarks/decoding_growth.py --write      # write tables and pictures into docs/
 
-The weights are random and the length is forced, so every step is taken. Each point is measured in
-a process of its own, whose memory is nobody else's.
+The weights are random and the output length is forced. On a CPU each point is measured in a
+separate process, to isolate its memory.
 """
 
 from __future__ import annotations
@@ -18,79 +18,79 @@ from typing import Any
 import torch
 
 import machine
-from curves import Point, alone, draw, table
+from curves import Point, draw, run_isolated, table
 from decoders import ours
-from made_up import made_up
-from memory import forget_peak, peak_memory
+from memory import peak_memory, reset_peak
 from pages import fill
-from regard.devices import device_named, keep_freed_memory
+from regard.devices import keep_freed_memory, resolve_device
+from synthetic import synthetic_task
 
-GROWING = {
+AXES = {
     "length": [16, 32, 64, 128, 256, 512],  # of the translation
     "beam": [1, 2, 4, 8, 16],
     "batch": [1, 4, 16, 64, 256],
 }
-USUAL = {"length": 32, "beam": 4, "batch": 16}  # while another one grows
+DEFAULTS = {"length": 32, "beam": 4, "batch": 16}  # while another axis varies
 MODEL = {"cpu": ("tiny", 8000), "cuda": ("base", 32768)}
 RESULTS = Path("benchmarks/results")
-PAGE = Path("docs/benchmarks.md")
+PAGE = Path("docs/results/benchmarks.md")
 
 
 def main() -> None:
-    """Measure what was asked for, or write what is there."""
+    """Measure, or write the results into the documentation."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--results", type=Path)
-    parser.add_argument("--one", type=int, nargs=3, metavar=("LENGTH", "BEAM", "BATCH"))
-    parser.add_argument("--write", action="store_true", help="the page; measure nothing")
+    parser.add_argument("--point", type=int, nargs=3, metavar=("LENGTH", "BEAM", "BATCH"))
+    parser.add_argument("--write", action="store_true", help="only write the page")
     options = parser.parse_args()
     if options.write:
-        for kept in sorted(RESULTS.glob("decoding-growth-*.json")):
-            write(json.loads(kept.read_text()), kept.stem)
+        for path in sorted(RESULTS.glob("decoding-growth-*.json")):
+            write(json.loads(path.read_text()), path.stem)
         return
-    device = device_named(options.device).type
-    if options.one:
-        length, beam, batch = options.one
-        print(json.dumps(measured(length, beam, batch, device)))
+    device = resolve_device(options.device).type
+    if options.point:
+        length, beam, batch = options.point
+        print(json.dumps(measure(length, beam, batch, device)))
         return
     series = {
-        axis: [point({**USUAL, axis: size}, device) for size in sizes]
-        for axis, sizes in GROWING.items()
+        axis: [measure_point({**DEFAULTS, axis: size}, device) for size in sizes]
+        for axis, sizes in AXES.items()
     }
-    about = {**machine.described(device), "torch": torch.__version__, "model": MODEL[device][0]}
-    kept = options.results or RESULTS / f"decoding-growth-{device}.json"
-    kept.write_text(json.dumps({**about, "series": series}, indent=1) + "\n")
+    about = {**machine.describe(device), "torch": torch.__version__, "model": MODEL[device][0]}
+    path = options.results or RESULTS / f"decoding-growth-{device}.json"
+    path.write_text(json.dumps({**about, "series": series}, indent=1) + "\n")
 
 
-def point(shape: dict[str, int], device: str) -> Point:
-    """One measurement; on a CPU by a process that is started for it."""
+def measure_point(shape: dict[str, int], device: str) -> Point:
+    """Measure one point; on a CPU in a separate process."""
     if device == "cuda":
-        forget_peak()
-        return measured(**shape, device=device)
-    return alone(__file__, ["--one", *map(str, shape.values()), "--device", device])
+        reset_peak()
+        return measure(**shape, device=device)
+    return run_isolated(__file__, ["--point", *map(str, shape.values()), "--device", device])
 
 
-def measured(length: int, beam: int, batch: int, device: str) -> Point:
-    """Milliseconds of a search, and the megabytes that it needs beside the model."""
+def measure(length: int, beam: int, batch: int, device: str) -> Point:
+    """Milliseconds of a search, and its memory in megabytes without the model."""
     keep_freed_memory()
-    exercise = made_up(
+    task = synthetic_task(
         *MODEL[device],
         device,
         beam_size=beam,
         batch_size=batch,
         batches=1,
-        forced=length,
-        half=device == "cuda",
+        forced_length=length,
+        use_bfloat16=device == "cuda",
     )
-    search = ours.decoder(exercise, "torch")
-    search(exercise.sentences[:1])
+    search = ours.decoder(task, "torch")
+    search(task.sentences[:1])
     if device == "cuda":
-        forget_peak()  # reading the model needs more than any search
+        reset_peak()  # loading the model needs more memory than a search
     before = peak_memory(device)
     times = []
     for _ in range(4):
         begin = time.perf_counter()
-        search(exercise.sentences)
+        search(task.sentences)
         times.append(time.perf_counter() - begin)
     return {
         "length": length,
@@ -101,18 +101,18 @@ def measured(length: int, beam: int, batch: int, device: str) -> Point:
     }
 
 
-def write(found: dict[str, Any], name: str) -> None:
-    """A table and a picture."""
-    picture = PAGE.parent / "pictures" / f"{name}.svg"
+def write(results: dict[str, Any], name: str) -> None:
+    """Write the table and draw the picture."""
+    picture = PAGE.parents[1] / "pictures" / f"{name}.svg"
     labels = {
-        axis: f"{axis} ({', '.join(f'{n} {size}' for n, size in USUAL.items() if n != axis)})"
-        for axis in GROWING
+        axis: f"{axis} ({', '.join(f'{n} {size}' for n, size in DEFAULTS.items() if n != axis)})"
+        for axis in AXES
     }
-    title = f"A search with a {found['model']} model, {found['device']}"
-    draw(picture, found["series"], title=title, labels=labels)
-    about = f"{found['device']}, PyTorch {found['torch']}, the {found['model']} model:"
-    shown = f"![Time and memory of a search](pictures/{picture.name})"
-    fill(PAGE, name, "\n".join([about, "", *table(found["series"]), "", shown]))
+    title = f"Beam search, {results['model']} model, {results['device']}"
+    draw(picture, results["series"], title=title, labels=labels)
+    about = f"{results['device']}, PyTorch {results['torch']}, {results['model']} model:"
+    picture_link = f"![Time and memory of a search](../pictures/{picture.name})"
+    fill(PAGE, name, "\n".join([about, "", *table(results["series"]), "", picture_link]))
 
 
 if __name__ == "__main__":

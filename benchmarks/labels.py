@@ -1,17 +1,17 @@
-"""Labels from scratch, from an encoder pre-trained here, from an imported one: docs/finetuning.md.
+"""Taggers and classifiers from scratch, pre-trained and imported: docs/guides/pretraining.md.
 
     python benchmarks/labels.py --prepare --text shared/data --minilm all-MiniLM-L6-v2
-    python benchmarks/labels.py --parallel 6     # on a GPU: pre-trains, then trains what is missing
-    python benchmarks/labels.py --write          # the tables, into docs/
+    python benchmarks/labels.py --parallel 6     # on a GPU: pre-train, then train missing runs
+    python benchmarks/labels.py --write          # write the tables into docs/
 
 `--text` has the folders ud-ewt, sst2 and text; `--minilm` is a folder with the published encoder.
-Only `--prepare` reads text, so only it needs the package `tokenizers`: whatever it made under
-`--data` can be taken to a machine with the core dependencies alone.
+Only `--prepare` reads text and needs the package `tokenizers`; the data under `--data` can be
+copied to a machine with the core dependencies only.
 
-Parts of speech are learned from all sentences of the treebank; sentiment from all phrases of SST-2,
-and from 1,000 whole sentences, drawn anew for each seed. The dev sets are looked at once in each
-run, after its last update: they choose no weights. Results are kept one by one, so the same command
-goes on where it stopped.
+Taggers are trained on all sentences of the treebank; classifiers on all phrases of SST-2, and on
+1,000 whole sentences, sampled for each seed. The dev sets are evaluated once per run, after the
+last update, and not used to select weights. Each result is stored at once, so the same command
+resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -26,23 +26,32 @@ from typing import Any
 import torch
 
 import machine
-from label_texts import prepare
+from label_corpora import prepare
 from pages import fill
-from regard.devices import device_named
+from regard.devices import resolve_device
 from regard.training.metrics_log import read_metrics
-from side_by_side import Tree, add_options, all_of, regard, results_in, seconds_of, settings
+from runner import (
+    Tree,
+    add_options,
+    read_results,
+    run_jobs,
+    run_regard,
+    setting_options,
+    training_seconds,
+    unfinished_jobs,
+)
 
-PAGES = [Path("docs/finetuning.md"), Path("docs/zh/finetuning.md")]
+PAGES = [Path("docs/guides/pretraining.md"), Path("docs/zh/pretraining.md")]
 FEW = 1000  # labelled sentences
-PRETRAINED = "pretrained"  # the run whose encoder others begin with
-# The same stack for all that is trained here; MiniLM brings its own.
+PRETRAINED = "pretrained"  # the run whose encoder initializes others
+# The encoder of all models but MiniLM.
 STACK = (
-    *("model.layers=4", "model.width=256", "model.heads=4", "model.feedforward_width=512"),
-    *("model.norm_order=pre", "model.positions=rotary", "model.activation=gelu"),
+    *("model.num_layers=4", "model.d_model=256", "model.num_heads=4", "model.ffn_dim=512"),
+    *("model.norm_order=pre", "model.positional_encoding=rotary", "model.activation=gelu"),
     "model.max_positions=256",
 )
-CONVOLUTIONS = "model.feedforward=convolution"
-AS_MANY = "model.feedforward_width=1536"  # then linear layers have as many weights as convolutions
+CONVOLUTIONS = "model.ffn_type=convolution"
+SAME_PARAMETERS = "model.ffn_dim=1536"  # as many parameters as with convolutions
 SCHEDULE = (
     *("training.optimizer=adamw", "training.weight_decay=0.01", "training.schedule=linear"),
     "training.tensorboard=false",
@@ -57,18 +66,18 @@ PRETRAINING = (
 
 @dataclass(frozen=True)
 class Row:
-    """A way to a tagger or classifier; `name` is that of its folders."""
+    """A tagger or classifier; folders are named after `name`."""
 
     name: str
     titles: tuple[str, str]  # in the languages of the pages
-    data: str  # what its text was cut by
-    begins_with: str | None  # a model, of this program or imported
+    data: str  # store, by tokenizer
+    init_from: str | None  # the pre-trained or imported model
     settings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned, by which rows, and from how many labelled examples: 0 are all of them."""
+    """A task with its rows and numbers of labelled examples; 0 stands for all."""
 
     name: str
     sizes: tuple[int, ...]
@@ -77,16 +86,16 @@ class Task:
 
 
 def _tagging() -> Task:
-    # Words are cut anew in each epoch, so that rare ones are known by their parts.
-    fresh = ("data.sampling_candidates=16", "data.sampling_temperature=3")
+    # Subword regularization improves the tagging of rare words.
+    sampling = ("data.subword_nbest_size=16", "data.subword_temperature=3")
     common = (
-        *("model.kind=tagger", "model.pooling=mean", "model.characters=32", *fresh),
+        *("model.kind=tagger", "model.pooling=mean", "model.char_embedding_dim=32", *sampling),
         *("model.word_dropout=0.1", "training.label_smoothing=0.1", "training.warmup_steps=200"),
     )
     scratch = (*STACK, "model.dropout=0.3", "training.learning_rate=2e-3")
     tuned = ("model.dropout=0.3", "training.learning_rate=1e-3")
     rows = (
-        Row("plain", ("plain feed-forward", "普通前馈"), "ewt", None, (*scratch, AS_MANY)),
+        Row("plain", ("plain feed-forward", "普通前馈"), "ewt", None, (*scratch, SAME_PARAMETERS)),
         Row("conv", ("convolutions", "卷积"), "ewt", None, (*scratch, CONVOLUTIONS)),
         Row("tuned", ("convolutions, pre-trained", "卷积，预训练"), "ewt-text", PRETRAINED, tuned),
     )
@@ -115,7 +124,7 @@ def _sentiment() -> Task:
 
 
 TASKS = (_tagging(), _sentiment())
-# What suits so many labelled examples.
+# Settings by task and number of labelled examples.
 SIZES = {
     ("tagging", 0): ("data.batch_tokens=2048", "training.max_steps=6000"),
     ("sentiment", FEW): ("data.batch_tokens=1024", "training.max_steps=400"),
@@ -125,7 +134,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be made."""
+    """A training run."""
 
     task: Task
     row: Row
@@ -134,71 +143,71 @@ class Job:
 
     @property
     def identity(self) -> Tree:
-        """As it is found again among results."""
+        """The fields that identify its result."""
         names = {"task": self.task.name, "row": self.row.name}
         return {**names, "labelled": self.labelled, "seed": self.seed}
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         return "-".join(map(str, self.identity.values()))
 
     @property
     def data(self) -> str:
-        """The store that it reads; few sentences are others for each seed."""
+        """Its store; samples of labelled sentences differ by seed."""
         return f"{self.row.data}-{self.labelled}-{self.seed}" if self.labelled else self.row.data
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """All that differs from the defaults."""
+        """The settings that differ from the defaults."""
         size = SIZES[self.task.name, self.labelled]
         seed = f"training.seed={self.seed}"
         return (*SCHEDULE, *self.task.settings, *size, *self.row.settings, seed)
 
 
 def main() -> None:
-    """Prepare, train what is missing, or write the tables."""
+    """Prepare the data, train the missing runs, or write the tables."""
     options = _options()
     if options.prepare:
         prepare(options.text, options.minilm, options.data, few=FEW, seeds=options.seeds)
         return
     if options.write:
-        write(results_in(options.results))
+        write(read_results(options.results))
         return
     jobs = missing_jobs(options)
-    if any(job.row.begins_with == PRETRAINED for job in jobs):
+    if any(job.row.init_from == PRETRAINED for job in jobs):
         pretrain(options)
-    all_of(
+    run_jobs(
         jobs,
-        lambda job: measured(job, options),
+        lambda job: run_job(job, options),
         options.results,
         parallel=options.parallel,
         minutes=options.minutes,
     )
     for task in TASKS:
-        print(table(task, results_in(options.results)))
+        print(table(task, read_results(options.results)))
 
 
-def _options(words: Sequence[str] | None = None) -> Any:
+def _options(arguments: Sequence[str] | None = None) -> Any:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--prepare", action="store_true", help="make the data; train nothing")
+    parser.add_argument("--prepare", action="store_true", help="only prepare the data")
     parser.add_argument("--text", type=Path, default=Path("shared/data"))
     parser.add_argument("--minilm", type=Path, default=Path("all-MiniLM-L6-v2"))
     parser.add_argument("--data", type=Path, default=Path("data/labels"))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--tasks", nargs="+", choices=[task.name for task in TASKS])
-    parser.add_argument("--rows", nargs="+", help="names of some rows")
-    parser.add_argument("--set", nargs="+", default=[], help="settings for all runs")
-    parser.add_argument("--threads", type=int, default=1, help="of each run, on a CPU")
+    parser.add_argument("--rows", nargs="+", help="only these rows")
+    parser.add_argument("--set", nargs="+", default=[], help="settings of all runs")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads per run")
     add_options(parser, "labels", runs="runs/labels", seeds=3)
-    parser.add_argument("--write", action="store_true", help="the tables; train nothing")
-    return parser.parse_args(words)
+    parser.add_argument("--write", action="store_true", help="only write the tables")
+    return parser.parse_args(arguments)
 
 
 def missing_jobs(options: Any) -> list[Job]:
-    """Seed by seed, so that an early end leaves something of every row."""
+    """The jobs without a result, seed by seed, so that all rows have results early."""
     jobs = [
         Job(task, row, labelled, seed)
         for seed in options.seeds
@@ -207,66 +216,67 @@ def missing_jobs(options: Any) -> list[Job]:
         for row in task.rows
         if task.name in (options.tasks or [task.name]) and row.name in (options.rows or [row.name])
     ]
-    done = results_in(options.results)
-    return [job for job in jobs if not any(job.identity.items() <= one.items() for one in done)]
+    return unfinished_jobs(jobs, options.results)
 
 
 def pretrain(options: Any) -> None:
-    """An encoder that finds hidden words of the text at hand; what is finished stays as it is."""
+    """Pre-train the masked language model; a finished run is kept."""
     out = options.runs / PRETRAINED
-    where = ["--data", str(options.data / "text"), "--out", str(out), "--device", options.device]
-    words = settings(*PRETRAINING, *options.set)
-    regard("train", *where, *words, threads=options.threads)
+    paths = ["--data", str(options.data / "text"), "--out", str(out), "--device", options.device]
+    arguments = setting_options(*PRETRAINING, *options.set)
+    run_regard("train", *paths, *arguments, threads=options.threads)
 
 
-def measured(job: Job, options: Any) -> Tree:
-    """Train a row with a seed: how many labels of the dev set are right at the end."""
+def run_job(job: Job, options: Any) -> Tree:
+    """Train a row with a seed; returns the final accuracy on the dev set."""
     out = options.runs / job.name
-    where = ["--data", str(options.data / job.data), "--out", str(out), "--device", options.device]
-    if job.row.begins_with is not None:
-        home = options.runs if job.row.begins_with == PRETRAINED else options.data
-        where += ["--from", str(home / job.row.begins_with)]
-    once = "training.checkpoint_every=1000000"  # then the end is the only validation
-    words = settings(*job.settings, once, *options.set)
-    regard("train", *where, *words, threads=options.threads)
+    paths = ["--data", str(options.data / job.data), "--out", str(out), "--device", options.device]
+    if job.row.init_from is not None:
+        home = options.runs if job.row.init_from == PRETRAINED else options.data
+        paths += ["--from", str(home / job.row.init_from)]
+    once = "training.checkpoint_every=1000000"  # validate only at the end
+    arguments = setting_options(*job.settings, once, *options.set)
+    run_regard("train", *paths, *arguments, threads=options.threads)
     last = [row for row in read_metrics(out) if "accuracy" in row][-1]
-    found = machine.described(device_named(options.device).type)
+    hardware = machine.describe(resolve_device(options.device).type)
     return {
         **job.identity,
         "accuracy": 100 * last["accuracy"],
         "steps": last["step"],
-        "seconds": seconds_of(out),
+        "seconds": training_seconds(out),
         "side by side": options.parallel,
-        "machine": found["device"],
+        "machine": hardware["device"],
         "torch": torch.__version__,
     }
 
 
 def write(results: Sequence[Tree]) -> None:
-    """Every table into every page."""
+    """Write all tables into all pages."""
     for language, page in enumerate(PAGES):
         for task in TASKS:
             fill(page, task.name, table(task, results, language))
 
 
 def table(task: Task, results: Sequence[Tree], language: int = 0) -> str:
-    """A line for each row that something is known of: mean and spread, and each seed."""
+    """A line for each row with results: mean, standard deviation, and each seed."""
     names = (("encoder", "all labels", f"{FEW:,} sentences"), ("编码器", "全部标注", f"{FEW:,} 句"))
     encoder, every, few = names[language]
     heads = [encoder, *(few if labelled else every for labelled in task.sizes)]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for row in task.rows:
-        own = [one for one in results if (one["task"], one["row"]) == (task.name, row.name)]
-        if own:
-            figures = (_accuracies(own, labelled) for labelled in task.sizes)
+        row_results = [
+            result for result in results if (result["task"], result["row"]) == (task.name, row.name)
+        ]
+        if row_results:
+            figures = (_accuracies(row_results, labelled) for labelled in task.sizes)
             cells = " | ".join(map(_mean_and_spread, figures))
             lines.append(f"| {row.titles[language]} | {cells} |")
     return "\n".join(lines)
 
 
 def _accuracies(results: Sequence[Tree], labelled: int) -> list[float]:
-    own = [one for one in results if one["labelled"] == labelled]
-    return [one["accuracy"] for one in sorted(own, key=lambda one: one["seed"])]
+    row_results = [result for result in results if result["labelled"] == labelled]
+    return [result["accuracy"] for result in sorted(row_results, key=lambda result: result["seed"])]
 
 
 def _mean_and_spread(figures: Sequence[float]) -> str:

@@ -1,11 +1,11 @@
-"""How each kind of position does on lines longer than any it was trained on.
+"""Length generalization of positional encodings: lines longer than those in training.
 
     python benchmarks/lengths.py
-    python benchmarks/lengths.py --write    # the table and the picture, into docs/ and docs/zh/
+    python benchmarks/lengths.py --write    # write table and picture into docs/ and docs/zh/
 
-A small Transformer (2 + 2 layers of width 64) learns to copy random letters, 1 to 20 in a line,
-once for each kind of position, and then copies lines of up to 60, greedily. Results are kept one
-by one, so the same command goes on where it stopped.
+A small Transformer (2 + 2 layers of width 64) is trained to copy lines of 1 to 20 random letters,
+once for each positional encoding, and then copies lines of up to 60 letters by greedy search. Each
+result is stored at once, so the same command resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pages import fill
 from regard import plots
 from regard.attention.config import PositionName
 from regard.data.batch import Batch
-from regard.data.pairs import with_ends
+from regard.data.pairs import with_eos
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.devices import keep_freed_memory
@@ -35,35 +35,35 @@ from regard.training.optimizer import learning_rate, make_optimizer
 from regard.training.step import Updater
 
 PICTURE = Path("docs/pictures/lengths.png")
-PAGES = {Path("docs/attention.md"): "positions", Path("docs/zh/attention.md"): "位置"}
+PAGES = {Path("docs/concepts/attention.md"): "positions", Path("docs/zh/attention.md"): "位置"}
 POSITIONS: list[PositionName] = ["sinusoidal", "learned", "rotary", "relative", "none"]
-LETTERS = range(4, 30)  # ids below 4 are marks
-LONGEST = 20  # of the lines that are learned from
+LETTERS = range(4, 30)  # ids below 4 are special tokens
+MAX_TRAIN_LENGTH = 20
 LENGTHS = [10, 20, 22, 25, 30, 40, 60]
 TESTS = 200  # lines of each length
 
 
 @dataclass(frozen=True)
 class Result:
-    """One kind of position: of each length, the share of lines and of letters copied right."""
+    """One positional encoding: by length, the fraction of correct lines and of correct letters."""
 
     positions: PositionName
     seconds: float
-    loss: float  # of the last hundred updates, a token
+    loss: float  # per token, over the last 100 updates
     lines: list[float]
     letters: list[float]
 
 
 def main() -> None:
-    """Measure what is missing, or write the table and the picture."""
+    """Run the missing measurements, or write the table and the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/lengths.json"))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="write the table, train nothing")
+    parser.add_argument("--write", action="store_true", help="only write table and picture")
     options = parser.parse_args()
-    results = _read(options.results)
+    results = _read_results(options.results)
     if options.write:
         _draw(results)
         for page, heading in PAGES.items():
@@ -73,36 +73,36 @@ def main() -> None:
     keep_freed_memory()
     for positions in POSITIONS:
         if positions not in {result.positions for result in results}:
-            results.append(_measured(positions, options.steps, options.seed))
-            _keep(options.results, results, options.steps, options.seed)
+            results.append(_measure(positions, options.steps, options.seed))
+            _write_results(options.results, results, options.steps, options.seed)
             print(results[-1], flush=True)
 
 
-def _measured(positions: PositionName, steps: int, seed: int) -> Result:
-    """The same lines in the same order for each kind."""
+def _measure(positions: PositionName, steps: int, seed: int) -> Result:
+    """Train and test one encoding; lines and their order are the same for all."""
     begin = time.perf_counter()
-    draw = random.Random(seed)
-    model, loss = _trained(positions, steps, seed, draw)
+    rng = random.Random(seed)
+    model, loss = _train(positions, steps, seed, rng)
     seconds = time.perf_counter() - begin
     tests = random.Random(seed + 1)
-    shares = [_shares(model, _lines(tests, TESTS, n, n)) for n in LENGTHS]
-    lines, letters = map(list, zip(*shares, strict=True))
+    fractions = [_accuracies(model, _lines(tests, TESTS, n, n)) for n in LENGTHS]
+    lines, letters = map(list, zip(*fractions, strict=True))
     return Result(positions, round(seconds, 1), loss, lines, letters)
 
 
-def _trained(
-    positions: PositionName, steps: int, seed: int, draw: random.Random
+def _train(
+    positions: PositionName, steps: int, seed: int, rng: random.Random
 ) -> tuple[Transformer, float]:
     torch.manual_seed(seed)
     shape = TransformerConfig(
-        encoder_layers=2,
-        decoder_layers=2,
-        width=64,
-        heads=4,
-        feedforward_width=256,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=64,
+        num_heads=4,
+        ffn_dim=256,
         dropout=0.0,
         norm_order="pre",
-        positions=positions,
+        positional_encoding=positions,
         max_positions=128,
     )
     config = TrainingConfig(
@@ -117,36 +117,36 @@ def _trained(
     update = Updater(model.train(), make_optimizer(model, config), Objective(config))
     sums, tokens = torch.zeros(2), 0
     for step in range(1, steps + 1):
-        lines = with_ends(_lines(draw, 64, 1, LONGEST))
-        rate = learning_rate(step, config, shape.width)
-        done = update([Batch(lines, lines)], step=step, rate=rate)
+        lines = with_eos(_lines(rng, 64, 1, MAX_TRAIN_LENGTH))
+        rate = learning_rate(step, config, shape.d_model)
+        result = update([Batch(lines, lines)], step=step, rate=rate)
         if step > steps - 100:
-            sums, tokens = sums + done.sums, tokens + done.tokens
+            sums, tokens = sums + result.sums, tokens + result.tokens
     return model, float(sums[0]) / tokens
 
 
-def _lines(draw: random.Random, count: int, shortest: int, longest: int) -> list[list[int]]:
-    return [draw.choices(LETTERS, k=draw.randint(shortest, longest)) for _ in range(count)]
+def _lines(rng: random.Random, count: int, shortest: int, longest: int) -> list[list[int]]:
+    return [rng.choices(LETTERS, k=rng.randint(shortest, longest)) for _ in range(count)]
 
 
 @torch.inference_mode()
-def _shares(model: Transformer, lines: list[list[int]]) -> tuple[float, float]:
-    """Of lines copied as they are, and of letters that stand where they should."""
+def _accuracies(model: Transformer, lines: list[list[int]]) -> tuple[float, float]:
+    """The fraction of lines copied exactly, and of letters at the correct position."""
     greedy = SearchConfig(beam_size=1)
-    found = search(model.eval(), with_ends(lines), greedy, max_length=model.max_length)
-    copies = [list(hypotheses[0].tokens) for hypotheses in found]
+    translations = search(model.eval(), with_eos(lines), greedy, max_length=model.max_length)
+    copies = [list(hypotheses[0].tokens) for hypotheses in translations]
     pairs = list(zip(copies, lines, strict=True))
     letters = sum(a == b for pair in pairs for a, b in zip(*pair, strict=False))
     return sum(a == b for a, b in pairs) / len(pairs), letters / sum(map(len, lines))
 
 
-def _read(path: Path) -> list[Result]:
+def _read_results(path: Path) -> list[Result]:
     if not path.is_file():
         return []
     return [Result(**result) for result in json.loads(path.read_text())["results"]]
 
 
-def _keep(path: Path, results: list[Result], steps: int, seed: int) -> None:
+def _write_results(path: Path, results: list[Result], steps: int, seed: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"date": time.strftime("%Y-%m-%d"), "torch": torch.__version__}
     run = {"threads": torch.get_num_threads(), "steps": steps, "seed": seed, "lengths": LENGTHS}
@@ -156,12 +156,12 @@ def _keep(path: Path, results: list[Result], steps: int, seed: int) -> None:
 
 def _draw(results: list[Result]) -> None:
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    plots.bars(
+    plots.plot_bars(
         PICTURE,
-        {result.positions: [100 * share for share in result.letters] for result in results},
+        {result.positions: [100 * fraction for fraction in result.letters] for result in results},
         labels=[str(length) for length in LENGTHS],
-        title=f"copying lines of so many letters, trained on 1 to {LONGEST}",
-        y="letters in their place, %",
+        title=f"copying lines by length, trained on 1 to {MAX_TRAIN_LENGTH} letters",
+        y="correct letters, %",
     )
 
 
@@ -169,8 +169,8 @@ def _table(results: list[Result], heading: str) -> str:
     lengths = " | ".join(map(str, LENGTHS))
     lines = [f"| {heading} | {lengths} |", "|---|" + "---|" * len(LENGTHS)]
     for result in results:
-        shares = zip(result.lines, result.letters, strict=True)
-        cells = " | ".join(f"{100 * a:.1f} / {100 * b:.1f}" for a, b in shares)
+        fractions = zip(result.lines, result.letters, strict=True)
+        cells = " | ".join(f"{100 * a:.1f} / {100 * b:.1f}" for a, b in fractions)
         lines.append(f"| {result.positions} | {cells} |")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on, and what the machine could do at best."""
+"""Description of the machine, and its peak matrix-product throughput."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 PACKAGES = ["torch", "triton", "transformers", "numpy"]
 
 
-def described(device: str) -> dict[str, str | int]:
-    """The processor or the GPU, by name, and how many cores there are."""
+def describe(device: str) -> dict[str, str | int]:
+    """The name of the processor or GPU, and the number of cores."""
     cores = len(os.sched_getaffinity(0))
     if device == "cuda":
         return {"device": torch.cuda.get_device_name(), "cores": cores}
@@ -22,7 +22,7 @@ def described(device: str) -> dict[str, str | int]:
 
 
 def has_gpu() -> bool:
-    """Whether PyTorch can use one."""
+    """Whether PyTorch can use a GPU."""
     return torch.cuda.is_available()
 
 
@@ -34,25 +34,25 @@ def _processor() -> str:
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Of Python, of regard and of packages in the same environment."""
+    """Versions of Python, regard and installed packages."""
     from regard.version import __version__
 
-    found = {"python": platform.python_version(), "regard": __version__}
+    installed = {"python": platform.python_version(), "regard": __version__}
     for package in [*PACKAGES, *more]:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
-def product_ceiling(sizes: tuple[int, int, int] = (8192, 8192, 8192)) -> float:
-    """TFLOP/s of a large bfloat16 matrix product on the GPU: the best of a few tries."""
+def matmul_tflops(sizes: tuple[int, int, int] = (8192, 8192, 8192)) -> float:
+    """TFLOP/s of a large bfloat16 matrix product on the GPU, the best of several runs."""
     rows, inner, columns = sizes
     left = torch.randn(rows, inner, device="cuda", dtype=torch.bfloat16)
     right = torch.randn(inner, columns, device="cuda", dtype=torch.bfloat16)
-    found = [_seconds(left, right) for _ in range(5)]
-    return 2 * rows * inner * columns / min(found) / 1e12
+    times = [_seconds(left, right) for _ in range(5)]
+    return 2 * rows * inner * columns / min(times) / 1e12
 
 
 def _seconds(left: torch.Tensor, right: torch.Tensor, repeats: int = 20) -> float:

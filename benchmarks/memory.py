@@ -1,7 +1,7 @@
-"""The most memory that a process has needed; asks for PyTorch only where there is a GPU to ask.
+"""Peak memory of a process; imports PyTorch only for GPUs.
 
-A process inherits the peak that `getrusage` tells from the one that started it, which may be
-larger than anything it does itself; Linux also keeps one for its own program alone.
+The peak of `getrusage` is inherited from the parent process, which may be larger; VmHWM of Linux
+is that of the process itself.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from pathlib import Path
 
 
 def peak_memory(device: str) -> float:
-    """Of this process so far, GiB: of PyTorch's allocator on a GPU, of everything on a CPU."""
+    """Peak memory of this process, GiB: PyTorch's allocator on a GPU, resident set on a CPU."""
     if device == "cuda":
         import torch
 
         return torch.cuda.max_memory_allocated() / 2**30
-    return high_water("self")
+    return peak_rss("self")
 
 
-def forget_peak() -> None:
-    """A GPU's peak counts from here on: there no process need be started for a measurement."""
+def reset_peak() -> None:
+    """Reset the peak of the GPU's allocator, so that no new process is needed."""
     import gc
 
     import torch
@@ -29,8 +29,8 @@ def forget_peak() -> None:
     torch.cuda.reset_peak_memory_stats()
 
 
-def high_water(process: int | str) -> float:
-    """The peak of a process on a CPU, GiB; 0 if it is over."""
+def peak_rss(process: int | str) -> float:
+    """Peak resident set of a process, GiB; 0 if it has ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:

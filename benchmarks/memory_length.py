@@ -1,12 +1,12 @@
-"""What a memory is worth: perplexities with memories of several lengths, in training and after it.
+"""Perplexity by memory length, in training and in evaluation.
 
     python benchmarks/memory_length.py --text bible.en.txt.gz
-    python benchmarks/memory_length.py --write      # the table and the picture, into docs/
+    python benchmarks/memory_length.py --write      # write table and picture into docs/
 
-The last tenth of the text is not trained on: one half says which weights are best, the other is
-foretold. The same Transformer-XL (recipes/bible-xl.toml) is trained without a memory and with two,
-and each foretells the test text with memories of several lengths. Results are kept one by one, so
-the same command goes on where it stopped.
+The last tenth of the text is held out: half of it is the validation set, half the test set. The
+same Transformer-XL (recipes/bible-xl.toml) is trained with memories of several lengths, and each
+model is evaluated with several memory lengths. Each result is stored at once, so the same command
+resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -16,50 +16,60 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pages import fill, save
-from regard.data.corpus import read_lines
-from regard.devices import device_named
-from regard.evaluation.perplexity import documents_of, perplexity
+from pages import fill, save_svg
+from regard.data.line_reader import read_lines
+from regard.devices import resolve_device
+from regard.evaluation.perplexity import perplexity, read_documents
 from regard.models.folder import load_model
-from side_by_side import Tree, add_options, all_of, regard, results_in, seconds_of, settings
+from runner import (
+    Tree,
+    add_options,
+    read_results,
+    run_jobs,
+    run_regard,
+    setting_options,
+    training_seconds,
+)
 
 RECIPE = "recipes/bible-xl.toml"
-PAGE, PICTURE = Path("docs/systems.md"), Path("docs/pictures/memory.svg")
-TRAINED = [0, 64, 128]  # tokens that are remembered in training
-REMEMBERED = [0, 32, 64, 128, 256, 512, 1024]  # and after it
+PAGE, PICTURE = Path("docs/results/architectures.md"), Path("docs/pictures/memory.svg")
+TRAIN_LENGTHS = [0, 64, 128]  # memory lengths in training
+EVAL_LENGTHS = [0, 32, 64, 128, 256, 512, 1024]  # memory lengths in evaluation
 
 
 def main() -> None:
-    """Train and measure what is missing, or write the table and the picture."""
+    """Train and evaluate the missing models, or write the table and the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", type=Path, help="running text, plain or gzip")
+    parser.add_argument("--text", type=Path, help="text file, plain or gzip")
     parser.add_argument("--data", type=Path, default=Path("data/bible"))
-    parser.add_argument("--set", dest="settings", nargs="+", default=[], help="for all runs")
+    parser.add_argument(
+        "--set", dest="settings", nargs="+", default=[], help="settings of all runs"
+    )
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--write", action="store_true", help="write the table, train nothing")
+    parser.add_argument("--write", action="store_true", help="only write table and picture")
     add_options(parser, "memory_length", runs="runs/memory", seeds=1)
     options = parser.parse_args()
     if options.write:
-        results = results_in(options.results)
+        results = read_results(options.results)
         draw(results, PICTURE)
         fill(PAGE, "memory", table(results))
         return
     if not options.data.is_dir():
         prepare(options.text, options.data)
-    done = {(result["memory"], result["seed"]) for result in results_in(options.results)}
-    wanted = [(memory, seed) for seed in options.seeds for memory in TRAINED]
-    all_of(
-        [job for job in wanted if job not in done],
-        lambda job: measured(*job, options),
+    finished = {(result["memory"], result["seed"]) for result in read_results(options.results)}
+    jobs = [(memory, seed) for seed in options.seeds for memory in TRAIN_LENGTHS]
+    run_jobs(
+        [job for job in jobs if job not in finished],
+        lambda job: run_job(*job, options),
         options.results,
         parallel=options.parallel,
         minutes=options.minutes,
     )
-    print(table(results_in(options.results)))
+    print(table(read_results(options.results)))
 
 
 def prepare(text: Path, data: Path) -> None:
-    """Cut the text in three, and prepare it; the part to be foretold lies beside the data."""
+    """Split the text into train, valid and test, and prepare it; test lies beside the data."""
     lines = read_lines(text)
     ends = [len(lines) * share // 20 for share in (0, 18, 19, 20)]
     data.parent.mkdir(parents=True, exist_ok=True)
@@ -67,58 +77,66 @@ def prepare(text: Path, data: Path) -> None:
     for path, (begin, end) in zip(paths, pairwise(ends), strict=True):
         path.write_text("".join(line + "\n" for line in lines[begin:end]), encoding="utf-8")
     files = ["--text", str(paths[0]), "--valid-text", str(paths[1])]
-    regard("prepare", *files, "--vocab-size", "8000", "--out", str(data))
+    run_regard("prepare", *files, "--vocab-size", "8000", "--out", str(data))
 
 
-def measured(memory: int, seed: int, options: Any) -> Tree:
-    """Train with a memory, and foretell the test text with several."""
+def run_job(memory: int, seed: int, options: Any) -> Tree:
+    """Train with a memory length, and evaluate with several."""
     out = options.runs / f"{memory}-{seed}"
-    words = settings(
+    arguments = setting_options(
         *options.settings,
-        f"model.memory={memory}",
+        f"model.memory_length={memory}",
         f"training.seed={seed}",
         "training.tensorboard=false",
     )
-    where = ["--data", str(options.data), "--out", str(out), "--device", options.device]
-    regard("train", RECIPE, *where, *words)
-    folder, model = load_model(out, device_named(options.device))
-    documents = documents_of(options.data.with_name(f"{options.data.name}.test.txt"))
-    found = {
+    paths = ["--data", str(options.data), "--out", str(out), "--device", options.device]
+    run_regard("train", RECIPE, *paths, *arguments)
+    folder, model = load_model(out, resolve_device(options.device))
+    documents = read_documents(options.data.with_name(f"{options.data.name}.test.txt"))
+    perplexities = {
         str(length): perplexity(model, folder.tokenizers.target, documents, memory=length).per_token
-        for length in REMEMBERED
+        for length in EVAL_LENGTHS
     }
-    return {"memory": memory, "seed": seed, "seconds": seconds_of(out), "perplexity": found}
+    return {
+        "memory": memory,
+        "seed": seed,
+        "seconds": training_seconds(out),
+        "perplexity": perplexities,
+    }
 
 
 def table(results: list[Tree]) -> str:
-    """A line for each run, a column for each length."""
-    lengths = " | ".join(map(str, REMEMBERED))
-    lines = [f"| trained with | {lengths} |", "|---|" + "---|" * len(REMEMBERED)]
+    """A line for each run, a column for each evaluation length."""
+    lengths = " | ".join(map(str, EVAL_LENGTHS))
+    lines = [f"| memory in training | {lengths} |", "|---|" + "---|" * len(EVAL_LENGTHS)]
     for result in sorted(results, key=lambda result: (result["memory"], result["seed"])):
-        cells = " | ".join(f"{result['perplexity'][str(n)]:.2f}" for n in REMEMBERED)
+        cells = " | ".join(f"{result['perplexity'][str(n)]:.2f}" for n in EVAL_LENGTHS)
         lines.append(f"| {_name(result)} | {cells} |")
     return "\n".join(lines)
 
 
 def draw(results: list[Tree], path: Path) -> None:
-    """The same as lines."""
+    """Draw the perplexities of the table."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 3.2), layout="constrained")
-    axes, places = figure.add_subplot(), range(len(REMEMBERED))
+    axes, positions = figure.add_subplot(), range(len(EVAL_LENGTHS))
     for result in results:
         axes.plot(
-            places, [result["perplexity"][str(n)] for n in REMEMBERED], "o-", label=_name(result)
+            positions,
+            [result["perplexity"][str(n)] for n in EVAL_LENGTHS],
+            "o-",
+            label=_name(result),
         )
-    axes.set_xticks(places, [str(n) for n in REMEMBERED])
-    axes.set(xlabel="tokens remembered at evaluation", ylabel="perplexity of a token")
+    axes.set_xticks(positions, [str(n) for n in EVAL_LENGTHS])
+    axes.set(xlabel="memory length in evaluation", ylabel="perplexity per token")
     axes.grid(alpha=0.3)
     axes.legend()
-    save(figure, path)
+    save_svg(figure, path)
 
 
 def _name(result: Tree) -> str:
-    return f"a memory of {result['memory']}" if result["memory"] else "no memory"
+    return f"{result['memory']} tokens" if result["memory"] else "no memory"
 
 
 if __name__ == "__main__":

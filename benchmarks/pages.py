@@ -1,4 +1,4 @@
-"""Tables and pictures in the documentation that programs make."""
+"""Writes generated tables and pictures into the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def fill(page: Path, name: str, table: str) -> None:
-    """Put a table between a page's `<!-- name: ... -->` and `<!-- /name -->`."""
+    """Write a table between a page's `<!-- name: ... -->` and `<!-- /name -->`."""
     text = page.read_text(encoding="utf-8")
     head, rest = text.split(f"<!-- {name}: ", 1)
     remark, rest = rest.split(" -->\n", 1)
@@ -19,8 +19,8 @@ def fill(page: Path, name: str, table: str) -> None:
     page.write_text(filled, encoding="utf-8")
 
 
-def save(figure: Figure, path: Path) -> None:
-    """As SVG with words that can be searched; the same figure makes the same file."""
+def save_svg(figure: Figure, path: Path) -> None:
+    """Write a figure as reproducible SVG with searchable text."""
     import matplotlib
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
-"""What the paper's mask of non-autoregressive self-attention is worth: with and without it.
+"""Ablation of the diagonal mask in non-autoregressive decoder self-attention.
 
     python benchmarks/parallel_ablations.py --distilled data/multi30k-en-de-distilled \
         --teacher runs/multi30k-en-de --source val.en --reference val.de --parallel 8
 
-Each row is a recipe with one setting changed, trained with every seed on the same distilled data
-and measured on the validation set (lower-cased BLEU), alone and with ten candidates that the
-teacher ranks. Results are kept one by one in a JSON file, so the same command continues where it
-stopped; `--write` puts the table into docs/parallel.md and trains nothing.
+Each row is a recipe with one changed setting, trained with every seed on the same distilled data
+and evaluated on the validation set (lowercased BLEU), alone and with ten candidates that the
+teacher reranks. Each result is stored at once in a JSON file, so the same command resumes after an
+interruption; `--write` only writes the table into docs/concepts/non-autoregressive.md.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from pages import fill
-from side_by_side import (
+from runner import (
     Tree,
     add_options,
-    all_seeds,
-    bleu,
-    regard,
-    results_in,
-    seconds_of,
-    settings,
+    evaluate_bleu,
+    read_results,
+    run_all_seeds,
+    run_regard,
+    setting_options,
+    training_seconds,
 )
 
-PAGES = [Path("docs/parallel.md"), Path("docs/zh/parallel.md")]
+PAGES = [Path("docs/concepts/non-autoregressive.md"), Path("docs/zh/non-autoregressive.md")]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """For folders and results."""
+        """The name in folders and results."""
         return f"{self.recipe}-{self.mask}"
 
 
@@ -54,14 +54,14 @@ ROWS = [
 
 
 def main() -> None:
-    """Train what is missing, or write the table."""
+    """Train the missing rows, or write the table."""
     options = _options()
-    results = results_in(options.results)
+    results = read_results(options.results)
     if options.write:
         for page in PAGES:
             fill(page, "ablations", _table(results))
         return
-    all_seeds(ROWS, _measured, options)
+    run_all_seeds(ROWS, _run_job, options)
 
 
 def _options() -> Any:
@@ -69,17 +69,19 @@ def _options() -> Any:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--distilled", default="data/multi30k-en-de-distilled")
-    parser.add_argument("--teacher", default="runs/multi30k-en-de", help="ranks candidates")
-    parser.add_argument("--source", default="val.en", help="the validation set")
-    parser.add_argument("--reference", default="val.de", help="its translation")
-    parser.add_argument("--set", nargs="+", default=[], help="settings of every training")
+    parser.add_argument(
+        "--teacher", default="runs/multi30k-en-de", help="model that reranks candidates"
+    )
+    parser.add_argument("--source", default="val.en", help="source of the validation set")
+    parser.add_argument("--reference", default="val.de", help="target of the validation set")
+    parser.add_argument("--set", nargs="+", default=[], help="settings of all runs")
     add_options(parser, "parallel-ablations", runs="runs/parallel-ablations", seeds=2)
-    parser.add_argument("--write", action="store_true", help="write the table, train nothing")
+    parser.add_argument("--write", action="store_true", help="only write the table")
     return parser.parse_args()
 
 
-def _measured(row: Row, seed: int, options: Any) -> Tree:
-    """Train a row with a seed, and translate the validation set in two ways."""
+def _run_job(row: Row, seed: int, options: Any) -> Tree:
+    """Train a row with a seed, and evaluate it alone and with reranking."""
     out = options.runs / f"{row.name}-{seed}"
     assignments = (
         f"training.seed={seed}",
@@ -87,16 +89,16 @@ def _measured(row: Row, seed: int, options: Any) -> Tree:
         "training.tensorboard=false",
         *options.set,
     )
-    words = ["--data", options.distilled, "--out", str(out), *settings(*assignments)]
-    regard("train", f"recipes/{row.recipe}.toml", *words)
-    test = options.source, options.reference, "--lowercase"
+    arguments = ["--data", options.distilled, "--out", str(out), *setting_options(*assignments)]
+    run_regard("train", f"recipes/{row.recipe}.toml", *arguments)
+    test_options = options.source, options.reference, "--lowercase"
     ranked = ("--candidates", "10", "--teacher", options.teacher)
     result = {
         "row": row.name,
         "seed": seed,
-        "alone": bleu(out, *test),
-        "ranked": bleu(out, *test, *ranked),
-        "seconds": seconds_of(out),
+        "alone": evaluate_bleu(out, *test_options),
+        "ranked": evaluate_bleu(out, *test_options, *ranked),
+        "seconds": training_seconds(out),
     }
     shutil.rmtree(out / "checkpoints")
     return result
@@ -104,15 +106,14 @@ def _measured(row: Row, seed: int, options: Any) -> Tree:
 
 def _table(results: list[Tree]) -> str:
     lines = [
-        "| recipe | `model.self_attention_mask` | BLEU alone | spread | 10 candidates | spread "
-        "| seeds |",
+        "| recipe | `model.self_attention_mask` | BLEU | std | BLEU, 10 candidates | std | seeds |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
-        own = [result for result in results if result["row"] == row.name]
-        if own:
-            cells = [f"`{row.recipe}`", f"`{row.mask}`", *_figures(own, "alone")]
-            cells += [*_figures(own, "ranked"), str(len(own))]
+        row_results = [result for result in results if result["row"] == row.name]
+        if row_results:
+            cells = [f"`{row.recipe}`", f"`{row.mask}`", *_figures(row_results, "alone")]
+            cells += [*_figures(row_results, "ranked"), str(len(row_results))]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

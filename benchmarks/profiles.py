@@ -1,10 +1,10 @@
-"""Where the time of a GPU goes: the kernels of an update, or of a search, the longest first.
+"""GPU profile of a training update or of a search: kernels by time.
 
     python benchmarks/profiles.py update --size base
     python benchmarks/profiles.py search --beam-size 4 --batch-size 64
 
-Both are as the contests have them: updates as in `training.py`, searches of 32 forced tokens with
-random weights. The first line is the speed without the profiler, and without a rival beside it.
+Updates are those of `training.py`, searches those of `decoding.py` with random weights and a forced
+length of 32 tokens. The first line is the speed without the profiler.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from collections.abc import Callable
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from lesson import SIZES, Lesson
 from peers import ours
+from regard.decoding.backend import Request
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Job
-from regard.decoding.torch_engine import TorchEngine
+from regard.decoding.torch_backend import TorchBackend
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
+from training_task import SIZES, TrainingTask
 
-WORDS = 32768
-TOKENS = 32  # of a sentence
+VOCABULARY = 32768
+TOKENS = 32  # per sentence
 
 
 def main() -> None:
-    """Time some work, then profile it."""
+    """Time an update or a search, then profile it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("work", choices=["update", "search"])
     parser.add_argument("--size", choices=list(SIZES), default="base")
@@ -42,50 +42,55 @@ def main() -> None:
         work, tokens = update(options.size, options.times)
     else:
         work, tokens = search(options.size, options.beam_size, options.batch_size, options.times)
-    for _ in range(3):  # kernels are compiled and recorded
+    for _ in range(3):  # compiles kernels and captures CUDA graphs
         work()
     print(f"{tokens / _seconds(work):,.0f} target tokens/s", flush=True)
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         work()
         torch.cuda.synchronize()
-    averages = found.key_averages()
+    averages = profiler.key_averages()
     print(averages.table(sort_by="self_cuda_time_total", row_limit=40, max_name_column_width=90))
 
 
 def update(size: str, times: int) -> tuple[Callable[[], None], int]:
-    """Some updates, and the target tokens in them."""
-    lesson = Lesson(
+    """A function that runs updates, and their number of target tokens."""
+    task = TrainingTask(
         SIZES[size],
         "cuda",
-        vocabulary=WORDS,
+        vocabulary=VOCABULARY,
         batch_tokens=25600,
         warmup=0,
         updates=times,
         lengths=(TOKENS, TOKENS),
     )
-    learner = ours.learner(lesson, "")
-    batches = [learner.load(batch) for batch in lesson.batches()]
+    trainer = ours.trainer(task, "")
+    batches = [trainer.load(batch) for batch in task.batches()]
 
     def work() -> None:
         for batch in batches:
-            learner.update(batch)
+            trainer.update(batch)
 
-    return work, sum(learner.target_tokens(batch) for batch in batches)
+    return work, sum(trainer.target_tokens(batch) for batch in batches)
 
 
 def search(size: str, beams: int, sentences: int, times: int) -> tuple[Callable[[], None], int]:
-    """Some searches, and the tokens that they write, end marks included."""
-    model = Transformer(ours.model_config(SIZES[size]), Vocabulary(WORDS, WORDS)).cuda().eval()
-    draw = random.Random(1)
-    jobs = [
-        Job([draw.randrange(4, WORDS) for _ in range(TOKENS - 1)], []) for _ in range(sentences)
+    """A function that runs searches, and their number of output tokens, including EOS."""
+    model = (
+        Transformer(ours.model_config(SIZES[size]), Vocabulary(VOCABULARY, VOCABULARY))
+        .cuda()
+        .eval()
+    )
+    rng = random.Random(1)
+    requests = [
+        Request([rng.randrange(4, VOCABULARY) for _ in range(TOKENS - 1)], [])
+        for _ in range(sentences)
     ]
     config = SearchConfig(beam_size=beams, min_length=TOKENS - 1, max_ratio=0, max_extra=TOKENS)
-    engine = TorchEngine([model], torch.device("cuda"))
+    backend = TorchBackend([model], torch.device("cuda"))
 
     def work() -> None:
         for _ in range(times):
-            list(engine.search(jobs, config, sentences))
+            list(backend.search(requests, config, sentences))
 
     return work, times * sentences * TOKENS
 

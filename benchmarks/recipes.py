@@ -1,10 +1,10 @@
-"""What the recipes are worth: each with several seeds, on its test set.
+"""BLEU of the recipes: each with several seeds, on its test set.
 
     python benchmarks/recipes.py --text ~/corpora --parallel 4
 
-`--text` is a folder with the test sets below, and the prepared data is where the recipes look for
-it. Results are kept one by one in benchmarks/results/recipes.json, so the same command goes on
-where it stopped; at the end, mean and spread of each recipe are printed.
+`--text` is a folder with the test sets below; the data is prepared as in the recipes. Each result
+is stored at once in benchmarks/results/recipes.json, so the same command resumes after an
+interruption; at the end, mean and standard deviation of each recipe are printed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from side_by_side import Tree, add_options, all_of, bleu, regard, results_in, seconds_of, settings
+from runner import (
+    Tree,
+    add_options,
+    evaluate_bleu,
+    read_results,
+    run_jobs,
+    run_regard,
+    setting_options,
+    training_seconds,
+)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A recipe, the data it is trained on if not its own, and how it is measured."""
+    """A recipe, its data if not the default, and its test set."""
 
     name: str
     recipe: str
@@ -40,51 +49,51 @@ MEASURES = [
 
 
 def main() -> None:
-    """Train and measure what is missing, then summarise."""
+    """Train and evaluate the missing recipes, then print a summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", type=Path, required=True, help="the folder of the test sets")
-    parser.add_argument("--only", nargs="+", help="names of some measures")
+    parser.add_argument("--text", type=Path, required=True, help="folder of the test sets")
+    parser.add_argument("--only", nargs="+", help="only these")
     add_options(parser, "recipes", runs="runs", seeds=3)
     options = parser.parse_args()
-    done = {(result["name"], result["seed"]) for result in results_in(options.results)}
+    finished = {(result["name"], result["seed"]) for result in read_results(options.results)}
     jobs = [
         (measure, seed)
         for seed in options.seeds
         for measure in MEASURES
-        if (measure.name, seed) not in done and measure.name in (options.only or [measure.name])
+        if (measure.name, seed) not in finished and measure.name in (options.only or [measure.name])
     ]
-    all_of(
+    run_jobs(
         jobs,
-        lambda job: measured(*job, options),
+        lambda job: run_job(*job, options),
         options.results,
         parallel=options.parallel,
         minutes=options.minutes,
     )
-    print(summary(results_in(options.results)))
+    print(summary(read_results(options.results)))
 
 
-def measured(measure: Measure, seed: int, options: Any) -> Tree:
-    """Train a recipe with a seed, and translate its test set."""
+def run_job(measure: Measure, seed: int, options: Any) -> Tree:
+    """Train a recipe with a seed, and evaluate on its test set."""
     out = options.runs / f"{measure.name.replace(', ', '-')}-{seed}"
     data = ["--data", measure.data] if measure.data else []
-    words = settings(f"training.seed={seed}", "training.tensorboard=false")
-    regard("train", f"recipes/{measure.recipe}.toml", "--out", str(out), *data, *words)
+    arguments = setting_options(f"training.seed={seed}", "training.tensorboard=false")
+    run_regard("train", f"recipes/{measure.recipe}.toml", "--out", str(out), *data, *arguments)
     files = str(options.text / measure.source), str(options.text / measure.reference)
-    figure = bleu(out, *files, *measure.options)
-    return {"name": measure.name, "seed": seed, "bleu": figure, "seconds": seconds_of(out)}
+    score = evaluate_bleu(out, *files, *measure.options)
+    return {"name": measure.name, "seed": seed, "bleu": score, "seconds": training_seconds(out)}
 
 
 def summary(results: list[Tree]) -> str:
-    """A line for each measure: mean, spread, each seed, and the time of a run."""
+    """A line for each recipe: mean, standard deviation, each seed, and training time."""
     lines = []
     for measure in MEASURES:
-        own = [result for result in results if result["name"] == measure.name]
-        if own:
-            figures = [result["bleu"] for result in own]
+        measure_results = [result for result in results if result["name"] == measure.name]
+        if measure_results:
+            figures = [result["bleu"] for result in measure_results]
             spread = statistics.stdev(figures) if len(figures) > 1 else 0.0
-            times = [result["seconds"] for result in own if result["seconds"]]
-            seconds = f", {statistics.mean(times):.0f} s a run" if times else ""
-            each = ", ".join(f"{figure:.2f}" for figure in figures)
+            times = [result["seconds"] for result in measure_results if result["seconds"]]
+            seconds = f", {statistics.mean(times):.0f} s per run" if times else ""
+            each = ", ".join(f"{score:.2f}" for score in figures)
             mean = statistics.mean(figures)
             lines.append(f"{measure.name}: {mean:.2f} ± {spread:.2f} ({each}){seconds}")
     return "\n".join(lines)

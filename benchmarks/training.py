@@ -1,14 +1,15 @@
-"""Who trains fastest: regard and its rivals in turn, on the same data, model and machine.
+"""Training speed of regard and its peers, in interleaved rounds with the same data and model.
 
     python benchmarks/training.py --text multi30k
     python benchmarks/training.py --device cuda --sizes base big
-    python benchmarks/training.py --write       # tables and pictures, into docs/
+    python benchmarks/training.py --write       # write tables and pictures into docs/
 
-On a CPU the data is Multi30k English-German (`--text` is the folder of its train.en and train.de),
-on a GPU made-up sentences. Counted are real target tokens, end marks included, never padding. All
-have the same model, Adam, label smoothing and dropout; no gradient is clipped. Rivals in PyTorch
-get the very same batches; toolkits with a loader of their own get the same text in the same
-subwords and the same number of target tokens a batch (`make bench-peers` installs them).
+On a CPU the corpus is Multi30k English-German (`--text` is the folder of train.en and train.de),
+on a GPU sentences are synthetic. Speed is in target tokens per second, including EOS but not
+padding. All systems have the same model, Adam, label smoothing and dropout, without gradient
+clipping. Peers in PyTorch get identical batches; toolkits with their own loader get the same text
+in the same subwords and the same number of target tokens per batch (`make bench-peers` installs
+them).
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 
-import contest
+import comparison
 import machine
-from contest import Contestant, Entry, Tree
-from lesson import SIZES, Lesson, Size, product_flops, target_tokens
+from comparison import System, SystemResult, Tree
 from pages import fill
 from peers import (
     eole,
@@ -39,16 +39,17 @@ from peers import (
     sockeye,
 )
 from peers.process import Worker, environment
-from peers.toolkit import ToolkitRun
-from regard.data.doctor import DoctorConfig
+from peers.toolkit import ToolkitRunner
+from regard.data.filters import CorpusFilterConfig
 from regard.data.pair_files import Files, PairReader
 from regard.data.prepare import prepare
 from regard.text.config import TokenizerConfig
+from training_task import SIZES, Size, TrainingTask, matmul_flops, target_tokens
 
 RESULTS = Path("benchmarks/results")
-PAGE = Path("docs/benchmarks.md")
+PAGE = Path("docs/results/benchmarks.md")
 WORK = Path("build/bench")
-IN_PYTORCH = {"torch": plain_torch, "huggingface": huggingface}
+PYTORCH_PEERS = {"torch": plain_torch, "huggingface": huggingface}
 TOOLKITS = {
     "joeynmt": joeynmt.TOOLKIT,
     "eole": eole.TOOLKIT,
@@ -57,61 +58,65 @@ TOOLKITS = {
     "sockeye": sockeye.TOOLKIT,
     "marian": marian.TOOLKIT,
 }
-PEERS = {"cpu": [*IN_PYTORCH, *TOOLKITS], "cuda": [*IN_PYTORCH]}
-SHOWN = {"cpu": ["tiny", "base"], "cuda": ["base", "big"]}  # sizes
+PEERS = {"cpu": [*PYTORCH_PEERS, *TOOLKITS], "cuda": [*PYTORCH_PEERS]}
+DEFAULT_SIZES = {"cpu": ["tiny", "base"], "cuda": ["base", "big"]}
 UNIT = "target tokens"
 VOCABULARY = {"cpu": 8000, "cuda": 32768}
-# updates before the clock runs, and while it does
+# updates of the warm-up, and of a round
 UPDATES = {("cpu", "tiny"): (2, 6), ("cpu", "base"): (1, 2), ("cpu", "big"): (1, 1)}
 
 
 def main() -> None:
-    """Measure, or write what was measured into the documentation."""
+    """Measure, or write the results into the documentation."""
     options = _options()
     if options.write:
-        for device in SHOWN:
+        for device in DEFAULT_SIZES:
             path = RESULTS / f"training-{device}.json"
             if path.is_file():
                 write(path, device)
         return
     path = options.results or RESULTS / f"training-{options.device}.json"
     about = _about(options)
-    contests: dict[str, Sequence[Entry]] = {}
+    comparisons: dict[str, Sequence[SystemResult]] = {}
     for name in options.sizes:
-        lesson = _lesson(options, name)
+        task = _task(options, name)
 
-        def after(entry: Entry, entries: Sequence[Entry], name: str = name) -> None:
-            print(contest.news(entry, UNIT), flush=True)
-            contests[name] = entries
-            contest.keep(path, about, contests)
+        def on_round(
+            result: SystemResult, results: Sequence[SystemResult], name: str = name
+        ) -> None:
+            print(comparison.progress_line(result, UNIT), flush=True)
+            comparisons[name] = results
+            comparison.write_results(path, about, comparisons)
 
-        with contestants(lesson, options.peers, options.threads) as taking_part:
-            contest.in_turn(taking_part, options.rounds, after, tries=options.tries)
-        print(f"\n{name}: {contest.verdict(contests[name])}\n", flush=True)
-        print(_table(contests[name], about, name), flush=True)
+        with open_systems(task, options.peers, options.threads) as systems:
+            comparison.run_interleaved(systems, options.rounds, on_round, attempts=options.attempts)
+        print(f"\n{name}: {comparison.summary(comparisons[name])}\n", flush=True)
+        print(_table(comparisons[name], about, name), flush=True)
 
 
-def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="tiny base; base big")
-    parser.add_argument("--peers", nargs="+", choices=PEERS["cpu"], help="some rivals only")
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="model sizes")
+    parser.add_argument("--peers", nargs="+", choices=PEERS["cpu"], help="only these peers")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tries", type=int, default=3, help="of a turn, while others want cores")
-    parser.add_argument("--updates", type=int, help="in a round")
-    parser.add_argument("--text", type=Path, help="the folder of Multi30k")
-    parser.add_argument("--lengths", type=int, nargs=2, default=[32, 32], help="if made up")
-    parser.add_argument("--threads", type=int, default=2, help="on a CPU")
-    parser.add_argument("--note", default="", help="what readers of the page should know")
-    parser.add_argument("--results", type=Path, help="where they are kept, as JSON")
-    parser.add_argument("--write", action="store_true", help="tables and pictures; run nothing")
-    options = parser.parse_args(words)
+    parser.add_argument("--attempts", type=int, default=3, help="of a round under CPU pressure")
+    parser.add_argument("--updates", type=int, help="timed updates per round")
+    parser.add_argument("--text", type=Path, help="folder of Multi30k")
+    parser.add_argument(
+        "--lengths", type=int, nargs=2, default=[32, 32], help="range of synthetic lengths"
+    )
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads")
+    parser.add_argument("--note", default="", help="note for the documentation page")
+    parser.add_argument("--results", type=Path, help="JSON file of the results")
+    parser.add_argument("--write", action="store_true", help="only write tables and pictures")
+    options = parser.parse_args(arguments)
     options.peers = options.peers or PEERS[options.device]
-    options.sizes = options.sizes or SHOWN[options.device]
+    options.sizes = options.sizes or DEFAULT_SIZES[options.device]
     if not set(options.peers) <= set(PEERS[options.device]):
-        parser.error(f"on a GPU, the rivals are {' and '.join(PEERS['cuda'])}")
+        parser.error(f"the peers on a GPU are {' and '.join(PEERS['cuda'])}")
     if options.device == "cuda" and not options.write and not machine.has_gpu():
-        parser.error("there is no GPU that PyTorch can use here; use --device cpu")
+        parser.error("PyTorch finds no GPU; use --device cpu")
     return options
 
 
@@ -119,47 +124,48 @@ def _about(options: argparse.Namespace) -> Tree:
     about: Tree = {
         "commands": dict.fromkeys(options.sizes, _command(options)),
         "note": options.note,
-        "machine": machine.described(options.device),
+        "machine": machine.describe(options.device),
         "threads": options.threads,
         "versions": {**machine.versions(), **_versions(options.peers)},
     }
     if options.device == "cuda":
-        about["ceiling"] = machine.product_ceiling()
+        about["ceiling"] = machine.matmul_tflops()
         print(f"A large matrix product reaches {about['ceiling']:.0f} TFLOP/s.", flush=True)
         about["flops_per_token"] = {
-            name: _flops_per_token(_lesson(options, name)) for name in options.sizes
+            name: _flops_per_token(_task(options, name)) for name in options.sizes
         }
     return about
 
 
 def _versions(peers: Sequence[str]) -> dict[str, str]:
-    """Of the toolkits that are installed."""
-    found = {TOOLKITS[name].name: TOOLKITS[name].version() for name in peers if name in TOOLKITS}
-    return {name: version for name, version in found.items() if version is not None}
+    """The versions of the installed toolkits."""
+    toolkits = [TOOLKITS[name] for name in peers if name in TOOLKITS]
+    versions = {toolkit.name: toolkit.version() for toolkit in toolkits}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What to type for the same contest; where the text lies is everybody's own business."""
+    """The command that repeats the comparison, without local paths."""
     words = ["python benchmarks/training.py"]
     words += ["--text multi30k"] if options.device == "cpu" else ["--device cuda"]
-    if options.sizes != SHOWN[options.device]:
+    if options.sizes != DEFAULT_SIZES[options.device]:
         words += ["--sizes", *options.sizes]
     if options.peers != PEERS[options.device]:
         words += ["--peers", *options.peers]
     return " ".join([*words, "--rounds", str(options.rounds)])
 
 
-def _flops_per_token(lesson: Lesson) -> float:
-    batch = lesson.batches()[0]
-    return product_flops(lesson.size, lesson.vocabulary, batch) / target_tokens(batch)
+def _flops_per_token(task: TrainingTask) -> float:
+    batch = task.batches()[0]
+    return matmul_flops(task.size, task.vocabulary, batch) / target_tokens(batch)
 
 
-def _lesson(options: argparse.Namespace, name: str) -> Lesson:
+def _task(options: argparse.Namespace, name: str) -> TrainingTask:
     if options.device == "cuda":
-        return _made_up(SIZES[name], tuple(options.lengths), options.updates or 30)
+        return _synthetic_task(SIZES[name], tuple(options.lengths), options.updates or 30)
     warmup, updates = UPDATES["cpu", name]
-    store = _prepared(options.text)
-    return Lesson(
+    store = _prepare_corpus(options.text)
+    return TrainingTask(
         SIZES[name],
         "cpu",
         vocabulary=VOCABULARY["cpu"],
@@ -170,8 +176,8 @@ def _lesson(options: argparse.Namespace, name: str) -> Lesson:
     )
 
 
-def _made_up(size: Size, lengths: tuple[int, int], updates: int) -> Lesson:
-    return Lesson(
+def _synthetic_task(size: Size, lengths: tuple[int, int], updates: int) -> TrainingTask:
+    return TrainingTask(
         size,
         "cuda",
         vocabulary=VOCABULARY["cuda"],
@@ -182,101 +188,102 @@ def _made_up(size: Size, lengths: tuple[int, int], updates: int) -> Lesson:
     )
 
 
-def _prepared(text: Path | None) -> Path:
-    """The store of Multi30k, made once."""
+def _prepare_corpus(text: Path | None) -> Path:
+    """The store of Multi30k, prepared if it does not exist."""
     folder = WORK / "multi30k"
     if (folder / "store.json").is_file():
         return folder
     if text is None or not (text / "train.en").is_file():
         sys.exit(
-            "The benchmark on a CPU reads Multi30k. Say with --text which folder holds its "
-            "train.en and train.de."
+            "The benchmark on a CPU requires Multi30k. Give the folder of train.en and train.de "
+            "with --text."
         )
     files = Files(text / "train.en", text / "train.de")
     tokenizer = TokenizerConfig(vocab_size=VOCABULARY["cpu"])
-    prepare(PairReader({"train": [files]}, DoctorConfig()), folder, tokenizer=tokenizer)
+    prepare(PairReader({"train": [files]}, CorpusFilterConfig()), folder, tokenizer=tokenizer)
     return folder
 
 
 @contextmanager
-def contestants(lesson: Lesson, peers: Sequence[str], threads: int) -> Iterator[list[Contestant]]:
-    """Regard and its rivals, ready to begin."""
+def open_systems(task: TrainingTask, peers: Sequence[str], threads: int) -> Iterator[list[System]]:
+    """Runners of regard and its peers."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        path = Path(folder) / "lesson.json"
-        lesson.write(path)
+        path = Path(folder) / "task.json"
+        task.write(path)
         workers = [
-            _worker(peer, form, path, threads)
-            for peer in [ours, *(IN_PYTORCH[name] for name in peers if name in IN_PYTORCH)]
-            for form in peer.FORMS[lesson.device]
+            _worker(peer, variant, path, threads)
+            for peer in [ours, *(PYTORCH_PEERS[name] for name in peers if name in PYTORCH_PEERS)]
+            for variant in peer.VARIANTS[task.device]
         ]
         for worker in workers:
             stack.callback(worker.close)
-        if lesson.device == "cuda":  # most of a start is Python's work, which goes side by side
+        if task.device == "cuda":  # starting is mostly CPU work, which can be parallel
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(Worker.start, workers))
         runs = [
-            ToolkitRun(TOOLKITS[name], lesson, WORK / "toolkits", threads)
+            ToolkitRunner(TOOLKITS[name], task, WORK / "toolkits", threads)
             for name in peers
             if name in TOOLKITS
         ]
         yield [*workers, *runs]
 
 
-def _worker(peer: ModuleType, form: str, lesson: Path, threads: int) -> Worker:
-    """A learner of `peers/` in a process of its own."""
+def _worker(peer: ModuleType, variant: str, task: Path, threads: int) -> Worker:
+    """A worker process for a module of `peers/`."""
     name = peer.__name__.removeprefix("peers.")
     return Worker(
-        f"{peer.NAME}, {form}" if form else peer.NAME,
-        [sys.executable, "-m", "peers.worker", name, form, str(lesson)],
-        rival=peer is not ours,
-        log=lesson.parent / f"{name}-{form}.log",
+        f"{peer.NAME}, {variant}" if variant else peer.NAME,
+        [sys.executable, "-m", "peers.worker", name, variant, str(task)],
+        is_peer=peer is not ours,
+        log=task.parent / f"{name}-{variant}.log",
         environment=environment(threads),
-        kept=Lesson.read(lesson).device == "cuda" or form == "compiled",
+        persistent=TrainingTask.read(task).device == "cuda" or variant == "compiled",
     )
 
 
-def _table(entries: Sequence[Entry], about: Tree, size: str) -> str:
-    """The table of a contest; on a GPU, with TFLOP/s and what share of the ceiling they are."""
-    columns: dict[str, contest.Column] = {"loss": _loss}
+def _table(results: Sequence[SystemResult], about: Tree, size: str) -> str:
+    """The table of a comparison; on a GPU, with TFLOP/s and utilization."""
+    columns: dict[str, comparison.Column] = {"loss": _loss}
     if "ceiling" in about:
 
-        def reached(entry: Entry) -> float:
-            return entry.speed.middle * float(about["flops_per_token"][size]) / 1e12
+        def tflops(result: SystemResult) -> float:
+            return result.speed.median * float(about["flops_per_token"][size]) / 1e12
 
         columns |= {
-            "TFLOP/s": lambda entry: f"{reached(entry):.0f}",
-            "of the ceiling": lambda entry: f"{reached(entry) / about['ceiling']:.0%}",
+            "TFLOP/s": lambda result: f"{tflops(result):.0f}",
+            "utilization": lambda result: f"{tflops(result) / about['ceiling']:.0%}",
         }
-    return contest.table(entries, UNIT, columns)
+    return comparison.table(results, UNIT, columns)
 
 
-def _loss(entry: Entry) -> str:
-    """Of the first round, which comes after equally many updates for all."""
-    loss = entry.rounds[0].figures.get("loss")
+def _loss(result: SystemResult) -> str:
+    """The loss of the first round, which follows the same number of updates in all systems."""
+    loss = result.rounds[0].metrics.get("loss")
     return "" if loss is None else f"{loss:.2f}"
 
 
 def write(path: Path, device: str) -> None:
-    """The tables of a device and its picture, into the documentation."""
-    about, contests = contest.kept(path)
-    picture = PAGE.parent / "pictures" / f"training-{device}.svg"
-    contest.draw(picture, contests, x="target tokens a second")
-    fill(PAGE, f"training-{device}", page_part(about, contests, picture.name))
+    """Write the tables and the picture of a device into the documentation."""
+    about, comparisons = comparison.read_results(path)
+    picture = PAGE.parents[1] / "pictures" / f"training-{device}.svg"
+    comparison.draw(picture, comparisons, x="target tokens per second")
+    fill(PAGE, f"training-{device}", page_part(about, comparisons, picture.name))
 
 
-def page_part(about: Tree, contests: Mapping[str, Sequence[Entry]], picture: str) -> str:
-    """What the page says of one device."""
+def page_part(about: Tree, comparisons: Mapping[str, Sequence[SystemResult]], picture: str) -> str:
+    """The section of the page about one device."""
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     parts = [
         f"{about['date']}, {about['machine']['device']}, {about['machine']['cores']} cores; "
         f"{versions}. {about['note']}".strip(),
         "\n".join(f"    {command}" for command in dict.fromkeys(about["commands"].values())),
-        f"![Target tokens a second](pictures/{picture})",
+        f"![Target tokens per second](../pictures/{picture})",
     ]
     if "ceiling" in about:
-        parts.append(f"The ceiling: {about['ceiling']:.0f} TFLOP/s for a large matrix product.")
-    for size, entries in contests.items():
-        parts += [f"#### {size}", contest.verdict(entries), _table(entries, about, size)]
+        peak = about["ceiling"]
+        parts.append(f"Utilization is relative to {peak:.0f} TFLOP/s of a large matrix product.")
+    for size, results in comparisons.items():
+        parts += [f"#### {size}", comparison.summary(results), _table(results, about, size)]
     return "\n\n".join(parts)
 
 

@@ -1,12 +1,12 @@
-"""Two versions of the source, side by side: speed of training and of translation, as ratios.
+"""Speed of training and translation of two versions of regard, as ratios.
 
     git worktree add build/old COMMIT
     regard prepare --source train.en --target train.de --lowercase --out data/multi30k
     python benchmarks/versions.py --old build/old/src --data data/multi30k --source val.en
 
-Each round runs both versions in processes of their own, in alternating order, so that other load
-on the machine falls on both. Training is that of `regard train`, loader included; translation is
-text in and text out, by the model that the old version trained first.
+Each round runs both versions in separate processes, in alternating order, so that other load on
+the machine affects both. Training is that of `regard train`, including the loader; translation is
+from text to text, with the model that the old version trained first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = {
     "tiny": ("width=128", "heads=4", "feedforward_width=256", "encoder_layers=4"),
     "base": ("width=512", "heads=8", "feedforward_width=2048"),
 }
-# Runs under either version: an old one calls the backend an engine.
+# Runs with both versions: older ones call the backend engine.
 TRANSLATE = """
 import inspect, sys, time
 from regard.decoding.translator import Translator
@@ -43,10 +43,10 @@ print(len(lines) / min(seconds))
 
 
 def main() -> None:
-    """Print what each round measured, and the median of the ratios new / old."""
+    """Print the measurements of each round, and the median of the ratios new / old."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--old", type=Path, required=True, help="the src folder of the old version")
-    parser.add_argument("--data", type=Path, required=True, help="a prepared folder of pairs")
+    parser.add_argument("--old", type=Path, required=True, help="src folder of the old version")
+    parser.add_argument("--data", type=Path, required=True, help="prepared folder of pairs")
     parser.add_argument("--source", type=Path, required=True, help="sentences to translate")
     parser.add_argument("--work", type=Path, default=Path("runs/versions"))
     parser.add_argument("--device", default="cpu")
@@ -59,35 +59,35 @@ def main() -> None:
     parser.add_argument("--beam-sizes", type=int, nargs="*", default=[1, 5])
     options = parser.parse_args()
     trees = {"old": options.old.resolve(), "new": NEW}
-    found: dict[str, dict[str, list[float]]] = {}
+    results: dict[str, dict[str, list[float]]] = {}
     for number in range(options.rounds):
-        for name in [*trees] if number % 2 == 0 else reversed([*trees]):
-            for what, value in measured(trees[name], name, number, options).items():
-                found.setdefault(what, {}).setdefault(name, []).append(value)
-                print(f"{what}, {name}: {value:,.0f}", flush=True)
-    for what, values in found.items():
+        for version in [*trees] if number % 2 == 0 else reversed([*trees]):
+            for name, value in measure(trees[version], version, number, options).items():
+                results.setdefault(name, {}).setdefault(version, []).append(value)
+                print(f"{name}, {version}: {value:,.0f}", flush=True)
+    for name, values in results.items():
         ratios = [new / old for old, new in zip(values["old"], values["new"], strict=True)]
-        shown = ", ".join(f"{ratio:.3f}" for ratio in ratios)
-        print(f"{what}: new / old {statistics.median(ratios):.3f} ({shown})")
+        each = ", ".join(f"{ratio:.3f}" for ratio in ratios)
+        print(f"{name}: new / old {statistics.median(ratios):.3f} ({each})")
 
 
-def measured(tree: Path, name: str, number: int, options: argparse.Namespace) -> dict[str, float]:
-    """Target tokens a second of each size, and sentences a second of each search."""
+def measure(tree: Path, version: str, number: int, options: argparse.Namespace) -> dict[str, float]:
+    """Target tokens per second of each size, and sentences per second of each search."""
     values = {}
     for size in options.sizes:
-        out = options.work / f"{size}-{name}-{number}"
-        values[f"training {size}"] = trained(tree, size, out, options)
+        out = options.work / f"{size}-{version}-{number}"
+        values[f"training {size}"] = measure_training(tree, size, out, options)
     model = options.work / f"{options.sizes[0]}-old-0"
     for backend in options.backends:
         for beam in options.beam_sizes:
-            words = [model, options.source, options.device, backend, beam, options.lines]
-            said = run(tree, ["-c", TRANSLATE, *map(str, words)])
-            values[f"{backend}, beam {beam}"] = float(said)
+            arguments = [model, options.source, options.device, backend, beam, options.lines]
+            output = run(tree, ["-c", TRANSLATE, *map(str, arguments)])
+            values[f"{backend}, beam {beam}"] = float(output)
     return values
 
 
-def trained(tree: Path, size: str, out: Path, options: argparse.Namespace) -> float:
-    """The median of the rows of a run's metrics log."""
+def measure_training(tree: Path, size: str, out: Path, options: argparse.Namespace) -> float:
+    """The median speed in a run's metrics log."""
     settings = [
         "model.kind=transformer",
         *(f"model.{setting}" for setting in SIZES[size]),
@@ -98,26 +98,26 @@ def trained(tree: Path, size: str, out: Path, options: argparse.Namespace) -> fl
         "training.tensorboard=false",
         "training.validate_bleu=false",
     ]
-    words = ["--data", str(options.data), "--out", str(out), "--device", options.device]
-    words += [word for setting in settings for word in ("--set", setting)]
-    run(tree, ["-m", "regard", "train", *words])
+    arguments = ["--data", str(options.data), "--out", str(out), "--device", options.device]
+    arguments += [word for setting in settings for word in ("--set", setting)]
+    run(tree, ["-m", "regard", "train", *arguments])
     rows = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
     speeds = [row["tokens_per_second"] for row in rows if row.get("tokens_per_second")]
     return statistics.median(speeds)
 
 
-def run(tree: Path, words: Sequence[str]) -> str:
-    """What a program prints that imports regard from a tree."""
+def run(tree: Path, arguments: Sequence[str]) -> str:
+    """The output of a program that imports regard from a tree."""
     path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, *words],
+    process = subprocess.run(
+        [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        sys.exit(done.stderr)
-    return done.stdout
+    if process.returncode:
+        sys.exit(process.stderr)
+    return process.stdout
 
 
 if __name__ == "__main__":

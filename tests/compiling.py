@@ -1,4 +1,4 @@
-"""Kernels compiled for a GPU that is not here: the interpreter takes what the compiler refuses."""
+"""Compile Triton kernels without a GPU: the interpreter accepts code that the compiler refuses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def assert_compiles(program: str, cache: Path) -> None:
-    """Run a program that compiles kernels, in a process whose Triton does not interpret them."""
+    """Run a program that compiles kernels, in a process without Triton's interpreter."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache)}
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
-    assert found.returncode == 0, found.stderr
+    assert result.returncode == 0, result.stderr

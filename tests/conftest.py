@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Shared fixtures and configuration of all tests."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hypothesis import settings
 from regard.data.store import Store
 from toys import write_reversal_store
 
-torch.set_num_threads(1)  # the tests run side by side
-settings.register_profile("patient", deadline=None)  # whatever else a machine is doing
-settings.load_profile("patient")
+torch.set_num_threads(1)  # tests run in parallel
+settings.register_profile("no_deadline", deadline=None)  # the machine may be busy
+settings.load_profile("no_deadline")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 
 
 @pytest.fixture(scope="session")
 def reversal_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A prepared folder of lines and their reversals, with a validation part."""
+    """A prepared folder of lines and their reversals, with a validation set."""
     return write_reversal_store(tmp_path_factory.mktemp("reversal"), valid=True)
 
 
 @pytest.fixture(scope="session")
 def unvalidated_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """The same without validation."""
+    """The same without a validation set."""
     return write_reversal_store(tmp_path_factory.mktemp("unvalidated"), valid=False)
 
 
 @pytest.fixture(scope="session")
 def multi30k() -> Path:
-    """Real captions, where they lie beside the checkout."""
+    """The Multi30k corpus, if it is beside the checkout."""
     path = Path(__file__).parents[2] / "shared" / "data" / "multi30k"
     if not path.is_dir():
         pytest.skip("Multi30k is not beside the checkout")

@@ -1,4 +1,4 @@
-"""A teacher that knows a little, and its work, portion by portion."""
+"""Fixtures and helpers of distillation tests: a small teacher."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from regard.config import build
-from regard.data.retarget import Retargeted
-from regard.data.sampling import Turn
+from regard.data.sampling import Shard
 from regard.data.store import Store
+from regard.data.target_replacement import TargetReplacement
 from regard.decoding.config import DistillConfig
 from regard.decoding.distill import Distillation
 from regard.decoding.translator import Translator
 from toys import run, small_run
 
-PORTION = 100  # of some 350 sentences: three portions and a part
+CHUNK_SIZE = 100  # of about 350 sentences: three full chunks and a smaller one
 
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Path:
-    """A model that knows a little."""
+    """A briefly trained model."""
     out = tmp_path_factory.mktemp("teacher") / "reversal"
     run(small_run(out, reversal_store, max_steps=60, checkpoint_every=60), reversal_store)
     return out
@@ -34,22 +34,22 @@ def translator(teacher: Path) -> Translator:
 
 
 def config(**changes: Any) -> DistillConfig:
-    return build(DistillConfig, {"search": {"beam_size": 2}, "portion": PORTION, **changes})
+    return build(DistillConfig, {"search": {"beam_size": 2}, "chunk_size": CHUNK_SIZE, **changes})
 
 
 def work_on(
     work: Distillation,
     translator: Translator,
-    turn: Turn | None = None,
+    shard: Shard | None = None,
     *,
     stop_after: int = 10,
-    nearness: Callable[[str, str], float] = lambda text, old: 0.0,
-) -> Retargeted | None:
-    """Do a share, or only some portions of it, and join if that was the last."""
-    turn = turn or Turn()
-    with work.held(turn) as folder:
-        for portion in work.missing(turn)[:stop_after]:
+    similarity: Callable[[str, str], float] = lambda text, old: 0.0,
+) -> TargetReplacement | None:
+    """Translate a shard, or only some chunks of it, and join the chunks if none is missing."""
+    shard = shard or Shard()
+    with work.locked_shard(shard) as folder:
+        for chunk in work.missing_chunks(shard)[:stop_after]:
             work.translate(
-                portion, folder, translator, batch_size=32, nearness=nearness, notice=pytest.fail
+                chunk, folder, translator, batch_size=32, similarity=similarity, notice=pytest.fail
             )
     return work.join()

@@ -1,4 +1,4 @@
-"""Small labelled corpora: a grammar whose words are ambiguous, and texts that speak well or ill."""
+"""Toy labelled corpora: a grammar with ambiguous words, and positive or negative texts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import build
-from regard.data.doctor import DoctorConfig
+from regard.data.filters import CorpusFilterConfig
 from regard.data.label_files import LabelFormat, LabelReader
 from regard.data.prepare import prepare
-from regard.data.spans import may_follow
+from regard.data.spans import is_valid_transition
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -20,10 +20,10 @@ from regard.text.tokenizer import Tokenizers
 Sentence = list[tuple[str, str]]  # words and their labels
 TAGGER: dict[str, Any] = {
     "kind": "tagger",
-    "layers": 2,
-    "width": 32,
-    "heads": 2,
-    "feedforward_width": 48,
+    "num_layers": 2,
+    "d_model": 32,
+    "num_heads": 2,
+    "ffn_dim": 48,
     "norm_order": "pre",
     "dropout": 0.0,
 }
@@ -31,10 +31,10 @@ CLASSIFIER: dict[str, Any] = {**TAGGER, "kind": "classifier"}
 
 
 def tagged_sentences(count: int, *, seed: int = 0) -> list[Sentence]:
-    """What "run" and "walk" are, and whose name "may" begins, the neighbours say."""
+    """Sentences in which the tags of "run", "walk" and "may" depend on the context."""
     draw = random.Random(seed)
     both = ["run", "walk", "visit"]
-    found = []
+    sentences = []
     for _ in range(count):
         sentence: Sentence = []
         for part in draw.choices(["thing", "person", "place"], k=draw.randint(1, 3)):
@@ -45,25 +45,25 @@ def tagged_sentences(count: int, *, seed: int = 0) -> list[Sentence]:
             else:
                 sentence += [("in", "O"), ("new", "B-place"), ("york", "I-place")]
             sentence += [(draw.choice([*both, "may"]), "O")]
-        found.append(sentence)
-    return found
+        sentences.append(sentence)
+    return sentences
 
 
 def columns(sentences: list[Sentence]) -> str:
-    """As word, tab, label."""
-    blocks = ("".join(f"{word}\t{label}\n" for word, label in one) for one in sentences)
+    """Lines of word, tab, label."""
+    blocks = ("".join(f"{word}\t{label}\n" for word, label in sentence) for sentence in sentences)
     return "\n".join(blocks)
 
 
 def write_tagged_store(folder: Path, *, tokenizer: str | Tokenizers = "unigram") -> Store:
-    """Sentences of the grammar, prepared."""
+    """Prepare sentences of the grammar."""
     (folder / "train.tsv").write_text(columns(tagged_sentences(300, seed=1)))
     (folder / "valid.tsv").write_text(columns(tagged_sentences(60, seed=2)))
     return _prepared(folder, LabelFormat("tagged"), tokenizer)
 
 
 def opinions(count: int, *, seed: int = 0, pairs: bool = False) -> list[tuple[str, ...]]:
-    """Labels and texts: good or bad, unless "not" stands before it.
+    """Labels and texts: positive or negative, inverted by "not".
 
     Of pairs, the second counts, and nothing is denied.
     """
@@ -73,21 +73,21 @@ def opinions(count: int, *, seed: int = 0, pairs: bool = False) -> list[tuple[st
         good, denied = draw.random() < 0.5, not pairs and draw.random() < 0.5
         word = draw.choice(["good", "fine"] if good else ["bad", "dull"])
         around = draw.choices(["film", "plot", "very", "a"], k=draw.randint(1, 4))
-        place = draw.randint(0, len(around))
-        text = [*around[:place], *(["not"] if denied else []), word, *around[place:]]
+        position = draw.randint(0, len(around))
+        text = [*around[:position], *(["not"] if denied else []), word, *around[position:]]
         return good != denied, " ".join(text)
 
-    found: list[tuple[str, ...]] = []
+    examples: list[tuple[str, ...]] = []
     for _ in range(count):
-        (one, text), (two, other) = opinion(), opinion()
-        found.append((str(two), text, other) if pairs else (str(one), text))
-    return found
+        (label, text), (pair_label, other) = opinion(), opinion()
+        examples.append((str(pair_label), text, other) if pairs else (str(label), text))
+    return examples
 
 
 def write_labelled_store(
     folder: Path, *, pairs: bool = False, tokenizer: str | Tokenizers = "word"
 ) -> Store:
-    """Opinions, prepared."""
+    """Prepare opinions."""
     for name, count, seed in (("train", 500, 1), ("valid", 100, 2)):
         rows = opinions(count, seed=seed, pairs=pairs)
         (folder / f"{name}.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
@@ -99,7 +99,9 @@ def _prepared(folder: Path, format: LabelFormat, tokenizer: str | Tokenizers) ->
         cut = build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 320})
     prepare(
         LabelReader(
-            {name: [folder / f"{name}.tsv"] for name in ("train", "valid")}, format, DoctorConfig()
+            {name: [folder / f"{name}.tsv"] for name in ("train", "valid")},
+            format,
+            CorpusFilterConfig(),
         ),
         folder / "prepared",
         tokenizer=cut if isinstance(tokenizer, str) else tokenizer,
@@ -108,9 +110,9 @@ def _prepared(folder: Path, format: LabelFormat, tokenizer: str | Tokenizers) ->
 
 
 def first_illegal(labels: Sequence[str]) -> int | None:
-    """The first word of a sentence that goes on in a span which nobody began, if there is one."""
-    for place, (before, label) in enumerate(pairwise([None, *labels])):
+    """The position of the first I- label without a preceding B- or I- label, if any."""
+    for position, (before, label) in enumerate(pairwise([None, *labels])):
         assert label is not None
-        if not may_follow(label, before):
-            return place
+        if not is_valid_transition(label, before):
+            return position
     return None

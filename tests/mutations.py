@@ -1,4 +1,4 @@
-"""Damaged copies of files: JSON with one field changed, and bytes cut off or flipped."""
+"""Damaged copies of files: JSON with one changed field, and truncated or flipped bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def paths(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def altered(tree: Any, path: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
-    """A copy with one place changed by `change(container, name)`."""
+    """A copy with one item changed by `change(container, name)`."""
     result = copy.deepcopy(tree)
     place = result
     for name in path[:-1]:
@@ -39,7 +39,7 @@ def altered(tree: Any, path: tuple[Any, ...], change: Callable[[Any, Any], None]
 
 
 def json_mutations(text: str) -> Iterator[str]:
-    """Every field of a JSON text missing or of another value, an unknown one, and odd syntax."""
+    """JSON texts with each field missing or changed, with an unknown field, and with odd syntax."""
     tree = json.loads(text)
     for path in paths(tree):
         yield json.dumps(altered(tree, path, lambda place, name: place.pop(name)))
@@ -57,7 +57,7 @@ def json_mutations(text: str) -> Iterator[str]:
 
 
 def byte_mutations(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
-    """The content cut off, empty, zeroed, extended, or with some bytes flipped."""
+    """The content truncated, empty, zeroed, extended, or with flipped bytes."""
     draw = random.Random(seed)
     yield b""
     yield content[:-1]
@@ -69,7 +69,7 @@ def byte_mutations(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]
             continue
         changed = bytearray(content)
         for _ in range(draw.randint(1, 3)):
-            limit = len(changed) if number % 2 else min(len(changed), 600)  # headers are in front
+            limit = len(changed) if number % 2 else min(len(changed), 600)  # headers come first
             changed[draw.randrange(limit)] ^= 1 << draw.randrange(8)
         yield bytes(changed)
 
@@ -77,7 +77,7 @@ def byte_mutations(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]
 def outcomes(
     path: Path, contents: Iterator[bytes], read: Callable[[], Any]
 ) -> Iterator[tuple[bytes, Any]]:
-    """What is read of each content that is accepted; anything but a `RegardError` is a failure."""
+    """The results for contents that are accepted; any error but a `RegardError` fails the test."""
     original = path.read_bytes()
     try:
         for content in contents:

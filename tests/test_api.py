@@ -13,6 +13,7 @@ from regard.errors import RegardError
 from toys import write_reversal_store
 
 STORED = Path(__file__).parent / "stored" / "models"
+pytestmark = pytest.mark.filterwarnings("ignore::regard.config.RenamedWarning")
 PIPELINES: dict[str, type[Any]] = {
     "transformer": regard.Translator,
     "recurrent": regard.Translator,
@@ -26,7 +27,7 @@ PIPELINES: dict[str, type[Any]] = {
     "classifier": regard.Classifier,
 }
 SMALL: dict[str, Any] = {
-    "model": {"width": 16, "heads": 2, "feedforward_width": 16, "encoder_layers": 1},
+    "model": {"d_model": 16, "num_heads": 2, "ffn_dim": 16, "num_encoder_layers": 1},
     "training.max_steps": 4,
     "training.checkpoint_every": 2,
     "training.tensorboard": False,
@@ -46,13 +47,13 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
-def test_a_folder_is_loaded_as_the_pipeline_of_its_task(kind: str) -> None:
+def test_folder_is_loaded_as_pipeline_of_its_task(kind: str) -> None:
     model = regard.load(STORED / kind, device="cpu")
     assert type(model) is PIPELINES[kind]
     assert model.path == STORED / kind
 
 
-def test_vectors_of_a_permutation_language_model() -> None:
+def test_embeddings_of_a_permutation_language_model() -> None:
     embedder = regard.load(STORED / "permuted", device="cpu")
     texts = ["mira sen kapi", "lume dov"]
     together = embedder.embed(texts)
@@ -63,29 +64,29 @@ def test_vectors_of_a_permutation_language_model() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: regard.load(), "nothing to load"),
+        (lambda: regard.load(), "No model folder is given"),
         (lambda: regard.load(STORED / "tagger", backend="torch"), "backend: no effect in tagging"),
         (lambda: regard.load(STORED / "causal", precision="int8"), "precision: no effect"),
         (lambda: regard.load(STORED / "tagger", STORED / "tagger"), "Several folders"),
         (lambda: regard.load(STORED / "transformer", STORED / "causal"), "does not translate"),
-        (lambda: regard.load(STORED / "nobody"), "There is no model folder"),
+        (lambda: regard.load(STORED / "missing"), "There is no model folder"),
         (lambda: regard.Tagger.load(STORED / "classifier"), "only a model for tagging"),
     ],
 )
-def test_what_cannot_be_loaded(call: Any, message: str) -> None:
+def test_load_errors(call: Any, message: str) -> None:
     with pytest.raises(RegardError, match=message):
         call()
 
 
-def test_prepare_takes_one_file_or_several(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+def test_prepare_accepts_one_file_or_several(tmp_path: Path, pair: tuple[Path, Path]) -> None:
     source, target = pair
     common: dict[str, Any] = {"vocab_size": 300, "source_lang": "en"}
-    one = regard.prepare(
+    single = regard.prepare(
         source=source, target=str(target), valid=(source, target), out=tmp_path / "one", **common
     )
-    assert one.has("valid")
-    assert one.languages["source"] == "en"
-    two = regard.prepare(
+    assert single.has("valid")
+    assert single.languages["source"] == "en"
+    double = regard.prepare(
         source=[source, source],
         target=[target, target],
         tag=["", "<bt>"],
@@ -93,7 +94,7 @@ def test_prepare_takes_one_file_or_several(tmp_path: Path, pair: tuple[Path, Pat
         out=tmp_path / "two",
         **common,
     )
-    assert len(two.part("train")) == 2 * len(one.part("train"))
+    assert len(double.part("train")) == 2 * len(single.part("train"))
     text = regard.prepare(text=source, valid=target, out=tmp_path / "text", tokenizer="char")
     assert text.content == "text"
 
@@ -101,17 +102,20 @@ def test_prepare_takes_one_file_or_several(tmp_path: Path, pair: tuple[Path, Pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": None}, "--target is not"),
-        ({"valid": "only"}, "valid has 1 files, and 2 are needed"),
+        ({"target": None}, "given without --target"),
+        ({"valid": "only"}, "valid has 1 files, but must have 2"),
         ({"column": "upos"}, "--column: no effect on pairs of sentences"),
-        ({"text": "x"}, "are different files"),
+        ({"text": "x"}, "are mutually exclusive files"),
         ({"vocabulary": 5}, "vocabulary does not exist"),
         ({"vocab_size": -1}, "vocab_size is -1"),
-        ({"tokenizer_from": "somewhere", "vocab_size": 300}, "brings its own"),
+        (
+            {"tokenizer_from": "somewhere", "vocab_size": 300},
+            "cannot be combined with tokenizer settings",
+        ),
         ({"source": "missing"}, "There is no file missing"),
     ],
 )
-def test_what_cannot_be_prepared(
+def test_prepare_errors(
     tmp_path: Path, pair: tuple[Path, Path], changes: dict[str, Any], message: str
 ) -> None:
     options = {"source": pair[0], "target": pair[1], "out": tmp_path / "out", **changes}
@@ -120,7 +124,7 @@ def test_what_cannot_be_prepared(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_existing_folder_is_kept(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+def test_existing_folder_is_not_overwritten(tmp_path: Path, pair: tuple[Path, Path]) -> None:
     options: dict[str, Any] = {"source": pair[0], "target": pair[1], "vocab_size": 300}
     out = tmp_path / "out"
     regard.prepare(out=out, **options)
@@ -129,25 +133,25 @@ def test_an_existing_folder_is_kept(tmp_path: Path, pair: tuple[Path, Path]) -> 
     regard.prepare(out=out, overwrite=True, **options)
 
 
-class Rows:
-    """A callback that remembers."""
+class RecordingCallback:
+    """A callback that counts its calls."""
 
     def __init__(self) -> None:
         self.began, self.steps, self.rows = -1, 0, 0
 
-    def begin(self, step: int, max_steps: int, about: str) -> None:
+    def on_train_begin(self, step: int, max_steps: int, description: str) -> None:
         self.began = step
 
-    def step(self, step: int) -> None:
+    def on_step_end(self, step: int) -> None:
         self.steps += 1
 
-    def row(self, row: dict[str, Any]) -> None:
+    def on_log(self, row: dict[str, Any]) -> None:
         self.rows += 1
 
 
-def test_train_tells_callbacks_and_resumes(tmp_path: Path) -> None:
+def test_train_calls_callbacks_and_resumes(tmp_path: Path) -> None:
     store = write_reversal_store(tmp_path, valid=True)
-    first, second = Rows(), Rows()
+    first, second = RecordingCallback(), RecordingCallback()
     out = tmp_path / "run"
     run = regard.train(preset="tiny", data=store, out=out, device="cpu", callbacks=[first], **SMALL)
     assert (first.began, first.steps) == (0, 4)
@@ -170,13 +174,13 @@ def test_train_tells_callbacks_and_resumes(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"training": {"max_step": 3}}, "did you mean training.max_steps"),
-        ({"training.best_by": "accuracy"}, "translation does not measure"),
+        ({"training.best_metric": "accuracy"}, "which is not a metric of translation"),
         ({"training.glancing": 0.5}, "training.glancing has no effect on translation"),
-        ({"preset": "huge"}, "no preset"),
+        ({"preset": "huge"}, "Unknown preset"),
         ({"nonsense": 1}, "nonsense does not exist"),
     ],
 )
-def test_what_cannot_be_trained(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_train_errors(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     store = write_reversal_store(tmp_path, valid=False)
     options: dict[str, Any] = {"preset": "tiny", "data": store, "out": tmp_path / "run", **changes}
     with pytest.raises(RegardError, match=message):
@@ -184,7 +188,7 @@ def test_what_cannot_be_trained(tmp_path: Path, changes: dict[str, Any], message
     assert not (tmp_path / "run").exists()
 
 
-def test_an_export_does_not_replace_anything(tmp_path: Path) -> None:
+def test_export_does_not_overwrite(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     model = regard.load(STORED / "transformer", device="cpu", backend="torch")
     assert "regard translate" in model.export(tmp_path / "theirs", to="ctranslate2")
@@ -192,24 +196,27 @@ def test_an_export_does_not_replace_anything(tmp_path: Path) -> None:
     assert exported.translate(["mira"])[0].text == model.translate(["mira"])[0].text
     with pytest.raises(RegardError, match="exists"):
         model.export(tmp_path / "theirs", to="ctranslate2")
-    with pytest.raises(RegardError, match="There is no 'tensorflow' to export to"):
+    with pytest.raises(RegardError, match="Unknown export format 'tensorflow'"):
         model.export(tmp_path / "others", to="tensorflow")
     both = regard.load(STORED / "transformer", STORED / "transformer", device="cpu")
-    with pytest.raises(RegardError, match="An ensemble has no folder"):
+    with pytest.raises(RegardError, match="An ensemble has no model folder"):
         both.export(tmp_path / "both", to="ctranslate2")
 
 
-def test_wrong_types_are_told(tmp_path: Path) -> None:
+def test_wrong_types_are_refused(tmp_path: Path) -> None:
     translator = regard.load(STORED / "transformer", device="cpu", backend="torch")
     calls: list[tuple[Any, str]] = [
         (lambda: regard.prepare(out=5, source="a", target="b"), "out is int"),  # type: ignore[arg-type]
         (lambda: regard.prepare(out=tmp_path / "x", source=[5], target="b"), "source is int"),
         (lambda: regard.prepare(out=tmp_path / "x", text="a", valid=5), "valid is int"),  # type: ignore[arg-type]
-        (lambda: regard.train(callbacks=[print]), "has not all of begin"),  # type: ignore[list-item]
+        (lambda: regard.train(callbacks=[print]), "needs the methods on_train_begin"),  # type: ignore[list-item]
         (lambda: translator.evaluate(["a"], ["a"], metrics=["blue"]), "metrics is"),
         (lambda: translator.evaluate([], []), "nothing to evaluate"),
         (lambda: regard.load(STORED / "masked").embed, "no attribute"),
-        (lambda: regard.Embedder.load(STORED / "masked").embed(["a"], pool="x"), "no pool 'x'"),  # type: ignore[arg-type]
+        (
+            lambda: regard.Embedder.load(STORED / "masked").embed(["a"], pool="x"),  # type: ignore[arg-type]
+            "Unknown pooling 'x'",
+        ),
     ]
     for call, message in calls:
         with pytest.raises((RegardError, AttributeError), match=message):

@@ -1,4 +1,4 @@
-"""Which package imports which, and how long files, functions and signatures are."""
+"""Import order of packages, and maximum lengths of files, functions and signatures."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ import regard
 from regard.models import Model, ModelConfig
 
 SOURCE = Path(regard.__file__).parent
-# Reading order: each package or module at the top imports only what stands above it.
+# Reading order: each package or top-level module imports only those before it.
 ORDER = [
-    *["version", "errors", "json_text", "regular", "remedies", "files", "recognize", "bounds"],
-    *["config", "option_sets", "schema", "devices", "memory", "recording", "processes"],
+    *["version", "errors", "json_text", "regular_files", "os_errors", "files"],
+    *["foreign_models", "bounds"],
+    *["config", "settings_tree", "option_sets", "schema", "devices", "memory"],
+    *["cuda_graphs", "distributed"],
     *["notices", "progress", "plugins"],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
     *["training", "tasks", "plots", "api", "cli"],
 ]
-# Where kinds of models are known by their names.
-KNOW_KINDS = {"models", "exchange", "tasks"}
-MOST_LINES, MOST_LINES_OF_FUNCTIONS, MOST_PARAMETERS = 400, 60, 10
-MANY_PARAMETERS = {"attend_ragged"}  # the kernels' interface
+# Packages that may depend on specific model kinds.
+MAY_USE_KINDS = {"models", "exchange", "tasks"}
+MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 400, 60, 10
+MANY_PARAMETERS = {"attend_ragged"}  # the interface of the kernels
 FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 def package(path: Path) -> str:
-    """The folder, or module at the top, that a file belongs to."""
+    """The package or top-level module of a file."""
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported(tree: ast.Module) -> set[str]:
-    """The packages that a file imports from, wherever in the file it does."""
+def imported_packages(tree: ast.Module) -> set[str]:
+    """The packages that a file imports, at the top or in functions."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module != "regard":
@@ -50,24 +52,28 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def functions() -> Iterator[tuple[str, Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """All functions, with a name to find them by."""
+    """All functions, with a name for messages."""
     for path, tree in TREES.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path.relative_to(SOURCE)}: {node.name}", path, node
 
 
-def test_packages_import_only_packages_above_them() -> None:
+def test_packages_import_only_packages_before_them() -> None:
     for path, tree in TREES.items():
         if path.name in ("__init__.py", "__main__.py") and path.parent == SOURCE:
             continue
         allowed = {*ORDER[: ORDER.index(package(path)) + 1]}
         if package(path) == "training":
-            allowed -= {"exchange", "decoding", "evaluation"}  # a task hands it what it needs
-        assert imported(tree) <= allowed, path
+            allowed -= {
+                "exchange",
+                "decoding",
+                "evaluation",
+            }  # tasks pass in what training needs of them
+        assert imported_packages(tree) <= allowed, path
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_circular_imports() -> None:
     names = {
         ".".join(["regard", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(
             ".__init__"
@@ -76,48 +82,48 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     }
     graph = {}
     for name, tree in names.items():
-        found = set()
-        for node in tree.body:  # what a function imports, it imports late
+        imports = set()
+        for node in tree.body:  # not in functions, which import late
             if isinstance(node, ast.ImportFrom) and node.module:
                 inner = {f"{node.module}.{alias.name}" for alias in node.names} & names.keys()
-                found |= inner or ({node.module} & names.keys())
+                imports |= inner or ({node.module} & names.keys())
             elif isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names} & names.keys()
-        graph[name] = found - {name, "regard"}
-    graph["regard"] = set()  # what it shows is imported when it is used
-    [*TopologicalSorter(graph).static_order()]  # raises an error that names the circle
+                imports |= {alias.name for alias in node.names} & names.keys()
+        graph[name] = imports - {name, "regard"}
+    graph["regard"] = set()  # its names are imported on first use
+    [*TopologicalSorter(graph).static_order()]  # raises an error that names the cycle
 
 
 def test_files_have_one_topic() -> None:
     for path, tree in TREES.items():
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES, path
         assert path.stem not in {"utils", "util", "helpers", "common", "misc"}, path
-        assert ast.get_docstring(tree), f"{path} does not say what it is about"
+        assert ast.get_docstring(tree), f"{path} has no docstring"
 
 
 def test_functions_are_short_and_have_few_parameters() -> None:
     for name, path, node in functions():
         assert node.end_lineno is not None
-        assert node.end_lineno - node.lineno < MOST_LINES_OF_FUNCTIONS, name
+        assert node.end_lineno - node.lineno < MAX_FUNCTION_LINES, name
         if "kernel" in path.stem or node.name in MANY_PARAMETERS:
             continue
-        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        own = [parameter for parameter in given if parameter.arg not in ("self", "cls")]
-        assert len(own) <= MOST_PARAMETERS, name
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        parameters = [a for a in arguments if a.arg not in ("self", "cls")]
+        assert len(parameters) <= MAX_PARAMETERS, name
 
 
-def test_kinds_of_models_are_not_compared_elsewhere() -> None:
+def test_model_kinds_are_not_compared_in_other_packages() -> None:
     compared = re.compile(r"config\.kind\b\s*(==|!=|in\b|not in\b)")
     for path in FILES:
-        if package(path) in KNOW_KINDS | {"text"}:  # a tokenizer has a kind, too
+        if package(path) in MAY_USE_KINDS | {"text"}:  # tokenizers have kinds, too
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if "tokenizers.config.kind" not in line:
                 assert not compared.search(line), f"{path}:{number}"
 
 
-def test_models_are_not_probed_elsewhere() -> None:
-    """What a kind can do, its settings class declares; nobody asks for its class or attributes."""
+def test_model_classes_are_not_inspected_in_other_packages() -> None:
+    """Settings classes declare the abilities of a kind; class checks and hasattr are not used."""
     classes = {
         name
         for module in Path(regard.models.__file__).parent.glob("*.py")
@@ -126,29 +132,29 @@ def test_models_are_not_probed_elsewhere() -> None:
     }
     assert "Transformer" in classes
     for path, tree in TREES.items():
-        if package(path) in KNOW_KINDS:
+        if package(path) in MAY_USE_KINDS:
             continue
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            about, call = [*map(ast.unparse, node.args)], f"{path}:{node.lineno}"
+            arguments, location = [*map(ast.unparse, node.args)], f"{path}:{node.lineno}"
             if node.func.id in ("isinstance", "issubclass"):
-                asked = {*re.findall(r"\w+", about[1])}
-                assert not asked & classes, call
-            elif node.func.id == "hasattr" or (node.func.id == "getattr" and len(about) == 3):
-                assert not re.search(r"model|config|folder|batch", about[0]), call
+                names = {*re.findall(r"\w+", arguments[1])}
+                assert not names & classes, location
+            elif node.func.id == "hasattr" or (node.func.id == "getattr" and len(arguments) == 3):
+                assert not re.search(r"model|config|folder|batch", arguments[0]), location
 
 
-def test_modules_are_found_from_test_files() -> None:
-    """By their names, or by tests/mirror.toml."""
+def test_every_module_has_a_test_file() -> None:
+    """By its name, or in tests/mirror.toml."""
     tests = Path(__file__).parent
-    elsewhere = tomllib.loads((tests / "mirror.toml").read_text(encoding="utf-8"))
-    assert all((tests / name).is_file() for name in elsewhere)
-    listed = {module for modules in elsewhere.values() for module in modules}
+    mirror = tomllib.loads((tests / "mirror.toml").read_text(encoding="utf-8"))
+    assert all((tests / name).is_file() for name in mirror)
+    listed = {module for modules in mirror.values() for module in modules}
     for path in FILES:
         module = path.relative_to(SOURCE).with_suffix("")
-        own = (tests / module.parent / f"test_{module.name}.py").is_file()
-        assert module.name.startswith("__") or own != (module.as_posix() in listed), module
+        has_test = (tests / module.parent / f"test_{module.name}.py").is_file()
+        assert module.name.startswith("__") or has_test != (module.as_posix() in listed), module
         listed.discard(module.as_posix())
     assert not listed, "these modules do not exist"
 
@@ -160,10 +166,10 @@ def test_nothing_is_unpickled() -> None:
         assert "import pickle" not in text
 
 
-def test_all_names_exist() -> None:
+def test_all_exported_names_exist() -> None:
     for path in FILES:
         if path.stem.endswith(("kernel", "kernels")) and find_spec("triton") is None:
-            continue  # imported only where there is Triton
+            continue  # requires Triton
         if path.name == "__main__.py":
             continue
         parts = ["regard", *path.relative_to(SOURCE).with_suffix("").parts]

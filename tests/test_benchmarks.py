@@ -1,4 +1,4 @@
-"""The programs in benchmarks/ ask for settings that exist, and write tables from what they keep."""
+"""The programs in benchmarks/ use valid settings, and write tables from stored results."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ import adapters
 import aligners
 import curves
 import fast
-import forms
 import growth
 import lengths
 import memory_length
 import parallel
 import parallel_ablations
 import recipes
-import side_by_side
+import runner
 import systems
+import variants
 from regard.cli.demo import SETTINGS
-from regard.config import build, merged
+from regard.config import build
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
 from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.models.xl import XLConfig
-from regard.tasks.recipes import run_config
+from regard.settings_tree import merge_trees
+from regard.tasks.recipes import build_run_config
 from regard.training.config import RunConfig
 from toys import write_model_folder
 
@@ -37,27 +38,27 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("row", ablations.ROWS, ids=lambda row: row.name)
-def test_every_row_is_a_run(row: ablations.Row) -> None:
+def test_ablations_are_valid_runs(row: ablations.Row) -> None:
     recipe = ROOT / ablations.RECIPE
-    plain = run_config(recipe, preset=None, changes={}, assignments=[])
-    changed = run_config(recipe, preset=None, changes={}, assignments=row.settings)
+    plain = build_run_config(recipe, preset=None, changes={}, assignments=[])
+    changed = build_run_config(recipe, preset=None, changes={}, assignments=row.settings)
     assert (changed == plain) == (not row.settings)
 
 
-@pytest.mark.parametrize("candidate", fast.CANDIDATES, ids=lambda one: one.name)
-def test_every_candidate_is_a_run(candidate: fast.Candidate) -> None:
+@pytest.mark.parametrize("candidate", fast.CANDIDATES, ids=lambda candidate: candidate.name)
+def test_fast_candidates_are_valid_runs(candidate: fast.Candidate) -> None:
     recipe = ROOT / fast.RECIPE
-    run_config(recipe, preset=None, changes={}, assignments=candidate.settings)
+    build_run_config(recipe, preset=None, changes={}, assignments=candidate.settings)
     assert fast.Candidate.of(f"{candidate.name}: {' '.join(candidate.settings)}") == candidate
 
 
-def test_candidates_have_names_of_their_own() -> None:
+def test_fast_candidates_have_unique_names() -> None:
     names = [candidate.name for candidate in fast.CANDIDATES]
     assert len({*names}) == len(names)
 
 
-def test_candidates_are_ranked() -> None:
-    def result(name: str, seed: int, bleu: float) -> side_by_side.Tree:
+def test_fast_candidates_are_sorted_by_bleu() -> None:
+    def result(name: str, seed: int, bleu: float) -> runner.Tree:
         figures = {"bleu": bleu, "greedy": bleu - 1, "parameters": 2_000_000, "seconds": 60.0}
         return {"candidate": name, "seed": seed, **figures}
 
@@ -68,42 +69,42 @@ def test_candidates_are_ranked() -> None:
     ]
 
 
-@pytest.mark.parametrize("form", forms.FORMS)
-def test_every_form_is_a_run(form: str) -> None:
+@pytest.mark.parametrize("variant", variants.VARIANTS)
+def test_variants_are_valid_runs(variant: str) -> None:
     plain, changed = (
-        build(RunConfig, merged(SETTINGS, {"out": "somewhere", "model": model}))
-        for model in ({}, forms.FORMS[form])
+        build(RunConfig, merge_trees(SETTINGS, {"out": "somewhere", "model": model}))
+        for model in ({}, variants.VARIANTS[variant])
     )
-    assert (changed == plain) == (not forms.FORMS[form])
+    assert (changed == plain) == (not variants.VARIANTS[variant])
 
 
-def test_pages_show_the_lengths_that_were_measured() -> None:
-    results = lengths._read(ROOT / "benchmarks" / "results" / "lengths.json")
+def test_pages_contain_the_stored_length_results() -> None:
+    results = lengths._read_results(ROOT / "benchmarks" / "results" / "lengths.json")
     assert [result.positions for result in results] == lengths.POSITIONS
     for page, heading in lengths.PAGES.items():
         assert lengths._table(results, heading) in (ROOT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("row", systems.ROWS, ids=lambda row: row.name)
-def test_every_system_is_a_run(row: systems.Row) -> None:
+def test_systems_are_valid_runs(row: systems.Row) -> None:
     recipe = ROOT / "recipes" / f"{row.recipe}.toml"
-    plain = run_config(recipe, preset=None, changes={}, assignments=[])
-    changed = run_config(recipe, preset=None, changes={}, assignments=row.settings)
+    plain = build_run_config(recipe, preset=None, changes={}, assignments=[])
+    changed = build_run_config(recipe, preset=None, changes={}, assignments=row.settings)
     assert (changed == plain) == (not row.settings)
 
 
-def test_systems_go_on_where_they_stopped(tmp_path: Path) -> None:
-    kept = tmp_path / "results.json"
-    options = systems._options(["--device", "cpu", "--results", str(kept), "--rounds", "2"])
-    every = systems.missing_jobs("speed", options)
-    assert [job.number for job in every] == [1] * len(systems.ROWS) + [2] * len(systems.ROWS)
-    kept.write_text(json.dumps({"results": [{**every[0].identity, "batch 1": 2.0}]}))
-    assert systems.missing_jobs("speed", options) == every[1:]
+def test_systems_resume_with_missing_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    options = systems._options(["--device", "cpu", "--results", str(path), "--rounds", "2"])
+    jobs = systems.missing_jobs("speed", options)
+    assert [job.number for job in jobs] == [1] * len(systems.ROWS) + [2] * len(systems.ROWS)
+    path.write_text(json.dumps({"results": [{**jobs[0].identity, "batch 1": 2.0}]}))
+    assert systems.missing_jobs("speed", options) == jobs[1:]
     assert len(systems.missing_jobs("bleu", options)) == len(systems.ROWS)
 
 
-def test_a_system_is_one_line() -> None:
-    def result(measure: str, number: int, device: str, **figures: float) -> side_by_side.Tree:
+def test_systems_table_has_a_line_per_system() -> None:
+    def result(measure: str, number: int, device: str, **figures: float) -> runner.Tree:
         job = systems.Job(measure, systems.ROWS[-1], number, device)
         return {**job.identity, **figures}
 
@@ -121,7 +122,7 @@ def test_a_system_is_one_line() -> None:
     assert lines[2:] == [f"| Transformer | {figures} |"]
 
 
-def test_the_bottleneck_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bottleneck_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "PICTURE", tmp_path / "bottleneck.png")
     systems.draw([])
     assert not (tmp_path / "bottleneck.png").exists()
@@ -130,53 +131,53 @@ def test_the_bottleneck_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     jobs = [systems.Job("bottleneck", row, 1, "cpu") for row in systems.ROWS]
     systems.draw([{**job.identity, **figures} for job in jobs])
     assert (tmp_path / "bottleneck.png").read_bytes().startswith(b"\x89PNG")
-    assert {*systems.DRAWN} <= {row.name for row in systems.ROWS}
+    assert {*systems.PLOTTED} <= {row.name for row in systems.ROWS}
 
 
-def test_the_page_shows_the_systems_that_were_measured() -> None:
-    results = side_by_side.results_in(ROOT / "benchmarks" / "results" / "systems.json")
+def test_page_contains_the_stored_system_results() -> None:
+    results = runner.read_results(ROOT / "benchmarks" / "results" / "systems.json")
     assert systems.table(results) in (ROOT / systems.PAGE).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("row", adapters.ROWS[1:], ids=lambda row: row.name)
-def test_every_way_to_adapt_is_a_run(tmp_path: Path, unvalidated_store: Store, row: Any) -> None:
+def test_adapters_are_valid_runs(tmp_path: Path, unvalidated_store: Store, row: Any) -> None:
     model = write_model_folder(tmp_path / "model", unvalidated_store)
     changes = {"out": "somewhere", "init_from": str(model)}
-    words = [*adapters.METHOD, *row.settings]
-    found = run_config(None, preset=None, changes=changes, assignments=words)
+    assignments = [*adapters.METHOD, *row.settings]
+    config = build_run_config(None, preset=None, changes=changes, assignments=assignments)
     adapted = row.name not in ("full", "frozen")
-    assert (found.training.lora.rank > 0) == adapted
-    assert bool(found.training.freeze) == (row.name == "frozen")
+    assert (config.training.lora.rank > 0) == adapted
+    assert bool(config.training.freeze) == (row.name == "frozen")
 
 
-def test_adapters_go_on_where_they_stopped_and_show_their_best_rate(tmp_path: Path) -> None:
-    kept = tmp_path / "results.json"
-    words = ["--results", str(kept), "--seeds", "1", "2", "--rates", "0.1", "0.2"]
-    options = adapters._options([*words, "--rows", "origin", "full"])
-    every = adapters.missing_jobs(options)
-    assert [(job.row.name, job.rate, job.seed) for job in every] == [
+def test_adapters_resume_and_report_the_best_learning_rate(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    arguments = ["--results", str(path), "--seeds", "1", "2", "--rates", "0.1", "0.2"]
+    options = adapters._options([*arguments, "--rows", "origin", "full"])
+    jobs = adapters.missing_jobs(options)
+    assert [(job.row.name, job.rate, job.seed) for job in jobs] == [
         ("origin", 0.0, 1),
         *(("full", rate, seed) for seed in (1, 2) for rate in (0.1, 0.2)),
     ]
     stored = {"numbers": 2_875_904, "bytes": 2**20}
-    results: list[side_by_side.Tree] = [{**every[0].identity, **stored, "old": 40.0, "new": 5.0}]
-    for job, loss, new in zip(every[1:], (3.0, 2.0, 3.0, 2.5), (9.0, 20.0, 9.0, 21.0), strict=True):
+    results: list[runner.Tree] = [{**jobs[0].identity, **stored, "old": 40.0, "new": 5.0}]
+    for job, loss, new in zip(jobs[1:], (3.0, 2.0, 3.0, 2.5), (9.0, 20.0, 9.0, 21.0), strict=True):
         results.append({**job.identity, **stored, "loss": loss, "old": 30.0, "new": new})
-    kept.write_text(json.dumps({"results": results[:3]}))
-    assert adapters.missing_jobs(options) == every[3:]
+    path.write_text(json.dumps({"results": results[:3]}))
+    assert adapters.missing_jobs(options) == jobs[3:]
     assert adapters.table(results).splitlines()[2:] == [
         "| nothing |  | 5.00 | 40.00 | 2,875,904 | 1.00 MB |",
         "| all weights | 0.2 | 20.50 ± 0.71 | 30.00 ± 0.00 | 2,875,904 | 1.00 MB |",
     ]
 
 
-def test_every_measure_has_its_recipe() -> None:
+def test_measured_recipes_exist() -> None:
     for measure in recipes.MEASURES:
         assert (ROOT / "recipes" / f"{measure.recipe}.toml").is_file()
 
 
-def test_the_table_compares_with_the_recipe() -> None:
-    def result(row: str, seed: int, bleu: float, **more: Any) -> side_by_side.Tree:
+def test_ablation_table_compares_with_the_recipe() -> None:
+    def result(row: str, seed: int, bleu: float, **more: Any) -> runner.Tree:
         fixed = {"loss": 1.5, "parameters": 2_000_000, "seconds": 3.0, "searches": {}}
         return {"row": row, "seed": seed, "bleu": bleu, **fixed, **more}
 
@@ -187,19 +188,19 @@ def test_the_table_compares_with_the_recipe() -> None:
             result("heads: 1", 1, 38.0),
         ]
     ).splitlines()
-    assert lines[2] == "| recipe | as it is | 2.00M | 41.00 | 1.41 | +0.00 | 1.500 | 2 |"
+    assert lines[2] == "| recipe | unchanged | 2.00M | 41.00 | 1.41 | +0.00 | 1.500 | 2 |"
     assert lines[3] == "| heads | 1 | 2.00M | 38.00 |  | -3.00 | 1.500 | 1 |"
     assert lines[4] == "| beam size | 1 |  | 39.50 | 0.71 | -1.50 |  | 2 |"
 
 
 @pytest.mark.parametrize("row", parallel_ablations.ROWS, ids=lambda row: row.name)
-def test_every_mask_is_a_run(row: parallel_ablations.Row) -> None:
+def test_mask_ablations_are_valid_runs(row: parallel_ablations.Row) -> None:
     recipe = ROOT / "recipes" / f"{row.recipe}.toml"
     assignments = [f"model.self_attention_mask={row.mask}"]
-    run_config(recipe, preset=None, changes={}, assignments=assignments)
+    build_run_config(recipe, preset=None, changes={}, assignments=assignments)
 
 
-def test_masks_are_compared_by_mean_and_spread() -> None:
+def test_mask_ablations_have_mean_and_standard_deviation() -> None:
     results = [
         {"row": "multi30k-ctc-diagonal", "seed": seed, "alone": 40.0 + seed, "ranked": 42.0}
         for seed in (1, 3)
@@ -208,21 +209,21 @@ def test_masks_are_compared_by_mean_and_spread() -> None:
     assert line == "| `multi30k-ctc` | `diagonal` | 42.00 | 1.41 | 42.00 | 0.00 | 2 |"
 
 
-def test_what_failed_is_told_and_what_did_not_is_kept(
+def test_failed_jobs_are_printed_and_others_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measure(job: int) -> side_by_side.Tree:
+    def measure(job: int) -> runner.Tree:
         if job == 2:
             raise subprocess.CalledProcessError(2, "regard", stderr="no such luck")
         return {"job": job}
 
-    kept = tmp_path / "results.json"
-    side_by_side.all_of([1, 2, 3], measure, kept, parallel=2, minutes=1)
-    assert sorted(result["job"] for result in side_by_side.results_in(kept)) == [1, 3]
+    path = tmp_path / "results.json"
+    runner.run_jobs([1, 2, 3], measure, path, parallel=2, minutes=1)
+    assert sorted(result["job"] for result in runner.read_results(path)) == [1, 3]
     assert "2 failed: no such luck" in capsys.readouterr().out
 
 
-def test_growth_is_told_a_doubling() -> None:
+def test_growth_is_given_per_doubling() -> None:
     before = {"length": 64, "width": 256, "milliseconds": 10.0, "megabytes": 100.0}
     now = {"length": 256, "width": 256, "milliseconds": 40.0, "megabytes": 100.0}
     assert curves._line("length", None, before) == "| length 64 | 10.0 | 100 |  |  |"
@@ -230,18 +231,18 @@ def test_growth_is_told_a_doubling() -> None:
 
 
 @pytest.mark.parametrize("length", [4, 32, 4096])
-def test_a_step_has_the_same_tokens_at_every_length(length: int) -> None:
+def test_step_has_the_same_number_of_tokens_at_every_length(length: int) -> None:
     batch = growth.sentences(length, 4096)
     for row in batch.sides:
         assert row.lengths.total == 4096
         assert set(row.lengths.lengths.tolist()) == {length}
 
 
-def test_made_up_pairs_are_aligned_as_they_were_made(capsys: pytest.CaptureFixture[str]) -> None:
-    source, target, gold = aligners.made_up(300, 1)
-    for index, own in enumerate(gold):
-        assert len(own.sure) <= len(target[index])
-        assert all(i < len(source[index]) and j < len(target[index]) for i, j in own.sure)
+def test_synthetic_pairs_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    source, target, gold = aligners.synthetic_pairs(300, 1)
+    for index, alignment in enumerate(gold):
+        assert len(alignment.sure) <= len(target[index])
+        assert all(i < len(source[index]) and j < len(target[index]) for i, j in alignment.sure)
     aligners.compare(source, target, gold)
     head, _, ours, *_ = capsys.readouterr().out.splitlines()
     assert head.startswith("| aligner | AER, forward | AER, backward |")
@@ -249,62 +250,69 @@ def test_made_up_pairs_are_aligned_as_they_were_made(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("name", parallel.STUDENTS)
-def test_every_student_is_a_run(name: str, tmp_path: Path, reversal_store: Store) -> None:
+def test_students_are_valid_runs(name: str, tmp_path: Path, reversal_store: Store) -> None:
     student = parallel.STUDENTS[name]
     recipe = ROOT / "recipes" / f"{student.recipe}.toml"
     changes: dict[str, Any] = {}
     if student.after:
-        origin = write_model_folder(tmp_path, reversal_store, kind="nonautoregressive")
-        changes["init_from"] = str(origin)
+        base = write_model_folder(tmp_path, reversal_store, kind="nonautoregressive")
+        changes["init_from"] = str(base)
         assert list(parallel.STUDENTS).index(student.after) < list(parallel.STUDENTS).index(name)
-    config = run_config(recipe, preset=None, changes=changes, assignments=[])
+    config = build_run_config(recipe, preset=None, changes=changes, assignments=[])
     assert isinstance(config.model, NonAutoregressiveConfig)
     assert config.model.needs_fertilities == ("parallel" in student.recipe)
 
 
-def test_all_words_at_once_are_compared_with_the_teacher() -> None:
+def test_nonautoregressive_rows_are_compared_with_the_teacher() -> None:
     names = [row.name for row in parallel.ROWS]
     assert len({*names}) == len(names)
     for row in parallel.ROWS:
         build(SearchConfig, row.search)
         assert row.student is None or row.student in parallel.STUDENTS
 
-    def result(name: str, bleu: float, latency: float, speed: float) -> side_by_side.Tree:
+    def result(name: str, bleu: float, latency: float, speed: float) -> runner.Tree:
         times = {"latency": latency, "sentences_per_second": speed}
         return {"row": name, "sentences": 1000, "bleu": bleu, "repeated": 0.5, **times}
 
-    found = {
+    results = {
         "cuda": [result("CTC", 40, 0.001, 9000), result("teacher, beam 4", 41, 0.01, 3000)],
         "cpu": [],
     }
-    assert parallel.table(found).splitlines()[2:] == [
+    assert parallel.table(results).splitlines()[2:] == [
         "| teacher, beam 4 | 41.00 | 0.50 | 10.00 ms (1.0x) | 3,000 (1.0x) |  |  |",
         "| CTC | 40.00 | 0.50 | 1.00 ms (10.0x) | 9,000 (3.0x) |  |  |",
     ]
 
 
-def test_a_memory_is_trained_with_and_without(tmp_path: Path) -> None:
+def test_memory_lengths_are_valid_runs(tmp_path: Path) -> None:
     recipe = ROOT / memory_length.RECIPE
     shapes = [
-        run_config(recipe, preset=None, changes={}, assignments=[f"model.memory={memory}"]).model
-        for memory in memory_length.TRAINED
+        build_run_config(
+            recipe, preset=None, changes={}, assignments=[f"model.memory_length={memory}"]
+        ).model
+        for memory in memory_length.TRAIN_LENGTHS
     ]
     assert {shape.kind for shape in shapes} == {"xl"}
-    assert len({shape.memory for shape in shapes if isinstance(shape, XLConfig)}) == len(shapes)
-    figures = {str(length): 40 - length / 100 for length in memory_length.REMEMBERED}
-    results: list[side_by_side.Tree] = [
-        {"memory": memory, "seed": 1, "perplexity": figures} for memory in memory_length.TRAINED
+    assert len({shape.memory_length for shape in shapes if isinstance(shape, XLConfig)}) == len(
+        shapes
+    )
+    figures = {str(length): 40 - length / 100 for length in memory_length.EVAL_LENGTHS}
+    results: list[runner.Tree] = [
+        {"memory": memory, "seed": 1, "perplexity": figures}
+        for memory in memory_length.TRAIN_LENGTHS
     ]
     lines = memory_length.table(results).splitlines()
     assert lines[2] == "| no memory | 40.00 | 39.68 | 39.36 | 38.72 | 37.44 | 34.88 | 29.76 |"
-    assert lines[4].startswith("| a memory of 128 | 40.00 |")
+    assert lines[4].startswith("| 128 tokens | 40.00 |")
     memory_length.draw(results, tmp_path / "memory.png")
     assert (tmp_path / "memory.png").is_file()
 
 
-def test_the_last_tenth_is_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_tenth_of_the_text_is_held_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "text").write_text("".join(f"{number}\n" for number in range(100)))
-    monkeypatch.setattr(memory_length, "regard", lambda *words: "")
+    monkeypatch.setattr(memory_length, "run_regard", lambda *words: "")
     memory_length.prepare(tmp_path / "text", tmp_path / "data")
     parts = [
         (tmp_path / f"data.{part}.txt").read_text().split() for part in ("train", "valid", "test")

@@ -1,4 +1,4 @@
-"""benchmarks/labels.py asks for runs that exist, goes on where it stopped, and fills its tables."""
+"""benchmarks/labels.py uses valid settings, resumes, and writes its tables."""
 
 from __future__ import annotations
 
@@ -8,51 +8,55 @@ from pathlib import Path
 
 import pytest
 
-import label_texts
+import label_corpora
 import labels
-from regard.tasks.recipes import run_config
-from side_by_side import Tree, results_in
+from regard.tasks.recipes import build_run_config
+from runner import Tree, read_results
 
 ROOT = Path(__file__).parent.parent
 JOBS = labels.missing_jobs(labels._options(["--results", "nowhere", "--seeds", "1"]))
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_every_job_is_a_run(job: labels.Job) -> None:
-    stack = labels.STACK if job.row.begins_with else ()  # which comes with a model
-    words = [word for word in (*stack, *job.settings) if "lora" not in word]
-    config = run_config(None, preset=None, changes={"out": "x"}, assignments=words)
+def test_jobs_are_valid_runs(job: labels.Job) -> None:
+    stack = labels.STACK if job.row.init_from else ()  # part of the initial model
+    assignments = [word for word in (*stack, *job.settings) if "lora" not in word]
+    config = build_run_config(None, preset=None, changes={"out": "x"}, assignments=assignments)
     assert config.model.kind == {"tagging": "tagger", "sentiment": "classifier"}[job.task.name]
 
 
-def test_the_encoder_has_the_form_of_those_that_begin_without_it() -> None:
-    made = run_config(None, preset=None, changes={"out": "x"}, assignments=labels.PRETRAINING)
+def test_pretrained_encoder_has_the_size_of_models_from_scratch() -> None:
+    pretraining = build_run_config(
+        None, preset=None, changes={"out": "x"}, assignments=labels.PRETRAINING
+    )
     for job in JOBS:
         if job.row.name in ("conv", "scratch"):
-            own = run_config(None, preset=None, changes={"out": "x"}, assignments=job.settings)
-            for name in ("layers", "width", "heads", "feedforward", "feedforward_width"):
-                assert getattr(own.model, name) == getattr(made.model, name)
+            config = build_run_config(
+                None, preset=None, changes={"out": "x"}, assignments=job.settings
+            )
+            for name in ("num_layers", "d_model", "num_heads", "ffn_type", "ffn_dim"):
+                assert getattr(config.model, name) == getattr(pretraining.model, name)
 
 
-def test_jobs_have_names_and_data_of_their_own() -> None:
-    every = labels.missing_jobs(labels._options(["--results", "nowhere"]))
-    assert len({job.name for job in every}) == len(every) == 3 * (3 + 2 * 5)
-    few = {job.data for job in every if job.labelled and job.row.name == "full"}
+def test_jobs_have_unique_names_and_data() -> None:
+    jobs = labels.missing_jobs(labels._options(["--results", "nowhere"]))
+    assert len({job.name for job in jobs}) == len(jobs) == 3 * (3 + 2 * 5)
+    few = {job.data for job in jobs if job.labelled and job.row.name == "full"}
     assert few == {f"sst2-minilm-1000-{seed}" for seed in (1, 2, 3)}
 
 
-def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    kept = tmp_path / "results.json"
-    kept.write_text(json.dumps({"results": [{**JOBS[0].identity, "accuracy": 93.0}]}))
-    options = labels._options(["--results", str(kept), "--seeds", "1"])
+def test_resumes_with_missing_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"results": [{**JOBS[0].identity, "accuracy": 93.0}]}))
+    options = labels._options(["--results", str(path), "--seeds", "1"])
     assert labels.missing_jobs(options) == JOBS[1:]
-    some = labels._options(["--results", str(kept), "--tasks", "sentiment", "--rows", "full"])
-    assert {(job.task.name, job.row.name) for job in labels.missing_jobs(some)} == {
+    sentiment = labels._options(["--results", str(path), "--tasks", "sentiment", "--rows", "full"])
+    assert {(job.task.name, job.row.name) for job in labels.missing_jobs(sentiment)} == {
         ("sentiment", "full")
     }
 
 
-def test_a_table_has_means_spreads_and_every_seed() -> None:
+def test_table_has_mean_standard_deviation_and_seeds() -> None:
     task = labels.TASKS[1]
     rows = [("full", 0, 1, 91.0), ("full", 0, 2, 93.0), ("full", 1000, 1, 85.5)]
     names = ("row", "labelled", "seed", "accuracy")
@@ -67,24 +71,24 @@ def test_a_table_has_means_spreads_and_every_seed() -> None:
     assert labels.table(task, results, 1).splitlines()[0] == "| 编码器 | 1,000 句 | 全部标注 |"
 
 
-def test_the_pages_show_what_was_measured() -> None:
-    results = results_in(ROOT / "benchmarks" / "results" / "labels.json")
+def test_pages_contain_the_stored_results() -> None:
+    results = read_results(ROOT / "benchmarks" / "results" / "labels.json")
     for language, page in enumerate(labels.PAGES):
         text = (ROOT / page).read_text(encoding="utf-8")
         for task in labels.TASKS:
             assert not results or labels.table(task, results, language) in text
 
 
-def test_phrases_are_told_from_sentences() -> None:
+def test_phrases_are_removed() -> None:
     lines = ["1\ta fine film", "0\ta dull film , really", "1\tfine film", "0\tdull", "1\tfilm a"]
-    assert label_texts.whole_sentences(lines) == [lines[0], lines[1], lines[4]]
+    assert label_corpora.whole_sentences(lines) == [lines[0], lines[1], lines[4]]
 
 
-def test_treebank_and_books_are_read(tmp_path: Path) -> None:
+def test_treebank_and_books_are_read_as_documents(tmp_path: Path) -> None:
     tree = "# newdoc\n1-2\tdon't\t_\n1\tdo\t_\n2\tn't\t_\n\n1\tgo\t_\n\n# newdoc\n1\tno\t_\n"
     path = tmp_path / "tree.gz"
     path.write_bytes(gzip.compress(tree.encode()))
-    assert label_texts.tree_documents(path) == ["do n't\ngo", "no"]
+    assert label_corpora.tree_documents(path) == ["do n't\ngo", "no"]
     for name in ("bible.en.txt.gz", "shakespeare.txt.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b"And, lo!\n\nYes.\n"))
-    assert label_texts.books(tmp_path) == 2 * ["And , lo !\nYes ."]
+    assert label_corpora.books(tmp_path) == 2 * ["And , lo !\nYes ."]

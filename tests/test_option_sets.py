@@ -1,4 +1,4 @@
-"""Of several sets of options, the given ones say which is meant."""
+"""Selection of one of several sets of options."""
 
 from __future__ import annotations
 
@@ -38,20 +38,23 @@ class Soup(OptionSet):
 SETS: list[type[OptionSet]] = [Bread, Soup]
 
 
-def test_the_main_option_or_its_partner_selects() -> None:
+def test_main_option_or_its_partner_selects_the_set() -> None:
     assert select(SETS, {"water": 2.0}, "meals") == Soup(2.0)
     assert select(SETS, {"dough": "sour", "heat": 200}, "meals") == Bread(None, "sour", 200)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({}, r"No meals are given. Use one of --flour \(bread\), --water \(soup\)."),
-        ({"flour": "rye", "water": 1.0}, "--flour and --water are different meals. Give one of"),
+        (
+            {"flour": "rye", "water": 1.0},
+            "--flour and --water are mutually exclusive meals. Give one of",
+        ),
         ({"flour": "rye", "rolled_oats": True}, "--rolled-oats: no effect on bread. Leave it out."),
-        ({"dough": "sour", "heat": 3}, "These meals cannot be used: heat is 3, and must be"),
+        ({"dough": "sour", "heat": 3}, "These meals cannot be used: heat is 3, but must be"),
     ],
 )
-def test_what_cannot_be_selected_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_combinations_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        select(SETS, given, "meals")
+        select(SETS, options, "meals")

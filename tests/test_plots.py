@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from regard import plots
 
 
-def test_a_text_heat_map_shades_by_value() -> None:
+def test_text_heat_map_shades_by_value() -> None:
     text = plots.text_heat_map([[0.0, 1.0], [0.5, 0.0]], ["a", "bb"], ["x", "y"])
     lines = text.splitlines()
     assert lines[0] == " a |  ██|"
@@ -20,19 +20,19 @@ def test_a_text_heat_map_shades_by_value() -> None:
     assert lines[2].endswith("└ x")
 
 
-def test_a_constant_matrix_is_drawn_full() -> None:
+def test_constant_matrix_is_drawn_full() -> None:
     assert "█" in plots.text_heat_map(np.ones((2, 2)))
 
 
-def test_a_text_curve_goes_up_where_the_values_do() -> None:
+def test_text_curve_follows_values() -> None:
     lines = plots.text_curve([0.0, 1.0, 2.0], height=3).splitlines()
     assert [line.index("•") for line in lines[:3]] == [13, 12, 11]
     assert "2 |" in lines[0]
 
 
-def test_characters_without_a_glyph_are_noticed(tmp_path: Path) -> None:
+def test_missing_glyphs_are_reported(tmp_path: Path) -> None:
     def drawn(word: str) -> bool:
-        return plots.attention_heads(
+        return plots.plot_attention_heads(
             tmp_path / "a.png",
             np.ones((1, 1, 1, 1), dtype=np.float32),
             title="t",
@@ -46,12 +46,12 @@ def test_characters_without_a_glyph_are_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
-def test_quality_draws_a_bar_for_each_length_and_system(
+def test_quality_draws_a_bar_per_length_and_system(
     names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
-    plots.quality(
+    plots.plot_quality(
         tmp_path / "q.png",
         lengths=["1-4", "5-9"],
         bleu={name: [10.0, 20.0 + number] for number, name in enumerate(names)},
@@ -67,18 +67,18 @@ def test_quality_draws_a_bar_for_each_length_and_system(
     assert len(right.patches) == len(names)
 
 
-def test_panels_stand_in_lines_of_three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heat_map_grid_has_three_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
     maps = {name: np.eye(size) for name, size in (("a", 2), ("b", 3), ("c", 4), ("d", 5))}
-    plots.panels(tmp_path / "a.png", maps, rows="query", columns="key")
+    plots.plot_heat_map_grid(tmp_path / "a.png", maps, rows="query", columns="key")
     [figure] = drawn
     assert [axes.get_title() for axes in figure.axes] == ["a", "b", "c", "d"]
     for axes, values in zip(figure.axes, maps.values(), strict=True):
         assert np.array_equal(np.asarray(axes.images[0].get_array()), values)
 
 
-def test_an_alignment_has_a_line_for_each_link_and_a_text_for_each_word(
+def test_alignment_draws_a_line_per_link_and_a_text_per_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
@@ -90,7 +90,9 @@ def test_an_alignment_has_a_line_for_each_link_and_a_text_for_each_word(
 
     monkeypatch.setattr(plots, "_save", remember)
     links = {(0, 0), (1, 2), (1, 1)}
-    assert plots.alignment(tmp_path / "a.png", ["a", "dog"], ["der", "Hund", "da"], links, title="")
+    assert plots.plot_alignment(
+        tmp_path / "a.png", ["a", "dog"], ["der", "Hund", "da"], links, title=""
+    )
     [axes] = drawn[0].axes
     places = {text.get_text(): text.get_position() for text in axes.texts}
     assert list(places) == ["a", "dog", "der", "Hund", "da"]
@@ -102,14 +104,14 @@ def test_an_alignment_has_a_line_for_each_link_and_a_text_for_each_word(
     assert abs(middles[0] - middles[1]) < 2  # the shorter line stands in the middle
 
 
-def test_panels_of_lines_leave_out_what_is_not_known(
+def test_line_plot_grid_skips_missing_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
     lines: dict[str, list[float | None]] = {"a": [1.0, 10.0, None], "b": [2.0, 20.0, 200.0]}
     panel = plots.Panel("t", "x", [1, 2, 4], lines, ["one", "two", "four"], logarithmic=True)
-    plots.line_panels(tmp_path / "p.png", [panel, panel])
+    plots.plot_line_panels(tmp_path / "p.png", [panel, panel])
     [figure] = drawn
     first, second = figure.axes
     assert first.get_yscale() == second.get_yscale() == "log"
@@ -120,21 +122,23 @@ def test_panels_of_lines_leave_out_what_is_not_known(
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
 
 
-def test_copies_are_drawn_below_their_words(tmp_path: Path) -> None:
+def test_fertilities_draws_copies_below_their_tokens(tmp_path: Path) -> None:
     path = tmp_path / "copies.png"
-    complete = plots.copies(
+    complete = plots.plot_fertilities(
         path, ["a", "dog", "</s>"], [0, 1, 1], ["ein", "hund", "-"], [True, True, False], title="t"
     )
     assert complete
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_confusion_is_shares_of_rows_with_counts(
+def test_confusion_matrix_shows_proportions_and_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
-    plots.confusion(tmp_path / "a.png", [[3, 1, 0], [0, 2, 0], [0, 0, 0]], ["a", "b", "c"])
+    plots.plot_confusion_matrix(
+        tmp_path / "a.png", [[3, 1, 0], [0, 2, 0], [0, 0, 0]], ["a", "b", "c"]
+    )
     axes = drawn[0].axes[0]
     expected = [[0.75, 0.25, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     assert np.array_equal(np.asarray(axes.images[0].get_array()), expected)

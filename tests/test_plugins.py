@@ -1,4 +1,4 @@
-"""Files and modules that are imported before the command is built."""
+"""Plugins: files and modules that are imported before the command is built."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 
 from cli.commands import Command, regard
 from regard.errors import ConfigError
-from regard.plugins import load_installed, load_plugin, plugins_in
+from regard.plugins import load_installed_plugins, load_plugin, plugin_arguments
 
 __all__ = ["regard"]  # a fixture
 
 
-def test_plugins_are_named_before_the_verb() -> None:
+def test_plugins_are_given_before_the_subcommand() -> None:
     words = ["--plugin", "a.py", "--max-line-length", "9", "--plugin=b", "show", "--plugin", "c"]
-    assert plugins_in(words) == ["a.py", "b"]
-    assert plugins_in(["translate", "--plugin", "x"]) == []
-    assert plugins_in(["--plugin"]) == []
+    assert plugin_arguments(words) == ["a.py", "b"]
+    assert plugin_arguments(["translate", "--plugin", "x"]) == []
+    assert plugin_arguments(["--plugin"]) == []
 
 
-def test_a_file_is_imported_once(
+def test_file_is_imported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regard: Command
 ) -> None:
     path = tmp_path / "regard_test_plugin.py"
@@ -33,13 +33,13 @@ def test_a_file_is_imported_once(
     assert sys.modules.pop("regard_test_plugin").__file__ == str(path)
 
 
-def test_what_cannot_be_imported_is_named(tmp_path: Path, regard: Command) -> None:
+def test_failed_import_is_reported(tmp_path: Path, regard: Command) -> None:
     path = tmp_path / "broken_plugin.py"
     path.write_text("\nimport nothing_like_this\n")
-    done = regard("--plugin", path, "show", "mask")
-    assert done.status == 2
-    assert f"{path} cannot be imported: ModuleNotFoundError: No module named" in done.err
-    assert "line 2" in done.err
+    result = regard("--plugin", path, "show", "mask")
+    assert result.status == 2
+    assert f"{path} cannot be imported: ModuleNotFoundError: No module named" in result.err
+    assert "line 2" in result.err
     assert "broken_plugin" not in sys.modules
     for name, message in (
         ("nothing_like_this", "Plugin nothing_like_this cannot be imported: ModuleNotFound"),
@@ -50,18 +50,18 @@ def test_what_cannot_be_imported_is_named(tmp_path: Path, regard: Command) -> No
             load_plugin(name)
 
 
-def test_a_file_does_not_replace_a_module(tmp_path: Path) -> None:
+def test_file_does_not_replace_a_module(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("")
-    with pytest.raises(ConfigError, match="a module json is imported already"):
+    with pytest.raises(ConfigError, match="a module 'json' is already imported"):
         load_plugin(str(tmp_path / "json.py"))
 
 
-def test_installed_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_plugins_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "some_kinds-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-kinds\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[regard.plugins]\nkinds = some_kinds_of_models\n")
     (tmp_path / "some_kinds_of_models.py").write_text("loaded = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    load_installed()
+    load_installed_plugins()
     assert sys.modules.pop("some_kinds_of_models").loaded

@@ -1,4 +1,4 @@
-"""Progress on a terminal and in a log."""
+"""Progress on a terminal and in log files."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import time
 
 import pytest
 
-from regard.progress import TrainingBar, counting, heartbeat, pace
+from regard.progress import TrainingProgressBar, heartbeat, progress_counter, progress_with_rate
 
 
-def test_long_work_is_not_silent_in_a_log(
+def test_heartbeat_prints_progress_to_log_files(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(heartbeat, "seconds", 0.05)
     with heartbeat:
         time.sleep(0.2)
         assert "working  (0:00:00 elapsed)" in capfd.readouterr().err
-        with counting() as progress:
+        with progress_counter() as progress:
             progress("lines translated", 2000)
             time.sleep(0.2)
         assert "lines translated 2,000  (0:00:00 elapsed)" in capfd.readouterr().err
-        with TrainingBar() as bar:
-            bar.begin(0, 10, "A model.")
-            bar.step(1)
-            bar.row({"loss": 1.5, "perplexity": 4.48, "tokens_per_second": 1000.0, "step": 1})
+        with TrainingProgressBar() as bar:
+            bar.on_train_begin(0, 10, "A model.")
+            bar.on_step_end(1)
+            bar.on_log({"loss": 1.5, "perplexity": 4.48, "tokens_per_second": 1000.0, "step": 1})
             time.sleep(0.2)
         assert "step 1 of 10  loss 1.500  perplexity 4.48" in capfd.readouterr().err
     time.sleep(0.2)
     assert capfd.readouterr().err == ""
 
 
-def test_the_rest_takes_as_long_as_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remaining_time_is_estimated_from_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 100.0, 110.0, 110.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    with pace("sentence", 40, 100, "sentences") as progress:
+    with progress_with_rate("sentence", 40, 100, "sentences") as progress:
         progress(60)  # 20 in ten seconds
         status = heartbeat.status
     assert status == "sentence 60 of 100  2 sentences/s  left 0:00:20"
 
 
 @pytest.mark.parametrize(
-    ("metrics", "told"),
+    ("metrics", "expected"),
     [
         ({}, "perplexity 7.39"),
         ({"bleu": 31.26}, "BLEU 31.3"),
@@ -49,9 +49,9 @@ def test_the_rest_takes_as_long_as_what_was_done(monkeypatch: pytest.MonkeyPatch
         ({"valid_loss": 1e4}, "perplexity inf"),
     ],
 )
-def test_validation_rows_stay_on_the_screen(
-    metrics: dict[str, float], told: str, capsys: pytest.CaptureFixture[str]
+def test_validation_metrics_are_printed(
+    metrics: dict[str, float], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with TrainingBar() as bar:
-        bar.row({"step": 3, "valid_loss": 2.0, **metrics, "seconds": 1.0})
-    assert capsys.readouterr().err.rstrip().endswith(told)
+    with TrainingProgressBar() as bar:
+        bar.on_log({"step": 3, "valid_loss": 2.0, **metrics, "seconds": 1.0})
+    assert capsys.readouterr().err.rstrip().endswith(expected)

@@ -1,4 +1,4 @@
-"""Every file that we read, damaged: it is accepted as it is, or refused in a sentence."""
+"""Damaged input files are read or refused with a message, but do not crash."""
 
 from __future__ import annotations
 
@@ -20,19 +20,26 @@ from regard.config import build
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
 from regard.errors import DataError, ModelError, RegardError, RunError
-from regard.exchange.ctranslate2 import ENGINE, export, is_installed
-from regard.exchange.ctranslate2_files import VMAP, checked_config
+from regard.exchange.ctranslate2 import CTRANSLATE2_FOLDER, export, is_installed
+from regard.exchange.ctranslate2_files import VMAP, read_checked_config
 from regard.exchange.digests import DIGESTS, verify_digests
-from regard.models import ARCHITECTURES, new_model, shape_only, unset_model
-from regard.models.folder import CONFIG, WEIGHTS, ModelFolder, load_model, weights_of, whole_weights
+from regard.models import ARCHITECTURES, meta_model, new_model, uninitialized_model
+from regard.models.folder import (
+    CONFIG,
+    WEIGHTS,
+    ModelFolder,
+    load_model,
+    merged_weights,
+    named_weights,
+)
 from regard.models.protocol import Vocabulary
-from regard.models.tensor_files import read_tensors, specs, write_tensors
-from regard.text.folder import tokenizers_in
+from regard.models.tensor_files import read_tensors, tensor_specs, write_tensors
+from regard.text.folder import load_folder_tokenizers
 from regard.text.special import SPECIAL
 from regard.training import checkpoint
 from regard.training.ema import MovingAverage
-from regard.training.metrics_log import METRICS, MetricsLog, effort
-from regard.training.run import RUN, held
+from regard.training.metrics_log import METRICS, MetricsLog, training_cost
+from regard.training.run_folder import RUN, locked_run
 from toys import (
     TINY,
     altered,
@@ -57,12 +64,12 @@ def model(reversal_store: Store, tmp_path: Path) -> Path:
 
 
 def texts(path: Path, count: int) -> Any:
-    """Some mutations of a JSON file."""
+    """A sample of mutations of a JSON file."""
     return some(json_mutations(path.read_text()), count)
 
 
 def read_store(folder: Path) -> None:
-    """All that training reads of a store."""
+    """Read everything that training reads from a store."""
     store = Store(folder)
     for name in store.description["parts"]:
         if store.content == "pairs":
@@ -73,7 +80,7 @@ def read_store(folder: Path) -> None:
             store.labelled(name)
 
 
-def test_one_module_parses_json_and_no_output_has_nan() -> None:
+def test_json_is_parsed_in_one_module_and_written_without_nan() -> None:
     root = Path(regard.__file__).parent
     for path in root.rglob("*.py"):
         text, name = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
@@ -83,12 +90,12 @@ def test_one_module_parses_json_and_no_output_has_nan() -> None:
             assert "json.dumps" not in text, f"{name}: write JSON with regard.json_text"
 
 
-def test_any_description_of_a_model_is_read_or_refused(model: Path) -> None:
+def test_damaged_model_descriptions_are_read_or_refused(model: Path) -> None:
     for _ in outcomes(model / CONFIG, texts(model / CONFIG, 300), lambda: load_model(model, CPU)):
         pass
 
 
-def test_any_description_of_an_adapter_is_read_or_refused(
+def test_damaged_adapter_descriptions_are_read_or_refused(
     reversal_store: Store, tmp_path: Path
 ) -> None:
     origin = tmp_path / "origin"
@@ -97,22 +104,22 @@ def test_any_description_of_an_adapter_is_read_or_refused(
     changes = {"init_from": str(origin), "out": str(tmp_path / "run")}
     run(altered(config, **changes, training={"lora": {"rank": 2}}), reversal_store)
     path = tmp_path / "run" / CONFIG
-    found = json.loads(path.read_text())["adapter"]
+    adapter = json.loads(path.read_text())["adapter"]
     mutations = (
         json.dumps({**json.loads(path.read_text()), "adapter": json.loads(text)}).encode()
-        for text in json_mutations(json.dumps(found))
+        for text in json_mutations(json.dumps(adapter))
         if text.startswith("{") and len(text) < 5000 and "NaN" not in text
     )
     for _ in outcomes(path, mutations, lambda: load_model(tmp_path / "run", CPU)):
         pass
-    itself = {**found, "origin": ".", "origin_once": "."}
+    itself = {**adapter, "origin": ".", "origin_once": "."}
     path.write_text(json.dumps({**json.loads(path.read_text()), "adapter": itself}))
     with pytest.raises(ModelError):
         load_model(tmp_path / "run", CPU)
 
 
 def store_of(kind: str, pairs: Path, folder: Path) -> Path:
-    """The store of a kind: that of pairs, which exists, or another, written into the folder."""
+    """The store of a content: that of pairs, or another one, written to the folder."""
     if kind == "pairs":
         return pairs
     (folder / kind).mkdir()
@@ -121,19 +128,19 @@ def store_of(kind: str, pairs: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["pairs", "text", "tagged"])
-def test_any_description_of_a_store_is_read_or_refused(
+def test_damaged_store_descriptions_are_read_or_refused(
     kind: str, store: Path, tmp_path: Path
 ) -> None:
     store = store_of(kind, store, tmp_path)
     path = store / "store.json"
     for _ in outcomes(path, texts(path, 400), lambda: read_store(store)):
         pass
-    for _ in outcomes(path, texts(path, 100), lambda: tokenizers_in(store)):
+    for _ in outcomes(path, texts(path, 100), lambda: load_folder_tokenizers(store)):
         pass
 
 
 @pytest.mark.parametrize("kind", ["pairs", "text", "tagged"])
-def test_no_change_of_a_store_goes_unseen(kind: str, store: Path, tmp_path: Path) -> None:
+def test_every_change_of_a_store_is_detected(kind: str, store: Path, tmp_path: Path) -> None:
     store = store_of(kind, store, tmp_path)
     for path in sorted(store.iterdir()):
         if path.suffix not in (".ids", ".offsets", ".model"):
@@ -165,7 +172,7 @@ def test_zeroed_ids_and_another_tokenizer_are_refused(store: Path, tmp_path: Pat
         Store(store)
 
 
-def test_a_store_of_an_earlier_version_is_still_verified(store: Path) -> None:
+def test_store_of_an_earlier_version_is_verified(store: Path) -> None:
     path = store / "store.json"
     tree = json.loads(path.read_text())
     del tree["tokenizer_fingerprint"], tree["checksum"], tree["files"]
@@ -174,23 +181,23 @@ def test_a_store_of_an_earlier_version_is_still_verified(store: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pairs", "text", "tagged"])
-def test_no_change_of_a_description_of_a_store_goes_unseen(
+def test_every_change_of_a_store_description_is_detected(
     kind: str, store: Path, tmp_path: Path
 ) -> None:
     store = store_of(kind, store, tmp_path)
     path = store / "store.json"
     original = json.loads(path.read_text())
     for content, _ in outcomes(path, texts(path, 400), lambda: read_store(store)):
-        found = json.loads(content)
-        found["languages"] = original["languages"]  # a user may name them later
-        assert {**found, "checksum": 0} == {**original, "checksum": 0}, content
+        changed = json.loads(content)
+        changed["languages"] = original["languages"]  # a user may set them later
+        assert {**changed, "checksum": 0} == {**original, "checksum": 0}, content
     tokenizer = store / "tokenizer.model"
     content = tokenizer.read_bytes()
     for _ in outcomes(tokenizer, byte_mutations(content, 20), lambda: Store(store)):
         pytest.fail("another tokenizer was accepted")
 
 
-def test_no_change_of_a_tokenizer_goes_unseen(model: Path) -> None:
+def test_every_change_of_a_tokenizer_is_detected(model: Path) -> None:
     path = model / "tokenizer.model"
     for _ in outcomes(path, byte_mutations(path.read_bytes(), 40), lambda: ModelFolder.read(model)):
         pytest.fail("another tokenizer was accepted")
@@ -201,7 +208,7 @@ def test_no_change_of_a_tokenizer_goes_unseen(model: Path) -> None:
         ModelFolder.read(model)
 
 
-def test_a_model_of_an_earlier_version_has_no_fingerprint(model: Path) -> None:
+def test_model_of_an_earlier_version_without_fingerprint_is_read(model: Path) -> None:
     tree = json.loads((model / CONFIG).read_text())
     del tree["tokenizer_fingerprint"]
     (model / CONFIG).write_text(json.dumps(tree))
@@ -213,7 +220,7 @@ def test_damaged_weights_are_read_or_refused(model: Path) -> None:
     for _, (_, loaded) in outcomes(
         path, byte_mutations(path.read_bytes(), 60), lambda: load_model(model, CPU)
     ):
-        assert all(weight.isfinite().all() for weight in weights_of(loaded).values())
+        assert all(weight.isfinite().all() for weight in named_weights(loaded).values())
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
@@ -223,7 +230,7 @@ def test_weights_that_are_not_finite_are_refused(model: Path, number: float) -> 
         bad = {**tensors, name: tensors[name].clone()}
         bad[name].view(-1)[-1] = number
         write_tensors(model / WEIGHTS, bad, notes)
-        for read in (lambda: load_model(model, CPU), lambda: whole_weights(model)):
+        for read in (lambda: load_model(model, CPU), lambda: merged_weights(model)):
             with pytest.raises(ModelError, match=rf"NaN or infinite \({name}"):
                 read()
 
@@ -240,25 +247,27 @@ def test_weights_whose_products_overflow_are_refused(model: Path, number: float)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
-def test_weights_of_integers_are_refused(model: Path, dtype: torch.dtype) -> None:
+def test_integer_weights_are_refused(model: Path, dtype: torch.dtype) -> None:
     tensors, notes = read_tensors(model / WEIGHTS)
     name = min(tensors)
     write_tensors(model / WEIGHTS, {**tensors, name: tensors[name].to(dtype)}, notes)
-    with pytest.raises(ModelError, match=rf"misshapen weights \({name}: .*, not float32"):
+    with pytest.raises(ModelError, match=rf"mismatched weights \({name}: .*, not float32"):
         load_model(model, CPU)
 
 
-def test_weights_of_other_floats_are_read(model: Path) -> None:
+def test_weights_of_other_float_types_are_read(model: Path) -> None:
     tensors, notes = read_tensors(model / WEIGHTS)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         write_tensors(model / WEIGHTS, {n: t.to(dtype) for n, t in tensors.items()}, notes)
-        assert {w.dtype for w in weights_of(load_model(model, CPU)[1]).values()} == {torch.float32}
+        assert {w.dtype for w in named_weights(load_model(model, CPU)[1]).values()} == {
+            torch.float32
+        }
     write_tensors(model / WEIGHTS, {n: t.double() * 1e300 for n, t in tensors.items()}, notes)
     with pytest.raises(ModelError, match="NaN or infinite"):
         load_model(model, CPU)
 
 
-def test_huge_models_are_refused_before_memory_is_taken(model: Path) -> None:
+def test_huge_models_are_refused_before_allocation(model: Path) -> None:
     tree = json.loads((model / CONFIG).read_text())
     for name, value in (
         ("width", 100_000),
@@ -271,20 +280,20 @@ def test_huge_models_are_refused_before_memory_is_taken(model: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [*ARCHITECTURES])
-def test_a_shape_is_that_of_the_model_and_draws_no_numbers(kind: str) -> None:
+def test_meta_model_has_the_shapes_and_uses_no_random_numbers(kind: str) -> None:
     labels = ("a", "b") if kind in ("tagger", "classifier") else ()
     config, _ = ARCHITECTURES[kind]
     settings = build(config, {**TINY[kind]})
     vocabulary = Vocabulary(40, 40, labels=labels)
     before = torch.get_rng_state()
-    shape, unset = shape_only(settings, vocabulary), unset_model(settings, vocabulary)
+    shape, unset = meta_model(settings, vocabulary), uninitialized_model(settings, vocabulary)
     assert torch.equal(torch.get_rng_state(), before)
-    wanted = specs(weights_of(new_model(settings, vocabulary)))
-    assert specs(weights_of(shape)) == specs(weights_of(unset)) == wanted
-    assert all(weight.is_meta for weight in weights_of(shape).values())
+    wanted = tensor_specs(named_weights(new_model(settings, vocabulary)))
+    assert tensor_specs(named_weights(shape)) == tensor_specs(named_weights(unset)) == wanted
+    assert all(weight.is_meta for weight in named_weights(shape).values())
 
 
-def test_pipes_and_links_out_of_files_are_not_waited_for(model: Path, store: Path) -> None:
+def test_pipes_in_place_of_files_do_not_block(model: Path, store: Path) -> None:
     for path, read in (
         (model / WEIGHTS, lambda: load_model(model, CPU)),
         (model / "tokenizer.model", lambda: ModelFolder.read(model)),
@@ -309,31 +318,33 @@ def finished(reversal_store: Store, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def test_any_progress_is_read_or_refused(finished: Path) -> None:
-    folder = checkpoint.folders(finished)[-1]
+def test_damaged_progress_is_read_or_refused(finished: Path) -> None:
+    folder = checkpoint.checkpoint_folders(finished)[-1]
     path = folder / checkpoint.PROGRESS
 
     def read() -> None:
-        found = checkpoint.read_progress(folder)
-        assert found.step == int(folder.name)
-        checkpoint.best_first([folder])
+        progress = checkpoint.read_progress(folder)
+        assert progress.step == int(folder.name)
+        checkpoint.sort_by_metric([folder])
 
     for _ in outcomes(path, texts(path, 1000), read):
         pass
 
 
-def test_any_run_and_metrics_are_read_or_refused(finished: Path, reversal_store: Store) -> None:
+def test_damaged_runs_and_metrics_are_read_or_refused(
+    finished: Path, reversal_store: Store
+) -> None:
     config = small_run(finished, reversal_store, max_steps=10, ema_decay=0.9)
 
     def hold() -> None:
-        with held(config, reversal_store):
+        with locked_run(config, reversal_store):
             pass
 
     for content, _ in outcomes(finished / RUN, texts(finished / RUN, 200), hold):
         assert json.loads(content)["format"] == 1
 
     def log() -> None:
-        effort(finished)
+        training_cost(finished)
         with MetricsLog(finished, 10, tensorboard=False):
             pass
 
@@ -346,19 +357,19 @@ def test_any_run_and_metrics_are_read_or_refused(finished: Path, reversal_store:
         pass
 
 
-def test_a_line_of_metrics_that_is_not_utf8_is_named(finished: Path) -> None:
+def test_metrics_line_that_is_not_utf8_is_reported(finished: Path) -> None:
     path = finished / METRICS
     content = path.read_bytes()
     path.write_bytes(b'{"step": 1}\n{"step": "\xff"}\n' + content)
     with pytest.raises(RunError, match=r"metrics\.jsonl, line 2, is damaged .*not UTF-8"):
-        effort(finished)
+        training_cost(finished)
     path.write_bytes(content + b'{"step": 1')
-    assert effort(finished) is not None, "a last line that a kill cut short"
+    assert training_cost(finished) is not None, "an incomplete last line of a killed process"
     path.write_bytes(content)
 
 
-def test_any_checkpoint_is_restored_or_refused(finished: Path, reversal_store: Store) -> None:
-    folder = checkpoint.folders(finished)[-1]
+def test_damaged_checkpoints_are_restored_or_refused(finished: Path, reversal_store: Store) -> None:
+    folder = checkpoint.checkpoint_folders(finished)[-1]
     _, model = load_model(folder, CPU)
     optimizer = torch.optim.Adam(model.parameters())
     for name in (WEIGHTS, "average.safetensors", checkpoint.OPTIMIZER):
@@ -369,7 +380,7 @@ def test_any_checkpoint_is_restored_or_refused(finished: Path, reversal_store: S
 
         for _ in outcomes(path, byte_mutations(path.read_bytes(), 30), read):
             pass
-        assert all(w.isfinite().all() for w in weights_of(model).values())
+        assert all(w.isfinite().all() for w in named_weights(model).values())
         original, notes = read_tensors(path)
         key = max(original)
         damaged: Tensor
@@ -379,15 +390,15 @@ def test_any_checkpoint_is_restored_or_refused(finished: Path, reversal_store: S
             original[key][..., None],
         ):
             write_tensors(path, {**original, key: damaged}, notes)
-            with pytest.raises(RunError, match="goes on from the one before"):
+            with pytest.raises(RunError, match="resume from the previous one"):
                 read()
         write_tensors(path, original, notes)
 
 
-def test_any_shortlist_is_read_or_refused(model: Path) -> None:
+def test_damaged_shortlists_are_read_or_refused(model: Path) -> None:
     tokenizers = ModelFolder.read(model).tokenizers
     rows = [np.array([4]) for _ in range(tokenizers.source.vocab_size)]
-    Shortlist(np.array([SPECIAL.end]), rows).write(model, tokenizers)
+    Shortlist(np.array([SPECIAL.eos]), rows).write(model, tokenizers)
     path = model / SHORTLIST
     tree = json.loads(path.read_text())
     tree["allowed"] = dict([*tree["allowed"].items()][:3])
@@ -400,17 +411,19 @@ def test_any_shortlist_is_read_or_refused(model: Path) -> None:
 
 
 @pytest.mark.skipif(not is_installed(), reason="CTranslate2 is not installed")
-def test_any_export_to_ctranslate2_is_checked_before_it_runs(model: Path, tmp_path: Path) -> None:
+def test_damaged_ctranslate2_exports_are_refused_before_they_run(
+    model: Path, tmp_path: Path
+) -> None:
     folder, loaded = load_model(model, CPU)
     rows = [np.array([4]) for _ in range(folder.tokenizers.source.vocab_size)]
     out = tmp_path / "export"
-    export(folder, loaded, out, shortlist=Shortlist(np.array([SPECIAL.end, 5]), rows))
-    place = out / ENGINE
-    checked_config(place, folder.tokenizers)
+    export(folder, loaded, out, shortlist=Shortlist(np.array([SPECIAL.eos, 5]), rows))
+    place = out / CTRANSLATE2_FOLDER
+    read_checked_config(place, folder.tokenizers)
     verify_digests(out)
 
     def check() -> None:
-        checked_config(place, folder.tokenizers)
+        read_checked_config(place, folder.tokenizers)
 
     for name in ("config.json", "shared_vocabulary.json"):
         for _ in outcomes(place / name, texts(place / name, 200), check):

@@ -1,4 +1,4 @@
-"""Small models, batches and corpora that several tests use."""
+"""Toy models, batches, corpora and run settings for the tests."""
 
 from __future__ import annotations
 
@@ -12,61 +12,62 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.cache import Some
-from regard.config import as_tree, build, merged
+from regard.attention.cache import Indices
+from regard.config import build
 from regard.data.batch import Batch, FertilityBatch
-from regard.data.doctor import DoctorConfig
+from regard.data.filters import CorpusFilterConfig
 from regard.data.loader import validation_batches
 from regard.data.pair_files import Files, PairReader
-from regard.data.pairs import with_ends
-from regard.data.prefix_rows import as_rows
+from regard.data.pairs import with_eos
+from regard.data.plain_text_files import TextReader
+from regard.data.prefix_lm import to_prefix_batch
 from regard.data.prepare import prepare
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.data.text_files import TextReader
 from regard.models import ARCHITECTURES, new_model
 from regard.models.base import AutoregressiveModel, Model, ModelConfig
-from regard.models.folder import WEIGHTS, ModelFolder, weights_of, write_tensors
+from regard.models.folder import WEIGHTS, ModelFolder, named_weights, write_tensors
 from regard.models.language import LanguageConfig
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
+from regard.settings_tree import merge_trees, to_tree
 from regard.tasks import Task, task_of
-from regard.tasks.recipes import checked
+from regard.tasks.recipes import validate_run_config
 from regard.text.config import TokenizerConfig
 from regard.text.special import SPECIAL
-from regard.training.begin import begun
 from regard.training.config import RunConfig
+from regard.training.initialization import initialize_model
 from regard.training.loop import train
 from regard.training.task import Validation
 
-WORDS = 40
-# Small sizes of each kind of model.
+VOCABULARY_SIZE = 40
+# Small sizes for each model kind.
 SIZES: dict[str, dict[str, Any]] = {
     "transformer": {
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "width": 32,
-        "heads": 4,
-        "feedforward_width": 48,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "d_model": 32,
+        "num_heads": 4,
+        "ffn_dim": 48,
     },
-    "recurrent": {"width": 32, "layers": 2},
-    "convolutional": {"width": 32, "encoder_layers": 3, "decoder_layers": 2},
+    "recurrent": {"d_model": 32, "num_layers": 2},
+    "convolutional": {"d_model": 32, "num_encoder_layers": 3, "num_decoder_layers": 2},
     "nonautoregressive": {
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "width": 32,
-        "heads": 4,
-        "feedforward_width": 48,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "d_model": 32,
+        "num_heads": 4,
+        "ffn_dim": 48,
         "max_fertility": 4,
     },
-    "causal": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
-    "masked": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
-    "unilm": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
-    "xl": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
-    "permuted": {"layers": 2, "width": 32, "heads": 4, "feedforward_width": 48},
+    "causal": {"num_layers": 2, "d_model": 32, "num_heads": 4, "ffn_dim": 48},
+    "masked": {"num_layers": 2, "d_model": 32, "num_heads": 4, "ffn_dim": 48},
+    "unilm": {"num_layers": 2, "d_model": 32, "num_heads": 4, "ffn_dim": 48},
+    "xl": {"num_layers": 2, "d_model": 32, "num_heads": 4, "ffn_dim": 48},
+    "permuted": {"num_layers": 2, "d_model": 32, "num_heads": 4, "ffn_dim": 48},
 }
-# So much that words differ in their scores, so little that these are no huge numbers.
+# Standard deviation of noise on the weights: enough for the scores of tokens to differ clearly.
 NOISE = {
     "transformer": 0.1,
     "recurrent": 0.15,
@@ -78,63 +79,67 @@ NOISE = {
     "xl": 0.1,
     "permuted": 0.1,
 }
-# Sizes for a few quick updates.
+# Tiny sizes for a few quick updates.
 TINY: dict[str, dict[str, Any]] = {
     "transformer": {
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "width": 16,
-        "heads": 2,
-        "feedforward_width": 24,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "d_model": 16,
+        "num_heads": 2,
+        "ffn_dim": 24,
     },
-    "recurrent": {"width": 16, "layers": 1},
-    "convolutional": {"width": 16, "encoder_layers": 1, "decoder_layers": 1},
+    "recurrent": {"d_model": 16, "num_layers": 1},
+    "convolutional": {"d_model": 16, "num_encoder_layers": 1, "num_decoder_layers": 1},
     "nonautoregressive": {
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "width": 16,
-        "heads": 2,
-        "feedforward_width": 24,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "d_model": 16,
+        "num_heads": 2,
+        "ffn_dim": 24,
     },
     **{
-        kind: {"layers": 1, "width": 16, "heads": 2, "feedforward_width": 24}
+        kind: {"num_layers": 1, "d_model": 16, "num_heads": 2, "ffn_dim": 24}
         for kind in ("causal", "masked", "unilm", "xl", "permuted", "tagger", "classifier")
     },
 }
-# Every form that a Transformer can take; what holds for one must hold for all.
-FORMS: dict[str, dict[str, Any]] = {
-    "the paper's": {},
+# Variants of the Transformer, which share tests.
+TRANSFORMER_VARIANTS: dict[str, dict[str, Any]] = {
+    "vanilla": {},
     "pre-norm": {"norm_order": "pre"},
-    "learned positions": {"positions": "learned"},
-    "narrow keys": {"key_width": 3},
+    "learned positions": {"positional_encoding": "learned"},
+    "narrow keys": {"key_dim": 3},
     "RMS norm": {"norm": "rms", "norm_order": "pre"},
     "batch norm": {"norm": "batch"},
-    "gated": {"feedforward": "gated", "activation": "silu"},
-    "convolutions": {"feedforward": "convolution"},
-    "rotary": {"positions": "rotary"},
-    "relative": {"positions": "relative"},
-    "no positions": {"positions": "none"},
-    "T5's beginning": {"attention": {"score": "dot"}, "init": "t5"},
+    "gated": {"ffn_type": "gated", "activation": "silu"},
+    "convolutions": {"ffn_type": "convolution"},
+    "rotary": {"positional_encoding": "rotary"},
+    "relative": {"positional_encoding": "relative"},
+    "no positions": {"positional_encoding": "none"},
+    "T5 initialization": {"attention": {"score": "dot"}, "init": "t5"},
     "dot": {"attention": {"score": "dot"}},
     "additive": {"attention": {"score": "additive"}},
     "bilinear": {"attention": {"score": "bilinear"}},
-    "scaled bilinear": {"attention": {"score": "scaled_bilinear"}, "key_width": 5},
+    "scaled bilinear": {"attention": {"score": "scaled_bilinear"}, "key_dim": 5},
     "projected dot": {"attention": {"score": "projected_dot"}},
     "hard": {"attention": {"select": "hard"}},
     "sampled": {"attention": {"select": "sampled"}},
     "REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
     "three tables": {"tied_embeddings": "none", "output_bias": True},
 }
-RECURRENT: dict[str, dict[str, Any]] = {
+RECURRENT_VARIANTS: dict[str, dict[str, Any]] = {
     "LSTM": {},
     "GRU": {"cell": "gru"},
-    "Elman": {"cell": "elman", "layers": 1},
+    "Elman": {"cell": "elman", "num_layers": 1},
     "LSTM, forwards": {"bidirectional": False},
-    "LSTM without attention": {"memory": "none"},
-    "GRU without attention": {"cell": "gru", "memory": "none", "layers": 3},
-    "LSTM, projected": {"memory": "projected", "tied_embeddings": "none", "output_bias": True},
+    "LSTM without attention": {"cross_attention": "none"},
+    "GRU without attention": {"cell": "gru", "cross_attention": "none", "num_layers": 3},
+    "LSTM, projected": {
+        "cross_attention": "projected",
+        "tied_embeddings": "none",
+        "output_bias": True,
+    },
     "LSTM, fed": {"input_feeding": True},
-    "GRU, fed, projected": {"cell": "gru", "input_feeding": True, "memory": "projected"},
+    "GRU, fed, projected": {"cell": "gru", "input_feeding": True, "cross_attention": "projected"},
     "LSTM, dot": {"attention": {"score": "dot"}},
     "LSTM, additive": {"attention": {"score": "additive"}},
     "Elman, bilinear, fed": {
@@ -152,151 +157,165 @@ RECURRENT: dict[str, dict[str, Any]] = {
         "input_feeding": True,
     },
 }
-CONVOLUTIONAL: dict[str, dict[str, Any]] = {
+CONVOLUTIONAL_VARIANTS: dict[str, dict[str, Any]] = {
     "convolutional": {},
-    "kernel of 5": {"kernel": 5},
-    "kernel of 1": {"kernel": 1},
-    "convolutional, sinusoidal": {"positions": "sinusoidal"},
-    "convolutional, no positions": {"positions": "none"},
+    "kernel of 5": {"kernel_size": 5},
+    "kernel of 1": {"kernel_size": 1},
+    "convolutional, sinusoidal": {"positional_encoding": "sinusoidal"},
+    "convolutional, no positions": {"positional_encoding": "none"},
     "convolutional, additive": {"attention": {"score": "additive"}, "tied_embeddings": "decoder"},
     "convolutional, hard": {"attention": {"select": "hard"}},
     "convolutional, REINFORCE": {"attention": {"select": "sampled", "estimator": "reinforce"}},
 }
-UNILM: dict[str, dict[str, Any]] = {
+UNILM_VARIANTS: dict[str, dict[str, Any]] = {
     "UniLM": {},
-    "UniLM, learned, pre-norm": {"positions": "learned", "norm_order": "pre"},
-    "UniLM, rotary, gated": {"positions": "rotary", "feedforward": "gated"},
+    "UniLM, learned, pre-norm": {"positional_encoding": "learned", "norm_order": "pre"},
+    "UniLM, rotary, gated": {"positional_encoding": "rotary", "ffn_type": "gated"},
     "UniLM, additive": {"attention": {"score": "additive"}, "tied_embeddings": "none"},
 }
-# Every form of every kind that writes word by word.
-EVERY_FORM: dict[str, dict[str, Any]] = {
-    **FORMS,
-    **{name: {"kind": "recurrent", **form} for name, form in RECURRENT.items()},
-    **{name: {"kind": "convolutional", **form} for name, form in CONVOLUTIONAL.items()},
-    **{name: {"kind": "unilm", **form} for name, form in UNILM.items()},
-}
-# Those that write all words at once.
-PARALLEL: dict[str, dict[str, Any]] = {
-    "fertilities": {},
-    "fertilities, post-norm, no places": {"norm_order": "post", "positional_attention": False},
-    "fertilities, learned positions": {"positions": "learned", "tied_embeddings": "none"},
-    "fertilities, no mask": {"self_attention_mask": "none"},
-    "CTC": {"lengths": "ctc"},
-    "CTC of 3, rotary": {"lengths": "ctc", "copies": 3, "positions": "rotary"},
-    "CTC, relative, gated": {"lengths": "ctc", "positions": "relative", "feedforward": "gated"},
-    "CTC, no mask, relative": {
-        "lengths": "ctc",
-        "self_attention_mask": "none",
-        "positions": "relative",
+# Variants of all autoregressive translation models.
+AUTOREGRESSIVE_VARIANTS: dict[str, dict[str, Any]] = {
+    **TRANSFORMER_VARIANTS,
+    **{name: {"kind": "recurrent", **changes} for name, changes in RECURRENT_VARIANTS.items()},
+    **{
+        name: {"kind": "convolutional", **changes}
+        for name, changes in CONVOLUTIONAL_VARIANTS.items()
     },
-    "CTC, convolutions": {"lengths": "ctc", "feedforward": "convolution"},
+    **{name: {"kind": "unilm", **changes} for name, changes in UNILM_VARIANTS.items()},
+}
+# Variants of the non-autoregressive model.
+NONAUTOREGRESSIVE_VARIANTS: dict[str, dict[str, Any]] = {
+    "fertilities": {},
+    "fertilities, post-norm, no positional attention": {
+        "norm_order": "post",
+        "positional_attention": False,
+    },
+    "fertilities, learned positions": {"positional_encoding": "learned", "tied_embeddings": "none"},
+    "fertilities, no mask": {"self_attention_mask": "none"},
+    "CTC": {"length_prediction": "ctc"},
+    "CTC of 3, rotary": {"length_prediction": "ctc", "copies": 3, "positional_encoding": "rotary"},
+    "CTC, relative, gated": {
+        "length_prediction": "ctc",
+        "positional_encoding": "relative",
+        "ffn_type": "gated",
+    },
+    "CTC, no mask, relative": {
+        "length_prediction": "ctc",
+        "self_attention_mask": "none",
+        "positional_encoding": "relative",
+    },
+    "CTC, convolutions": {"length_prediction": "ctc", "ffn_type": "convolution"},
 }
 
 
-def small_model(seed: int = 0, **changes: Any) -> Transformer:
+def small_transformer(seed: int = 0, **changes: Any) -> Transformer:
     """A Transformer with random weights that are far from uniform, in evaluation mode."""
-    model = some_model(seed, **changes)
+    model = autoregressive_model(seed, **changes)
     assert isinstance(model, Transformer)
     return model
 
 
-def some_model(seed: int = 0, *, kind: str = "transformer", **changes: Any) -> AutoregressiveModel:
-    """The same of any kind that writes word by word."""
-    model = any_model(seed, kind=kind, **changes)
+def autoregressive_model(
+    seed: int = 0, *, kind: str = "transformer", **changes: Any
+) -> AutoregressiveModel:
+    """Like `small_transformer`, for any autoregressive translation model."""
+    model = random_model(seed, kind=kind, **changes)
     assert isinstance(model, AutoregressiveModel)
     return model
 
 
-def parallel_model(seed: int = 0, **changes: Any) -> NonAutoregressive:
-    """The same of the kind that writes all words at once."""
-    model = any_model(seed, kind="nonautoregressive", **changes)
+def nonautoregressive_model(seed: int = 0, **changes: Any) -> NonAutoregressive:
+    """Like `small_transformer`, for the non-autoregressive model."""
+    model = random_model(seed, kind="nonautoregressive", **changes)
     assert isinstance(model, NonAutoregressive)
     return model
 
 
-def any_model(seed: int, *, kind: str, **changes: Any) -> Model:
-    """The same of any kind."""
+def random_model(seed: int, *, kind: str, **changes: Any) -> Model:
+    """Like `small_transformer`, for any model kind."""
     torch.manual_seed(seed)
     shape, _ = ARCHITECTURES[kind]
     model = new_model(
-        build(shape, {**SIZES[kind], "dropout": 0.0, **changes}), Vocabulary(WORDS, WORDS)
+        build(shape, {**SIZES[kind], "dropout": 0.0, **changes}),
+        Vocabulary(VOCABULARY_SIZE, VOCABULARY_SIZE),
     )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * NOISE[kind])
-        if changes.get("norm") == "batch":  # whose statistics should be those of its weights
+        if changes.get("norm") == "batch":  # estimates its running statistics
             for number in range(30):
                 model.train()(pairs(20, seed=number))
     return model.eval()
 
 
 def sentences(count: int, *, seed: int = 0, longest: int = 9) -> list[list[int]]:
-    """Random sentences of unequal length."""
+    """Random token sequences of various lengths."""
     draw = random.Random(seed)
     return [
-        [draw.randrange(4, WORDS) for _ in range(draw.randint(1, longest))] for _ in range(count)
+        [draw.randrange(4, VOCABULARY_SIZE) for _ in range(draw.randint(1, longest))]
+        for _ in range(count)
     ]
 
 
 def pairs(count: int, *, seed: int = 0) -> Batch:
     """A batch of random pairs."""
     source, target = sentences(count, seed=seed), sentences(count, seed=seed + 1)
-    return Batch(with_ends(source), with_ends(target))
+    return Batch(with_eos(source), with_eos(target))
 
 
-def fertile(batch: Batch) -> FertilityBatch:
-    """The same pairs, the first token of each source standing for all words of the target."""
-    source, words = batch.source.lengths, batch.target.lengths.lengths - 1
+def add_fertilities(batch: Batch) -> FertilityBatch:
+    """The same pairs; the first source token has the fertility of the whole target."""
+    source, target_lengths = batch.source.lengths, batch.target.lengths.lengths - 1
     counts = torch.zeros(source.total, dtype=torch.long)
-    counts[source.positions == 0] = words
+    counts[source.positions == 0] = target_lengths
     return FertilityBatch(batch.source, batch.target, batch.filler, fertilities=counts)
 
 
-def read_by(kind: str, batch: Batch) -> Batch:
-    """The same pairs as a kind of model reads them; of running text, the targets alone."""
+def batch_for_kind(kind: str, batch: Batch) -> Batch:
+    """The pairs as a batch for a model kind; for language models, only the targets."""
     if kind == "unilm":
-        return as_rows(batch, SPECIAL.start)
+        return to_prefix_batch(batch, SPECIAL.bos)
     if kind == "causal":
-        return Batch(batch.target.shifted_right(SPECIAL.start), batch.target)
+        return Batch(batch.target.shifted_right(SPECIAL.bos), batch.target)
     if kind == "masked":
-        tokens, hidden = batch.target.tokens, batch.target.lengths.positions % 3 == 0
-        read, wanted = tokens.masked_fill(hidden, 1), tokens.masked_fill(~hidden, SPECIAL.pad)
-        lengths, filler = batch.target.lengths, int((~hidden).sum())
-        return Batch(Ragged(read, lengths), Ragged(wanted, lengths), filler)
+        tokens, masked = batch.target.tokens, batch.target.lengths.positions % 3 == 0
+        inputs, labels = tokens.masked_fill(masked, 1), tokens.masked_fill(~masked, SPECIAL.pad)
+        lengths, filler = batch.target.lengths, int((~masked).sum())
+        return Batch(Ragged(inputs, lengths), Ragged(labels, lengths), filler)
     return batch
 
 
 @dataclass
 class TableState:
-    """All that a table model remembers: how many tokens were read."""
+    """The state of a `TableModel`: the number of tokens read."""
 
     sources: Tensor
     length: int
 
-    def reach(self, places: int, *, exact: bool) -> None:
-        assert places == self.length + 1
+    def reserve(self, length: int, *, exact: bool) -> None:
+        assert length == self.length + 1
         assert exact
 
     def reorder(self, parents: Tensor) -> None:
         assert len(parents) == len(self.sources)
 
-    def select(self, sentences: Some) -> TableState:
+    def select(self, sentences: Indices) -> TableState:
         return TableState(self.sources[sentences], self.length)
 
 
 class TableModel:
-    """A model that anybody can follow by hand: the next word depends on place and last word only.
+    """A model simple enough to check by hand: logits depend on position and last token only.
 
-    `table[place, last word]` holds the logits of the next word; a source moves the places.
+    `table[position, last token]` holds the next-token logits; the source shifts the positions.
     """
 
-    can_be_recorded = False
-    start_can_be_recorded = False
+    step_capturable = False
+    start_capturable = False
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
 
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> TableState:
+    def start(self, source: Ragged, *, beams: int = 1, capacity: int = 256) -> TableState:
         return TableState(source.tokens[source.lengths.offsets[:-1].long()], 0)
 
     def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
@@ -308,16 +327,16 @@ class TableModel:
         return self.table[places[:, None], tokens]
 
     def log_probability(self, first: int, tokens: Sequence[int]) -> float:
-        """Of a sentence with its end mark, by the definition."""
+        """Log-probability of a sequence that ends with EOS, by definition."""
         total, last = 0.0, 2
-        for place, token in enumerate(tokens):
-            row = self.table[(place + first) % len(self.table), last].log_softmax(-1)
+        for position, token in enumerate(tokens):
+            row = self.table[(position + first) % len(self.table), last].log_softmax(-1)
             total, last = total + float(row[token]), token
         return total
 
 
 def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") -> Store:
-    """Lines of a few letters and the same letters backwards, prepared."""
+    """Prepare lines of a few letters, whose targets are the letters in reverse order."""
     draw = random.Random(5)
     lines = [" ".join(draw.choices("abcdefghij", k=draw.randint(2, 7))) for _ in range(400)]
     parts = {"train": lines[:350], "valid": lines[350:]} if valid else {"train": lines}
@@ -328,7 +347,7 @@ def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") 
         target.write_text("".join(line[::-1] + "\n" for line in part))
         files[name] = [Files(source, target)]
     prepare(
-        PairReader(files, DoctorConfig(skip_copied=False)),
+        PairReader(files, CorpusFilterConfig(skip_copied=False)),
         folder / "prepared",
         tokenizer=build(TokenizerConfig, {"kind": tokenizer, "vocab_size": 300}),
         languages=("xx", "yy"),
@@ -337,15 +356,15 @@ def write_reversal_store(folder: Path, *, valid: bool, tokenizer: str = "word") 
 
 
 def write_text_store(folder: Path) -> Store:
-    """Documents of letters in the order of the alphabet, from a letter on, prepared."""
+    """Prepare documents of letters in alphabetical order, each from a random letter on."""
     draw = random.Random(5)
     letters = "abcdefghijklmnopqrstuvwxyz" * 2
     documents = []
     for _ in range(160):
-        begin, length = draw.randrange(26), draw.randint(2, 20)
-        words = letters[begin : begin + length]
-        cut = draw.randint(1, length - 1)
-        documents.append(" ".join(words[:cut]) + "\n" + " ".join(words[cut:]) + "\n\n")
+        start, length = draw.randrange(26), draw.randint(2, 20)
+        words = letters[start : start + length]
+        split = draw.randint(1, length - 1)
+        documents.append(" ".join(words[:split]) + "\n" + " ".join(words[split:]) + "\n\n")
     (folder / "train.txt").write_text("".join(documents[:140]))
     (folder / "valid.txt").write_text("".join(documents[140:]))
     prepare(
@@ -358,12 +377,12 @@ def write_text_store(folder: Path) -> Store:
 
 
 def small_run(out: Path, store: Store, **training: Any) -> RunConfig:
-    """The settings of a run of a few quick steps, with dropout."""
+    """Settings of a Transformer run of a few quick steps, with dropout."""
     return some_run(out, store, {}, **training)
 
 
 def some_run(out: Path, store: Store, model: dict[str, Any], **training: Any) -> RunConfig:
-    """The same with a model of any form."""
+    """Like `small_run`, with changed model settings."""
     tree = {
         "out": str(out),
         "data": {"folder": str(store.folder), "batch_tokens": 300},
@@ -377,28 +396,30 @@ def some_run(out: Path, store: Store, model: dict[str, Any], **training: Any) ->
             "tensorboard": False,
         },
     }
-    return checked(build(RunConfig, merged(tree, {"model": model, "training": training})))
+    return validate_run_config(
+        build(RunConfig, merge_trees(tree, {"model": model, "training": training}))
+    )
 
 
 def altered(config: RunConfig, **changes: Any) -> RunConfig:
-    """The same settings but for some, given as nested dictionaries."""
-    return checked(build(RunConfig, merged(as_tree(config), changes)))
+    """The settings with changes given as nested dictionaries."""
+    return validate_run_config(build(RunConfig, merge_trees(to_tree(config), changes)))
 
 
-class Silent:
-    """A watcher that only remembers."""
+class CollectingCallback:
+    """A training callback that collects the logged rows."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.began_at: int | None = None
+        self.first_step: int | None = None
 
-    def begin(self, step: int, max_steps: int, about: str) -> None:
-        self.began_at = step
+    def on_train_begin(self, step: int, max_steps: int, description: str) -> None:
+        self.first_step = step
 
-    def step(self, step: int) -> None:
+    def on_step_end(self, step: int) -> None:
         pass
 
-    def row(self, row: dict[str, Any]) -> None:
+    def on_log(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
 
 
@@ -406,21 +427,21 @@ def run(
     config: RunConfig,
     store: Store,
     *,
-    watcher: Silent | None = None,
+    callback: CollectingCallback | None = None,
     bleu: Callable[[Model], float] | None = None,
-) -> Silent:
-    """Train on the CPU, optionally with another BLEU; the watcher of the run."""
-    watcher, task = watcher or Silent(), task_of(config.model)
-    task = scored_by(bleu, task) if bleu else task
-    train(config, store, task, torch.device("cpu"), watcher=watcher)
-    return watcher
+) -> CollectingCallback:
+    """Train on the CPU, optionally with another BLEU function; returns the callback."""
+    callback, task = callback or CollectingCallback(), task_of(config.model)
+    task = with_bleu(bleu, task) if bleu else task
+    train(config, store, task, torch.device("cpu"), callback=callback)
+    return callback
 
 
-def scored_by(bleu: Callable[[Model], float], task: Task) -> Task:
-    """The same task with another BLEU in its validation."""
-    scored = copy.copy(task)
-    vars(scored)["scorer"] = lambda store, config: lambda model: {"bleu": bleu(model)}
-    return scored
+def with_bleu(bleu: Callable[[Model], float], task: Task) -> Task:
+    """The task with another BLEU function in its validation."""
+    changed = copy.copy(task)
+    vars(changed)["scorer"] = lambda store, config: lambda model: {"bleu": bleu(model)}
+    return changed
 
 
 def new_folder(config: ModelConfig, store: Store) -> ModelFolder:
@@ -428,9 +449,9 @@ def new_folder(config: ModelConfig, store: Store) -> ModelFolder:
     return task_of(config).new_folder(config, store)
 
 
-def begun_on(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
-    """The description and the weights of a run's model before its first update."""
-    return begun(config, new_folder(config.model, store))
+def initialize_for(config: RunConfig, store: Store) -> tuple[ModelFolder, Model]:
+    """The description of a run's model, and the model before its first update."""
+    return initialize_model(config, new_folder(config.model, store))
 
 
 def validated(model: Model, store: Store, config: RunConfig) -> Validation:
@@ -440,22 +461,22 @@ def validated(model: Model, store: Store, config: RunConfig) -> Validation:
     return task.validate(model, batches, config)
 
 
-def wayward_bleu(model: Model) -> float:
-    """A figure that rises and falls without reason, but is the same for the same weights."""
+def pseudorandom_bleu(model: Model) -> float:
+    """A pseudorandom number that depends only on the weights."""
     return sum(float(weights.detach().double().sum()) for weights in model.parameters()) * 1e4 % 1
 
 
 def write_model_folder(folder: Path, store: Store, **changes: Any) -> Path:
-    """A model folder with random weights that end a sentence now and then."""
+    """A model folder with random weights, whose outputs end with EOS at various lengths."""
     torch.manual_seed(3)
     kind = changes.get("kind", "transformer")
     shape, _ = ARCHITECTURES[kind]
-    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     if issubclass(shape, LanguageConfig):
-        layers = {"layers": 1}
-    sizes = {**layers, "width": 32, "heads": 2, "feedforward_width": 48}
+        layers = {"num_layers": 1}
+    sizes = {**layers, "d_model": 32, "num_heads": 2, "ffn_dim": 48}
     config = build(shape, {**sizes, **changes})
     description = new_folder(config, store)
-    write_tensors(folder / WEIGHTS, weights_of(description.model()), {})
+    write_tensors(folder / WEIGHTS, named_weights(description.model()), {})
     description.write(folder)
     return folder

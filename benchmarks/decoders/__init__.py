@@ -1,1 +1,1 @@
-"""Who takes part in decoding, one file each; toolkits run theirs in their own Python."""
+"""Decoders of regard and its peers, one module each; toolkits run in their own environments."""

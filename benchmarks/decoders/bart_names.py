@@ -1,4 +1,4 @@
-"""What fairseq calls the layers of a block; HuggingFace took the names over."""
+"""Names of the layers in a block of fairseq, which HuggingFace's BART also uses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What a script around a library does from its start to its end.
+"""A translation command for a library: loads the model, translates stdin and prints the result.
 
-    python -m decoders.command ctranslate2 int8 exercise.json < text > translations
-
-It loads the library and the model, reads all lines, translates and prints them.
+python -m decoders.command ctranslate2 int8 task.json < text > translations
 """
 
 from __future__ import annotations
@@ -11,12 +9,12 @@ import sys
 from pathlib import Path
 
 from decoders.worker import make_decoder
-from exercise import Exercise
+from decoding_task import DecodingTask
 
 
-def main(name: str, form: str, path: str) -> None:
-    """All lines of the standard input at once."""
-    translate, _ = make_decoder(name, form, Exercise.read(Path(path)))
+def main(name: str, variant: str, path: str) -> None:
+    """Translate all lines of standard input."""
+    translate, _ = make_decoder(name, variant, DecodingTask.read(Path(path)))
     lines = sys.stdin.read().splitlines()
     print("\n".join(translate(lines)))
 

@@ -1,7 +1,7 @@
-"""CTranslate2 itself, with SentencePiece around it, as its documentation shows.
+"""CTranslate2 with SentencePiece, used as in its documentation.
 
-Two workers of one thread each: one worker of two threads is far slower on small models. Its model
-is what regard exports; nothing of regard, and no PyTorch, is imported here.
+It runs workers of one thread each: one worker of two threads is far slower on small models. The
+model is exported by regard; neither regard nor PyTorch is imported here.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from pathlib import Path
 import ctranslate2
 import sentencepiece
 
-from exercise import Exercise
+from decoding_task import DecodingTask
 
 READS_TEXT = True
-BATCHES = (64, 64)  # sentences at once, greedily and with beams
+BATCH_SIZES = (64, 64)  # sentences, for greedy and for beam search
 
 
-def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[str]], list[str]]:
-    """Text to text; the form is a precision."""
-    assert exercise.folder is not None
+def decoder(task: DecodingTask, variant: str) -> Callable[[Sequence[str]], list[str]]:
+    """A translation function from text to text; the variant is the compute type."""
+    assert task.folder is not None
     translator = ctranslate2.Translator(
-        str(Path(exercise.work) / "ctranslate2"),
-        compute_type=form,
+        str(Path(task.work) / "ctranslate2"),
+        compute_type=variant,
         inter_threads=int(os.environ["OMP_NUM_THREADS"]),
         intra_threads=1,
     )
-    source, target = _tokenizers(Path(exercise.folder))
-    lowercase = _lowercase(Path(exercise.folder))
+    source, target = _tokenizers(Path(task.folder))
+    lowercase = _lowercase(Path(task.folder))
 
     def translate(lines: Sequence[str]) -> list[str]:
-        cut = source.encode([lowercase(line) for line in lines], out_type=str)
-        found = translator.translate_batch(
-            cut,
-            beam_size=exercise.beam_size,
-            max_batch_size=exercise.at_once(*BATCHES),
-            max_decoding_length=2 * max(map(len, cut)) + 20,
+        tokens = source.encode([lowercase(line) for line in lines], out_type=str)
+        results = translator.translate_batch(
+            tokens,
+            beam_size=task.beam_size,
+            max_batch_size=task.choose_batch_size(*BATCH_SIZES),
+            max_decoding_length=2 * max(map(len, tokens)) + 20,
         )
-        return [target.decode(result.hypotheses[0]) for result in found]
+        return [target.decode(result.hypotheses[0]) for result in results]
 
     return translate
 

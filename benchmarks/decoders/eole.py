@@ -1,7 +1,7 @@
-"""eole by its own inference engine, the one behind `eole predict`.
+"""eole with its inference engine, as in `eole predict`.
 
-Like OpenNMT-py, it puts no end mark after a source, so ours is its last word, and it knows
-pre-norm only.
+Like OpenNMT-py, it appends no EOS to a source, so EOS is part of its input, and it supports only
+pre-norm models.
 """
 
 from __future__ import annotations
@@ -16,13 +16,20 @@ from eole.config.run import PredictConfig
 from eole.inference_engine import InferenceEnginePY
 from safetensors.torch import save_file
 
-from decoders import words
-from decoders.weights import Stack, positions, read, renamed, require, tables
-from exercise import Exercise
+from decoders import token_words
+from decoders.weights import (
+    Stack,
+    embedding_tables,
+    position_table,
+    read_weights,
+    rename_weights,
+    require_supported,
+)
+from decoding_task import DecodingTask
 
 READS_TEXT = False
-BATCHES = (200, 100)  # sentences at once, greedily and with beams
-MARKS = ["<blank>", "<unk>", "<s>", "</s>"]
+BATCH_SIZES = (200, 100)  # sentences, for greedy and for beam search
+SPECIAL_TOKENS = ["<blank>", "<unk>", "<s>", "</s>"]
 _BLOCK = {
     "self.query": "self_attn.linear_query",
     "self.key": "self_attn.linear_keys",
@@ -40,86 +47,87 @@ _BLOCK = {
 }
 
 
-def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
-    """Loaded from a model folder of its own kind."""
-    require(exercise.config, norm_order="pre")
-    folder = exercise.place("eole")
-    write_folder(folder, exercise)
+def decoder(task: DecodingTask, variant: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
+    """A translation function; the model is loaded from a folder in eole's format."""
+    require_supported(task.config, norm_order="pre")
+    folder = task.make_folder("eole")
+    write_folder(folder, task)
     config = PredictConfig(
         model_path=str(folder),
         src="none",
-        beam_size=exercise.beam_size,
-        batch_size=exercise.at_once(*BATCHES),
+        beam_size=task.beam_size,
+        batch_size=task.choose_batch_size(*BATCH_SIZES),
         world_size=1,
         gpu_ranks=[],
         compute_dtype="fp32",
     )
-    engine = InferenceEnginePY(config)
+    translator = InferenceEnginePY(config)
 
     def translate(sentences: Sequence[list[int]]) -> list[list[int]]:
-        lines = [f"{words.text(ids)} </s>".strip() for ids in sentences]
-        _, _, found = engine.infer_list(lines)
-        return [words.ids(best) for best, *_ in found]
+        lines = [f"{token_words.to_text(ids)} </s>".strip() for ids in sentences]
+        _, _, hypotheses = translator.infer_list(lines)
+        return [token_words.to_ids(best) for best, *_ in hypotheses]
 
     return translate
 
 
-def write_folder(folder: Path, exercise: Exercise) -> None:
-    """The same weights as a model folder of eole."""
-    ours = read(exercise.weights)
-    source, target, output = tables(ours)
-    model = renamed(
+def write_folder(folder: Path, task: DecodingTask) -> None:
+    """Write the weights as a model folder of eole."""
+    ours = read_weights(task.weights)
+    source, target, output = embedding_tables(ours)
+    model = rename_weights(
         ours,
         encoder=Stack("encoder.transformer_layers", "encoder.layer_norm", _BLOCK),
         decoder=Stack("decoder.transformer_layers", "decoder.layer_norm", _BLOCK),
     )
-    places = torch.from_numpy(positions(exercise.config, 5000)).unsqueeze(1)
+    pe = torch.from_numpy(position_table(task.config, 5000)).unsqueeze(1)
     for side, table in (("src", source), ("tgt", target)):
         model[f"{side}_emb.embeddings.weight"] = table
-        model[f"{side}_emb.pe.pe"] = places
-    for number in range(exercise.config["decoder_layers"]):
+        model[f"{side}_emb.pe.pe"] = pe
+    for number in range(task.config["num_decoder_layers"]):
         model[f"decoder.transformer_layers.{number}.layer_scalar"] = torch.ones(1)
     model |= {"generator.weight": output, "generator.bias": torch.zeros(len(output))}
     save_file({n: tensor.clone() for n, tensor in model.items()}, folder / "model.00.safetensors")
-    vocabulary = words.vocabulary(exercise.vocabulary, MARKS)
+    vocabulary = token_words.vocabulary(task.vocabulary, SPECIAL_TOKENS)
     kinds = ["pad", "unk", "bos", "eos"]
-    marks = {f"{kind}_token": mark for kind, mark in zip(kinds, MARKS, strict=True)}
-    tree = {"src": vocabulary, "tgt": vocabulary, "decoder_start_token": "<s>", "specials": marks}
+    specials = {f"{kind}_token": token for kind, token in zip(kinds, SPECIAL_TOKENS, strict=True)}
+    vocabularies = {"src": vocabulary, "tgt": vocabulary}
+    tree = {**vocabularies, "decoder_start_token": "<s>", "specials": specials}
     (folder / "vocab.json").write_text(json.dumps(tree))
-    (folder / "config.json").write_text(json.dumps(_config(exercise)))
+    (folder / "config.json").write_text(json.dumps(_config(task)))
 
 
-def _config(exercise: Exercise) -> dict[str, Any]:
-    config = exercise.config
+def _config(task: DecodingTask) -> dict[str, Any]:
+    config = task.config
     size = {
-        "heads": config["heads"],
-        "hidden_size": config["width"],
-        "transformer_ff": config["feedforward_width"],
+        "heads": config["num_heads"],
+        "hidden_size": config["d_model"],
+        "transformer_ff": config["ffn_dim"],
         "mlp_activation_fn": config["activation"],
         "add_qkvbias": True,
         "add_ffnbias": True,
     }
-    width, places = config["width"], {"position_encoding_type": "SinusoidalInterleaved"}
+    d_model, encoding = config["d_model"], {"position_encoding_type": "SinusoidalInterleaved"}
     model = {
         "architecture": "transformer",
         **size,
-        **places,
+        **encoding,
         "encoder": {
             "encoder_type": "transformer",
-            "layers": config["encoder_layers"],
-            "src_word_vec_size": width,
+            "layers": config["num_encoder_layers"],
+            "src_word_vec_size": d_model,
             **size,
-            **places,
+            **encoding,
         },
         "decoder": {
             "decoder_type": "transformer",
-            "layers": config["decoder_layers"],
-            "tgt_word_vec_size": width,
+            "layers": config["num_decoder_layers"],
+            "tgt_word_vec_size": d_model,
             "with_cross_attn": True,
             **size,
-            **places,
+            **encoding,
         },
-        "embeddings": {"src_word_vec_size": width, "tgt_word_vec_size": width, **places},
+        "embeddings": {"src_word_vec_size": d_model, "tgt_word_vec_size": d_model, **encoding},
     }
-    asked_for = {"src_vocab": "none", "training": {"compute_dtype": "torch.float32"}}
-    return {"model": model, "share_vocab": True, **asked_for}
+    required = {"src_vocab": "none", "training": {"compute_dtype": "torch.float32"}}
+    return {"model": model, "share_vocab": True, **required}

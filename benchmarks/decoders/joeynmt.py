@@ -1,8 +1,8 @@
-"""JoeyNMT 2.3 by what is behind `python -m joeynmt translate`: a stream of lines, and `predict`.
+"""JoeyNMT 2.3 with its data stream and `predict`, as in `python -m joeynmt translate`.
 
-It keeps no keys and values from step to step, and does not sort by length, which takes so long
-that it gets the first sentences only. Its vocabulary begins with other marks, so our tables are
-put in its order.
+It has no KV cache and does not sort by length, which is so slow that it translates only the first
+sentences. Its vocabulary has another order of special tokens, so the embedding tables are
+reordered.
 """
 
 from __future__ import annotations
@@ -16,15 +16,28 @@ from joeynmt.config import parse_global_args
 from joeynmt.prediction import predict, prepare
 from torch import nn
 
-from decoders import words
-from decoders.weights import Stack, Weights, positions, read, renamed, require, tables
-from exercise import Exercise
+from decoders import token_words
+from decoders.weights import (
+    Stack,
+    Weights,
+    embedding_tables,
+    position_table,
+    read_weights,
+    rename_weights,
+    require_supported,
+)
+from decoding_task import DecodingTask
 
 READS_TEXT = False
-BATCHES = (64, 64)  # sentences at once, greedily and with beams
-AT_MOST = 200  # sentences
-MARKS = ["<unk>", "<pad>", "<s>", "</s>"]
-_ORDER = [words.UNKNOWN, words.PAD, words.START, words.END]  # its ids to ours
+BATCH_SIZES = (64, 64)  # sentences, for greedy and for beam search
+MAX_SENTENCES = 200
+SPECIAL_TOKENS = ["<unk>", "<pad>", "<s>", "</s>"]
+_ORDER = [
+    token_words.UNK,
+    token_words.PAD,
+    token_words.BOS,
+    token_words.EOS,
+]  # JoeyNMT's ids to regard's
 _BLOCK = {
     "expand": "feed_forward.pwff_layer.0",
     "contract": "feed_forward.pwff_layer.3",
@@ -35,14 +48,14 @@ _BLOCK = {
 }
 
 
-def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
-    """Loaded from a model folder of its own kind."""
-    require(exercise.config)
-    folder = exercise.place("joeynmt")
-    vocabulary = [*MARKS, *words.vocabulary(exercise.vocabulary)[len(MARKS) :]]
+def decoder(task: DecodingTask, variant: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
+    """A translation function; the model is loaded from a folder in JoeyNMT's format."""
+    require_supported(task.config)
+    folder = task.make_folder("joeynmt")
+    vocabulary = [*SPECIAL_TOKENS, *token_words.vocabulary(task.vocabulary)[len(SPECIAL_TOKENS) :]]
     (folder / "words").write_text("".join(f"{word}\n" for word in vocabulary))
-    torch.save({"model_state": _weights(exercise)}, folder / "best.ckpt")
-    args = parse_global_args(_config(folder, exercise), rank=0, mode="translate")
+    torch.save({"model_state": _weights(task)}, folder / "best.ckpt")
+    args = parse_global_args(_config(folder, task), rank=0, mode="translate")
     model, _, _, stream = prepare(args, rank=0, mode="translate")
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
@@ -51,8 +64,8 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], li
     def translate(sentences: Sequence[list[int]]) -> list[list[int]]:
         stream.reset_cache()
         for ids in sentences:
-            stream.set_item(words.text(ids))
-        _, _, written, *_ = predict(
+            stream.set_item(token_words.to_text(ids))
+        _, _, outputs, *_ = predict(
             model=model,
             data=stream,
             device=args.device,
@@ -61,13 +74,13 @@ def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], li
             args=args.test,
             autocast=args.autocast,
         )
-        return [words.ids(line) for line in written]
+        return [token_words.to_ids(line) for line in outputs]
 
     return translate
 
 
-def _weights(exercise: Exercise) -> Weights:
-    ours = read(exercise.weights)
+def _weights(task: DecodingTask) -> Weights:
+    ours = read_weights(task.weights)
     stacks = {
         side: Stack(f"{side}.layers", f"{side}.layer_norm", _layers(name, norm))
         for side, name, norm in (
@@ -75,12 +88,12 @@ def _weights(exercise: Exercise) -> Weights:
             ("decoder", "trg_trg_att", "x_layer_norm"),
         )
     }
-    found = renamed(ours, **stacks)
+    weights = rename_weights(ours, **stacks)
     names = ["src_embed.lut", "trg_embed.lut", "decoder.output_layer"]
-    for name, table in zip(names, tables(ours), strict=True):
-        found[f"{name}.weight"] = torch.cat([table[_ORDER], table[len(_ORDER) :]])
-    places = torch.from_numpy(positions(exercise.config, 5000)).unsqueeze(0)
-    return found | {"encoder.pe.pe": places, "decoder.pe.pe": places}
+    for name, table in zip(names, embedding_tables(ours), strict=True):
+        weights[f"{name}.weight"] = torch.cat([table[_ORDER], table[len(_ORDER) :]])
+    pe = torch.from_numpy(position_table(task.config, 5000)).unsqueeze(0)
+    return weights | {"encoder.pe.pe": pe, "decoder.pe.pe": pe}
 
 
 def _layers(attention: str, norm: str) -> dict[str, str]:
@@ -88,43 +101,44 @@ def _layers(attention: str, norm: str) -> dict[str, str]:
     return {**_BLOCK, **parts, "self.combine": f"{attention}.output_layer", "self.norm": norm}
 
 
-def _config(folder: Path, exercise: Exercise) -> dict[str, Any]:
-    config = exercise.config
+def _config(folder: Path, task: DecodingTask) -> dict[str, Any]:
+    config = task.config
     side = {
         "type": "transformer",
-        "num_heads": config["heads"],
-        "embeddings": {"embedding_dim": config["width"], "scale": config["scale_embedding"]},
-        "hidden_size": config["width"],
-        "ff_size": config["feedforward_width"],
+        "num_heads": config["num_heads"],
+        "embeddings": {"embedding_dim": config["d_model"], "scale": config["scale_embedding"]},
+        "hidden_size": config["d_model"],
+        "ff_size": config["ffn_dim"],
         "dropout": 0.0,
         "layer_norm": config["norm_order"],
         "activation": config["activation"],
     }
     names = ["unk", "pad", "bos", "eos"]
-    symbols: dict[str, Any] = {f"{n}_token": mark for n, mark in zip(names, MARKS, strict=True)}
+    tokens = zip(names, SPECIAL_TOKENS, strict=True)
+    symbols: dict[str, Any] = {f"{name}_token": token for name, token in tokens}
     symbols |= {f"{name}_id": number for number, name in enumerate(names)}
     text = {"level": "word", "voc_file": str(folder / "words"), "lowercase": False}
     return {
-        "name": "contest",
+        "name": "comparison",
         "model_dir": str(folder),
         "use_cuda": False,
         "data": {
             "dataset_type": "stream",
-            "test": "none",  # asked for, and of no use here
+            "test": "none",  # required, but unused
             "src": {"lang": "source", **text},
             "trg": {"lang": "target", **text},
             "special_symbols": symbols,
         },
         "model": {
-            "encoder": {**side, "num_layers": config["encoder_layers"]},
-            "decoder": {**side, "num_layers": config["decoder_layers"]},
+            "encoder": {**side, "num_layers": config["num_encoder_layers"]},
+            "decoder": {**side, "num_layers": config["num_decoder_layers"]},
         },
-        "training": {"batch_size": 1},  # likewise
+        "training": {"batch_size": 1},  # required, but unused
         "testing": {
             "load_model": str(folder / "best.ckpt"),
-            "batch_size": exercise.at_once(*BATCHES),
+            "batch_size": task.choose_batch_size(*BATCH_SIZES),
             "batch_type": "sentence",
-            "beam_size": exercise.beam_size,
+            "beam_size": task.beam_size,
             "beam_alpha": 1.0,
         },
     }

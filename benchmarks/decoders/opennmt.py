@@ -1,6 +1,6 @@
-"""OpenNMT-py 3.5.1 by its own inference engine, the one behind `onmt_translate`.
+"""OpenNMT-py 3.5.1 with its inference engine, as in `onmt_translate`.
 
-It puts no end mark after a source, so ours is its last word. It knows pre-norm only.
+It appends no EOS to a source, so EOS is part of its input. It supports only pre-norm models.
 """
 
 from __future__ import annotations
@@ -15,13 +15,20 @@ from onmt.inference_engine import InferenceEnginePY
 from onmt.opts import train_opts, translate_opts
 from onmt.utils.parse import ArgumentParser
 
-from decoders import words
-from decoders.weights import Stack, positions, read, renamed, require, tables
-from exercise import Exercise
+from decoders import token_words
+from decoders.weights import (
+    Stack,
+    embedding_tables,
+    position_table,
+    read_weights,
+    rename_weights,
+    require_supported,
+)
+from decoding_task import DecodingTask
 
 READS_TEXT = False
-BATCHES = (200, 100)  # sentences at once, greedily and with beams
-MARKS = ["<blank>", "<unk>", "<s>", "</s>"]
+BATCH_SIZES = (200, 100)  # sentences, for greedy and for beam search
+SPECIAL_TOKENS = ["<blank>", "<unk>", "<s>", "</s>"]
 _BLOCK = {
     "self.query": "self_attn.linear_query",
     "self.key": "self_attn.linear_keys",
@@ -42,80 +49,80 @@ DECODER = Stack(
 )
 
 
-def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
-    """Loaded from a checkpoint of its own kind."""
-    require(exercise.config, norm_order="pre")
-    checkpoint = exercise.place("opennmt") / "model.pt"
-    write_checkpoint(checkpoint, exercise)
-    torch.serialization.add_safe_globals([Namespace])  # its checkpoints hold its options as one
-    engine = InferenceEnginePY(_translate_options(checkpoint, exercise))
+def decoder(task: DecodingTask, variant: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
+    """A translation function; the model is loaded from an OpenNMT-py checkpoint."""
+    require_supported(task.config, norm_order="pre")
+    checkpoint = task.make_folder("opennmt") / "model.pt"
+    write_checkpoint(checkpoint, task)
+    torch.serialization.add_safe_globals([Namespace])  # checkpoints contain options
+    translator = InferenceEnginePY(_translate_options(checkpoint, task))
 
     def translate(sentences: Sequence[list[int]]) -> list[list[int]]:
-        lines = [f"{words.text(ids)} </s>".strip() for ids in sentences]
-        _, found = engine.infer_list(lines)
-        return [words.ids(best) for best, *_ in found]
+        lines = [f"{token_words.to_text(ids)} </s>".strip() for ids in sentences]
+        _, hypotheses = translator.infer_list(lines)
+        return [token_words.to_ids(best) for best, *_ in hypotheses]
 
     return translate
 
 
-def write_checkpoint(path: Path, exercise: Exercise) -> None:
-    """The same weights as a checkpoint of OpenNMT-py."""
-    ours = read(exercise.weights)
-    source, target, output = tables(ours)
-    model = renamed(ours, encoder=ENCODER, decoder=DECODER)
-    places = torch.from_numpy(positions(exercise.config, 5000)).unsqueeze(1)
+def write_checkpoint(path: Path, task: DecodingTask) -> None:
+    """Write the weights as a checkpoint of OpenNMT-py."""
+    ours = read_weights(task.weights)
+    source, target, output = embedding_tables(ours)
+    model = rename_weights(ours, encoder=ENCODER, decoder=DECODER)
+    pe = torch.from_numpy(position_table(task.config, 5000)).unsqueeze(1)
     for side, table in (("encoder", source), ("decoder", target)):
         model[f"{side}.embeddings.make_embedding.emb_luts.0.weight"] = table
-        model[f"{side}.embeddings.make_embedding.pe.pe"] = places
+        model[f"{side}.embeddings.make_embedding.pe.pe"] = pe
     generator = {"weight": output, "bias": torch.zeros(len(output))}
-    vocabulary = words.vocabulary(exercise.vocabulary, MARKS)
+    vocabulary = token_words.vocabulary(task.vocabulary, SPECIAL_TOKENS)
     vocabularies = {"src": vocabulary, "tgt": vocabulary, "data_task": "seq2seq"}
-    options = _model_options(exercise)
+    options = _model_options(task)
     tree = {"model": model, "generator": generator, "vocab": vocabularies, "opt": options}
     torch.save(tree, path)
 
 
-def _model_options(exercise: Exercise) -> Any:
-    config = exercise.config
+def _model_options(task: DecodingTask) -> Any:
+    config = task.config
     options = {
-        "enc_layers": config["encoder_layers"],
-        "dec_layers": config["decoder_layers"],
-        "heads": config["heads"],
-        "hidden_size": config["width"],
-        "word_vec_size": config["width"],
-        "transformer_ff": config["feedforward_width"],
+        "enc_layers": config["num_encoder_layers"],
+        "dec_layers": config["num_decoder_layers"],
+        "heads": config["num_heads"],
+        "hidden_size": config["d_model"],
+        "word_vec_size": config["d_model"],
+        "transformer_ff": config["ffn_dim"],
         "pos_ffn_activation_fn": config["activation"],
         "encoder_type": "transformer",
         "decoder_type": "transformer",
         "norm_eps": 1e-5,
-        # asked for, and of no use here
+        # required, but unused
         "data": "{}",
         "src_vocab": "none",
     }
     flags = ["position_encoding", "add_qkvbias", "add_ffnbias"]
     parser = ArgumentParser()
     train_opts(parser)
-    told = [word for name, value in options.items() for word in (f"-{name}", str(value))]
-    found = parser.parse_args([*told, *(f"-{flag}" for flag in flags)])
-    found.share_embeddings = found.share_decoder_embeddings = False  # each has its table by name
-    return found
+    arguments = [word for name, value in options.items() for word in (f"-{name}", str(value))]
+    parsed = parser.parse_args([*arguments, *(f"-{flag}" for flag in flags)])
+    parsed.share_embeddings = parsed.share_decoder_embeddings = False  # each table is stored
+    return parsed
 
 
-def _translate_options(checkpoint: Path, exercise: Exercise) -> Any:
+def _translate_options(checkpoint: Path, task: DecodingTask) -> Any:
     options = {
         "model": checkpoint,
         "src": "none",
         "output": "/dev/null",
-        "beam_size": exercise.beam_size,
-        "batch_size": exercise.at_once(*BATCHES),
+        "beam_size": task.beam_size,
+        "batch_size": task.choose_batch_size(*BATCH_SIZES),
         "max_length_ratio": 2,
         "length_penalty": "avg",
     }
     parser = ArgumentParser()
     translate_opts(parser)
-    found = parser.parse_args([w for n, value in options.items() for w in (f"-{n}", str(value))])
-    ArgumentParser.validate_translate_opts(found)
-    ArgumentParser._get_all_transform_translate(found)
-    ArgumentParser._validate_transforms_opts(found)
-    ArgumentParser.validate_translate_opts_dynamic(found)
-    return found
+    parsed = parser.parse_args([w for n, value in options.items() for w in (f"-{n}", str(value))])
+    ArgumentParser.validate_translate_opts(parsed)
+    ArgumentParser._get_all_transform_translate(parsed)
+    ArgumentParser._validate_transforms_opts(parsed)
+    ArgumentParser.validate_translate_opts_dynamic(parsed)
+    return parsed

@@ -1,4 +1,4 @@
-"""Regard itself, as it comes: text in, text out, by either of its engines."""
+"""regard with its default settings, with either of its backends."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from exercise import Exercise
+from decoding_task import DecodingTask
 from regard.config import build
+from regard.decoding.backend import Request
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Job
-from regard.decoding.torch_engine import TorchEngine
+from regard.decoding.torch_backend import TorchBackend
 from regard.decoding.translator import Translator
-from regard.devices import device_named, keep_freed_memory
+from regard.devices import keep_freed_memory, resolve_device
 from regard.models.folder import load_model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
@@ -22,57 +22,57 @@ from regard.models.transformer import Transformer, TransformerConfig
 READS_TEXT = True
 
 
-def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """Text to text, or ids to ids where sentences are made up."""
+def decoder(task: DecodingTask, variant: str) -> Callable[[Sequence[Any]], list[Any]]:
+    """A translation function of text, or of ids if the sentences are synthetic."""
     keep_freed_memory()  # as the command does
-    if exercise.folder is None:
-        return _search(exercise)
-    engine, _, precision = form.partition(" ")
+    if task.folder is None:
+        return _id_decoder(task)
+    backend, _, precision = variant.partition(" ")
     translator = Translator.load(
-        exercise.folder, device=exercise.device, backend=engine, precision=precision or None
+        task.folder, device=task.device, backend=backend, precision=precision or None
     )
 
     def translate(lines: Sequence[str]) -> list[str]:
-        found = translator.translate(
+        translations = translator.translate(
             lines,
-            batch_size=exercise.batch_size,
-            beam_size=exercise.beam_size,
-            patience=exercise.patience,
-            scores=False,  # as the command does when it writes text alone
+            batch_size=task.batch_size,
+            beam_size=task.beam_size,
+            patience=task.patience,
+            scores=False,  # as the command does if it prints only text
         )
-        return [translation.text for translation in found]
+        return [translation.text for translation in translations]
 
     return translate
 
 
-def _search(exercise: Exercise) -> Callable[[Sequence[list[int]]], list[list[int]]]:
-    """What the translator does between cutting text into subwords and joining them."""
-    device = device_named(exercise.device)
-    model = random_or_stored(exercise).to(device).eval()
-    engine = TorchEngine([model], device, "bfloat16" if exercise.half else "float32")
-    config = SearchConfig(beam_size=exercise.beam_size)
-    if exercise.forced is not None:
+def _id_decoder(task: DecodingTask) -> Callable[[Sequence[list[int]]], list[list[int]]]:
+    """A translation function without tokenization."""
+    device = resolve_device(task.device)
+    model = load_or_initialize(task).to(device).eval()
+    backend = TorchBackend([model], device, "bfloat16" if task.use_bfloat16 else "float32")
+    config = SearchConfig(beam_size=task.beam_size)
+    if task.forced_length is not None:
         config = SearchConfig(
-            beam_size=exercise.beam_size,
-            min_length=exercise.forced - 1,
+            beam_size=task.beam_size,
+            min_length=task.forced_length - 1,
             max_ratio=0.0,
-            max_extra=exercise.forced,
+            max_extra=task.forced_length,
         )
 
     def search(sentences: Sequence[list[int]]) -> list[list[int]]:
-        jobs = [Job(ids, []) for ids in sentences]
-        found = dict(engine.search(jobs, config, exercise.batch_size))
-        return [found[number][0].tokens for number in range(len(jobs))]
+        requests = [Request(ids, []) for ids in sentences]
+        hypotheses = dict(backend.search(requests, config, task.batch_size))
+        return [hypotheses[number][0].tokens for number in range(len(requests))]
 
     return search
 
 
-def random_or_stored(exercise: Exercise) -> Transformer:
-    """The model on the CPU; with random weights, the same ones in every process."""
-    if exercise.folder is not None:
-        _, model = load_model(Path(exercise.folder), torch.device("cpu"))
+def load_or_initialize(task: DecodingTask) -> Transformer:
+    """The task's model on the CPU; random weights are the same in every process."""
+    if task.folder is not None:
+        _, model = load_model(Path(task.folder), torch.device("cpu"))
         assert isinstance(model, Transformer)
         return model
-    torch.manual_seed(exercise.seed)
-    config = build(TransformerConfig, exercise.config, "model.")
-    return Transformer(config, Vocabulary(exercise.vocabulary, exercise.vocabulary))
+    torch.manual_seed(task.seed)
+    config = build(TransformerConfig, task.config, "model.")
+    return Transformer(config, Vocabulary(task.vocabulary, task.vocabulary))

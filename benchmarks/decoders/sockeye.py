@@ -1,7 +1,8 @@
-"""Sockeye 3.1.34 by its own `Translator`, the one behind `sockeye-translate`.
+"""Sockeye 3.1.34 with its `Translator`, as in `sockeye-translate`.
 
-Its attention has no biases and its sinusoids come in halves, so both are put in from ours; it
-interleaves keys and values, and so their biases are interleaved here. Its marks have our ids.
+Its attention has no biases and its sinusoids have another layout, so both are replaced by
+regard's; it interleaves keys and values, so their biases are interleaved here. Its special tokens
+have the same ids as regard's.
 """
 
 from __future__ import annotations
@@ -18,14 +19,20 @@ from sockeye.model import ModelConfig, SockeyeModel
 from sockeye.transformer import TransformerConfig
 from torch import Tensor, nn
 
-from decoders import words
-from decoders.weights import Weights, positions, read, require, tables
-from exercise import Exercise
+from decoders import token_words
+from decoders.weights import (
+    Weights,
+    embedding_tables,
+    position_table,
+    read_weights,
+    require_supported,
+)
+from decoding_task import DecodingTask
 
 READS_TEXT = False
-BATCHES = (200, 100)  # sentences at once, greedily and with beams
-_LONGEST = 1024
-# Our layers and its: queries, keys and values lie in one matrix, in the same order.
+BATCH_SIZES = (200, 100)  # sentences, for greedy and for beam search
+_MAX_POSITIONS = 1024
+# regard's layers and Sockeye's: queries, keys and values are one matrix in the same order.
 _BLOCK = {
     "cross.query": "enc_attention.ff_q",
     "cross.memory": "enc_attention.ff_kv",
@@ -37,39 +44,42 @@ _BLOCK = {
 }
 
 
-def decoder(exercise: Exercise, form: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
-    """A model of its own kind, with our weights."""
-    require(exercise.config, tied_embeddings="all")
-    vocabulary = {word: number for number, word in enumerate(words.vocabulary(exercise.vocabulary))}
+def decoder(task: DecodingTask, variant: str) -> Callable[[Sequence[list[int]]], list[list[int]]]:
+    """A translation function of a Sockeye model with regard's weights."""
+    require_supported(task.config, tied_embeddings="all")
+    vocabulary = {
+        word: number for number, word in enumerate(token_words.vocabulary(task.vocabulary))
+    }
     translator = inference.Translator(
         device=torch.device("cpu"),
         ensemble_mode="linear",
         scorer=inference.CandidateScorer(1.0, 0.0, 0.0),
-        batch_size=exercise.at_once(*BATCHES),
+        batch_size=task.choose_batch_size(*BATCH_SIZES),
         beam_search_stop=constants.BEAM_SEARCH_STOP_ALL,
-        models=[_model(exercise)],
+        models=[_model(task)],
         source_vocabs=[vocabulary],
         target_vocabs=[vocabulary],
-        beam_size=exercise.beam_size,
-        greedy=False,  # that one takes one sentence at a time, a beam of 1 takes batches
-        output_scores=exercise.beam_size > 1,
+        beam_size=task.beam_size,
+        greedy=False,  # greedy search has no batches, a beam of 1 has
+        output_scores=task.beam_size > 1,
         constant_length_ratio=-1.0,  # none
         max_output_length_num_stds=-1,  # twice the input
     )
 
     def translate(sentences: Sequence[list[int]]) -> list[list[int]]:
-        given = [
-            inference.TranslatorInput(number, words.text(ids).split())
+        inputs = [
+            inference.TranslatorInput(number, token_words.to_text(ids).split())
             for number, ids in enumerate(sentences)
         ]
-        return [words.ids(found.translation) for found in translator.translate(given)]
+        outputs = translator.translate(inputs)
+        return [token_words.to_ids(output.translation) for output in outputs]
 
     return translate
 
 
-def _model(exercise: Exercise) -> Any:
-    model = SockeyeModel(_config(exercise), inference_only=True)
-    weights = _weights(exercise)
+def _model(task: DecodingTask) -> Any:
+    model = SockeyeModel(_config(task), inference_only=True)
+    weights = _weights(task)
     biases = {
         name.removesuffix(".bias"): weights.pop(name)
         for name in list(weights)
@@ -91,7 +101,7 @@ def _model(exercise: Exercise) -> Any:
 
 
 def _interleaved(layer: str, bias: Tensor, heads: int) -> Tensor:
-    """Of each head, first the keys, then the values."""
+    """The bias with the keys and values of each head next to each other."""
     if layer not in ("ff_in", "ff_kv"):
         return bias
     queries = bias[: len(bias) // 3] if layer == "ff_in" else bias[:0]
@@ -99,48 +109,48 @@ def _interleaved(layer: str, bias: Tensor, heads: int) -> Tensor:
     return torch.cat([queries, both.flatten()])
 
 
-def _weights(exercise: Exercise) -> Weights:
-    ours = read(exercise.weights)
-    source, target, output = tables(ours)
-    places = torch.from_numpy(positions(exercise.config, _LONGEST))
-    found = {
+def _weights(task: DecodingTask) -> Weights:
+    ours = read_weights(task.weights)
+    source, target, output = embedding_tables(ours)
+    positions = torch.from_numpy(position_table(task.config, _MAX_POSITIONS))
+    weights = {
         "embedding_source.embedding.weight": source,
         "embedding_target.embedding.weight": target,
         "output_layer.weight": output,
         "output_layer.bias": torch.zeros(len(output)),
-        "encoder.pos_embedding.weight": places,
-        "decoder.pos_embedding.weight": places,
+        "encoder.pos_embedding.weight": positions,
+        "decoder.pos_embedding.weight": positions,
     }
-    when = "pre" if exercise.config["norm_order"] == "pre" else "post"
+    when = "pre" if task.config["norm_order"] == "pre" else "post"
     for name, tensor in ours.items():
         stack, *path, kind = name.split(".")
         if path[:1] == ["blocks"]:
             layer = _layers(stack)[".".join(path[2:])].format(when=when)
-            found[f"{stack}.layers.{path[1]}.{layer}.{kind}"] = tensor
+            weights[f"{stack}.layers.{path[1]}.{layer}.{kind}"] = tensor
         elif path == ["norm"]:
-            found[f"{stack}.final_process.layer_norm.{kind}"] = tensor
-    return found
+            weights[f"{stack}.final_process.layer_norm.{kind}"] = tensor
+    return weights
 
 
 def _layers(stack: str) -> dict[str, str]:
-    own = {"encoder": "self_attention", "decoder": "autoregr_layer"}[stack]
+    name = {"encoder": "self_attention", "decoder": "autoregr_layer"}[stack]
     return _BLOCK | {
-        "attention.project": f"{own}.ff_in",
-        "attention.combine": f"{own}.ff_out",
-        "attention_residual.norm": f"{{when}}_{own}.layer_norm",
+        "attention.project": f"{name}.ff_in",
+        "attention.combine": f"{name}.ff_out",
+        "attention_residual.norm": f"{{when}}_{name}.layer_norm",
     }
 
 
-def _config(exercise: Exercise) -> ModelConfig:
-    config = exercise.config
+def _config(task: DecodingTask) -> ModelConfig:
+    config = task.config
     first = config["norm_order"] == "pre"
-    size = exercise.vocabulary
+    size = task.vocabulary
 
     def stack(layers: int) -> TransformerConfig:
         return TransformerConfig(
-            model_size=config["width"],
-            attention_heads=config["heads"],
-            feed_forward_num_hidden=config["feedforward_width"],
+            model_size=config["d_model"],
+            attention_heads=config["num_heads"],
+            feed_forward_num_hidden=config["ffn_dim"],
             act_type=config["activation"],
             num_layers=layers,
             dropout_attention=0.0,
@@ -149,15 +159,19 @@ def _config(exercise: Exercise) -> ModelConfig:
             positional_embedding_type="fixed",
             preprocess_sequence="n" if first else "",
             postprocess_sequence="r" if first else "rn",
-            max_seq_len_source=_LONGEST,
-            max_seq_len_target=_LONGEST,
-            depth_key_value=config["width"],
+            max_seq_len_source=_MAX_POSITIONS,
+            max_seq_len_target=_MAX_POSITIONS,
+            depth_key_value=config["d_model"],
         )
 
     none = [0] * 8
     data = DataConfig(
-        DataStatistics(*none, size, size, 1.0, 0.0, [], [], []), _LONGEST, _LONGEST, 1, 1
+        DataStatistics(*none, size, size, 1.0, 0.0, [], [], []),
+        _MAX_POSITIONS,
+        _MAX_POSITIONS,
+        1,
+        1,
     )
-    embedding = EmbeddingConfig(size, config["width"], 0.0)
-    layers = config["encoder_layers"], config["decoder_layers"]
+    embedding = EmbeddingConfig(size, config["d_model"], 0.0)
+    layers = config["num_encoder_layers"], config["num_decoder_layers"]
     return ModelConfig(data, size, size, embedding, embedding, *map(stack, layers))

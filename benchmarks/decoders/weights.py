@@ -1,7 +1,6 @@
-"""Our weights under the names of others.
+"""regard's weights under the names of other libraries.
 
-Each layer of a block gets a name that all can understand; a table then says what another library
-calls it.
+Each layer of a block has a neutral name, which each library maps to its own.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Weights = dict[str, Tensor]
-# Our layers, and what lies in each, one below the other.
+# regard's layers, and the layers that are concatenated in each.
 _FUSED = {
     "attention.project": ["self.query", "self.key", "self.value"],
     "attention.combine": ["self.combine"],
@@ -32,54 +31,54 @@ _FUSED = {
     "feedforward_residual.norm": ["feedforward.norm"],
 }
 
-# What a model must be like so that others have all of its parts.
-_USUAL = {
-    "feedforward": "linear",
-    "key_width": None,
+# Settings of models that the other libraries support.
+_SUPPORTED = {
+    "ffn_type": "linear",
+    "key_dim": None,
     "norm": "layer",
-    "positions": "sinusoidal",
+    "positional_encoding": "sinusoidal",
     "final_norm": None,
     "scale_embedding": True,
     "output_bias": False,
-    "start_token": "start",
+    "decoder_start_token": "bos",
 }
 
 
-def require(config: Mapping[str, Any], **more: str) -> None:
-    """End the process, with the reason, if a model has what a library has not."""
-    for name, value in (_USUAL | more).items():
+def require_supported(config: Mapping[str, Any], **more: str) -> None:
+    """Exit with a message if a library does not support a model's settings."""
+    for name, value in (_SUPPORTED | more).items():
         if config[name] != value:
-            sys.exit(f"it has no {name} {config[name]}, only {value}")
+            sys.exit(f"{name}={config[name]} is not supported, only {name}={value}")
 
 
-def read(path: Path) -> Weights:
-    """Weights that were kept as arrays."""
-    with np.load(path) as kept:
-        return {name: torch.from_numpy(kept[name]) for name in kept}
+def read_weights(path: Path) -> Weights:
+    """Read weights that are stored as arrays."""
+    with np.load(path) as arrays:
+        return {name: torch.from_numpy(arrays[name]) for name in arrays}
 
 
 @dataclass(frozen=True)
 class Stack:
-    """What another library calls the blocks of an encoder or decoder."""
+    """Names of an encoder or decoder stack in another library."""
 
     blocks: str
     norm: str  # after the last block
     layers: Mapping[str, str]  # in a block
 
 
-def renamed(ours: Weights, *, encoder: Stack, decoder: Stack) -> Weights:
-    """The weights of all blocks, and of the norms after them."""
+def rename_weights(ours: Weights, *, encoder: Stack, decoder: Stack) -> Weights:
+    """The weights of all blocks and final norms under another library's names."""
     stacks = {"encoder": encoder, "decoder": decoder}
-    found: Weights = {}
+    weights: Weights = {}
     for name, array in ours.items():
         first, *path, kind = name.split(".")  # encoder.blocks.0.attention.project.weight
         if path[:1] == ["blocks"]:
             stack = stacks[first]
             for layer, rows in _parts(".".join(path[2:]), array):
-                found[f"{stack.blocks}.{path[1]}.{stack.layers[layer]}.{kind}"] = rows
+                weights[f"{stack.blocks}.{path[1]}.{stack.layers[layer]}.{kind}"] = rows
         elif path == ["norm"]:
-            found[f"{stacks[first].norm}.{kind}"] = array
-    return found
+            weights[f"{stacks[first].norm}.{kind}"] = array
+    return weights
 
 
 def _parts(layer: str, array: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -89,16 +88,16 @@ def _parts(layer: str, array: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield name, array[number * rows : (number + 1) * rows]
 
 
-def tables(ours: Weights) -> tuple[Tensor, Tensor, Tensor]:
-    """The embeddings of source and target, and the output's weights; shared ones are the same."""
+def embedding_tables(ours: Weights) -> tuple[Tensor, Tensor, Tensor]:
+    """Source embeddings, target embeddings and output weights; tied ones are identical."""
     source = ours["source_embedding.table.weight"]
     target = ours.get("target_embedding.table.weight", source)
     return source, target, ours.get("projection.weight", target)
 
 
-def positions(config: Mapping[str, Any], length: int) -> NDArray[np.float32]:
-    """What regard adds to embeddings: libraries differ in rates and order. (length, D)"""
-    width = config["width"]
+def position_table(config: Mapping[str, Any], length: int) -> NDArray[np.float32]:
+    """Regard's sinusoidal positions (length, d_model); libraries differ in frequency and order."""
+    width = config["d_model"]
     angles = np.arange(length)[:, None] * 10000.0 ** (-np.arange(0, width, 2) / width)
     both = [np.sin(angles), np.cos(angles)]
     if config["sinusoid_layout"] == "halves":

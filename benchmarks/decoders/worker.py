@@ -1,9 +1,9 @@
-"""A decoder in a Python process of its own, perhaps not ours: it does a round whenever it is told.
+"""A worker process of a decoder, which may run in a toolkit's environment.
 
-    python -m decoders.worker fairseq "" exercise.json
+    python -m decoders.worker fairseq "" task.json
 
-It says `{}` once it is warm, and for each line that it reads it translates all sentences and says
-how that went. Loading is over by then.
+It prints `{}` after loading and warm-up. For each line of standard input it translates all
+sentences and prints times, translations and memory as JSON.
 """
 
 from __future__ import annotations
@@ -17,53 +17,54 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from exercise import Exercise
+from decoding_task import DecodingTask
 from memory import peak_memory
 
 Translate = Callable[[Sequence[Any]], list[Any]]  # lines to lines, or ids to ids
-_WARM = 100  # sentences
+_WARM_UP = 100  # sentences
 
 
-def make_decoder(name: str, form: str, exercise: Exercise) -> tuple[Translate, Sequence[Any]]:
-    """The decoder of `decoders/NAME.py` in one of its forms, and what it is given."""
+def make_decoder(name: str, variant: str, task: DecodingTask) -> tuple[Translate, Sequence[Any]]:
+    """A variant of the decoder in `decoders/NAME.py`, and its inputs."""
     module = importlib.import_module(f"decoders.{name}")
-    translate: Translate = module.decoder(exercise, form)
-    reads_text = module.READS_TEXT and exercise.lines is not None
-    given: Sequence[Any] = (exercise.lines or []) if reads_text else exercise.sentences
-    return translate, given[: getattr(module, "AT_MOST", None)]
+    translate: Translate = module.decoder(task, variant)
+    reads_text = module.READS_TEXT and task.lines is not None
+    inputs: Sequence[Any] = (task.lines or []) if reads_text else task.sentences
+    return translate, inputs[: getattr(module, "MAX_SENTENCES", None)]
 
 
-def measured(exercise: Exercise, translate: Translate, given: Sequence[Any]) -> dict[str, Any]:
-    """A round: the seconds of each call, the translations, and the peak of memory."""
-    parts = [[sentence] for sentence in given] if exercise.one_by_one else [given]
+def run_round(task: DecodingTask, translate: Translate, inputs: Sequence[Any]) -> dict[str, Any]:
+    """Translate all inputs: the seconds of each call, the translations, and peak memory."""
+    calls = [[sentence] for sentence in inputs] if task.one_by_one else [inputs]
     seconds: list[float] = []
-    written: list[Any] = []
-    for part in parts:
+    translations: list[Any] = []
+    for sentences in calls:
         begin = time.perf_counter()
-        written += translate(part)  # it answers with lists, so a GPU has finished
+        translations += translate(sentences)  # returns lists, so a GPU has finished
         seconds.append(time.perf_counter() - begin)
-    return {"seconds": seconds, "written": written, "memory": peak_memory(exercise.device)}
+    memory = peak_memory(task.device)
+    return {"seconds": seconds, "translations": translations, "memory": memory}
 
 
-def warm_up(exercise: Exercise, translate: Translate, given: Sequence[Any]) -> None:
-    """What nobody counts: first allocations, and on a GPU all shapes that will come."""
-    if exercise.one_by_one:
-        for sentence in given[:20]:
+def warm_up(task: DecodingTask, translate: Translate, inputs: Sequence[Any]) -> None:
+    """Translate some inputs untimed; on a GPU all of them, to meet all shapes."""
+    if task.one_by_one:
+        for sentence in inputs[:20]:
             translate([sentence])
     else:
-        translate(given if exercise.device == "cuda" else given[:_WARM])
+        translate(inputs if task.device == "cuda" else inputs[:_WARM_UP])
 
 
-def main(name: str, form: str, path: str) -> None:
-    """Warm up, then a round for each line of the standard input."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    exercise = Exercise.read(Path(path))
-    translate, given = make_decoder(name, form, exercise)
-    warm_up(exercise, translate, given)
-    print("{}", file=answers, flush=True)
+def main(name: str, variant: str, path: str) -> None:
+    """Warm up, then run a round for each line of standard input."""
+    responses = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # output of libraries must not mix with the responses
+    task = DecodingTask.read(Path(path))
+    translate, inputs = make_decoder(name, variant, task)
+    warm_up(task, translate, inputs)
+    print("{}", file=responses, flush=True)
     for _ in sys.stdin:
-        print(json.dumps(measured(exercise, translate, given)), file=answers, flush=True)
+        print(json.dumps(run_round(task, translate, inputs)), file=responses, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Regard's rivals, one file each."""
+"""Training with regard and with its peers, one module each."""

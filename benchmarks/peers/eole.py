@@ -1,4 +1,4 @@
-"""eole, the successor of OpenNMT-py. Its command also wants aiohttp, which it does not ask for."""
+"""eole, the successor of OpenNMT-py. It needs aiohttp, an undeclared dependency."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from peers.toolkit import Command, Job, Toolkit
 
 
 def train(job: Job) -> Command:
-    """The command of a round."""
-    size = job.lesson.size
+    """The training command of a round."""
+    size = job.task.size
     model = {
         "architecture": "transformer",
-        "layers": size.layers,
-        "heads": size.heads,
-        "hidden_size": size.width,
-        "transformer_ff": size.feedforward,
+        "layers": size.num_layers,
+        "heads": size.num_heads,
+        "hidden_size": size.d_model,
+        "transformer_ff": size.ffn_dim,
         "share_embeddings": True,
         "share_decoder_embeddings": True,
         "embeddings": {
-            "word_vec_size": size.width,
+            "word_vec_size": size.d_model,
             "position_encoding_type": "SinusoidalInterleaved",
         },
     }

@@ -1,11 +1,11 @@
-"""fairseq 0.12.2, the last release (2022). pip from 24.1 on refuses its omegaconf 2.0."""
+"""fairseq 0.12.2, the last release (2022). pip 24.1 and later reject its omegaconf 2.0."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from peers.toolkit import Command, Job, Row, Toolkit, words
+from peers.toolkit import Command, Job, Row, Toolkit, vocabulary_words
 
 SHIM = (
     Path(__file__).with_name("fairseq_patch.py").read_text(encoding="utf-8")
@@ -19,9 +19,9 @@ sys.argv.pop(0)
 
 
 def prepare(job: Job) -> list[Command]:
-    """Binary files."""
+    """The command that writes binary files."""
     dictionary = job.work / "dictionary"
-    dictionary.write_text("".join(f"{word} 1\n" for word in words(job.lesson)))
+    dictionary.write_text("".join(f"{word} 1\n" for word in vocabulary_words(job.task)))
     options = {
         "source-lang": "source",
         "target-lang": "target",
@@ -36,31 +36,31 @@ def prepare(job: Job) -> list[Command]:
 
 
 def train(job: Job) -> Command:
-    """The command of a round."""
-    lesson, size = job.lesson, job.lesson.size
+    """The training command of a round."""
+    task, size = job.task, job.task.size
     options: dict[str, object] = {
         "source-lang": "source",
         "target-lang": "target",
         "arch": "transformer",
-        "dropout": lesson.dropout,
+        "dropout": task.dropout,
         "optimizer": "adam",
         "adam-betas": "(0.9, 0.98)",
-        "lr": lesson.learning_rate,
+        "lr": task.learning_rate,
         "criterion": "label_smoothed_cross_entropy",
-        "label-smoothing": lesson.label_smoothing,
-        "max-tokens": lesson.batch_tokens,
+        "label-smoothing": task.label_smoothing,
+        "max-tokens": task.batch_tokens,
         "max-update": job.steps,
         "log-format": "json",
         "log-interval": 1,
         "num-workers": 0,
-        "seed": lesson.seed,
+        "seed": task.seed,
     }
     for side in ("encoder", "decoder"):
         options |= {
-            f"{side}-layers": size.layers,
-            f"{side}-embed-dim": size.width,
-            f"{side}-ffn-embed-dim": size.feedforward,
-            f"{side}-attention-heads": size.heads,
+            f"{side}-layers": size.num_layers,
+            f"{side}-embed-dim": size.d_model,
+            f"{side}-ffn-embed-dim": size.ffn_dim,
+            f"{side}-attention-heads": size.num_heads,
         }
     flags = ["--share-all-embeddings", "--cpu", "--no-save", "--disable-validation"]
     data = str(job.work / "data")
@@ -72,15 +72,13 @@ def _options(options: dict[str, object]) -> list[str]:
 
 
 def rows(log: str) -> list[Row]:
-    """Words in a batch (target tokens, end marks included) and words a second."""
-    told = [
-        line.split(" | train_inner | ")[1] for line in log.splitlines() if "train_inner" in line
-    ]
-    found = [json.loads(line) for line in told]
+    """Target tokens per batch, including EOS, and seconds, from the logged words per second."""
+    lines = [line for line in log.splitlines() if "train_inner" in line]
+    entries = [json.loads(line.split(" | train_inner | ")[1]) for line in lines]
     return [
-        (float(row["wpb"]), float(row["wpb"]) / float(row["wps"]))
-        for row in found
-        if float(row["wps"])  # not known for the first
+        (float(entry["wpb"]), float(entry["wpb"]) / float(entry["wps"]))
+        for entry in entries
+        if float(entry["wps"])  # 0 for the first update
     ]
 
 

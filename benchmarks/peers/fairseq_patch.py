@@ -1,7 +1,7 @@
-"""Lets fairseq 0.12.2 be imported by Python 3.11.
+"""Makes fairseq 0.12.2 importable with Python 3.11.
 
-It sets dataclasses as defaults of dataclasses, which Python 3.11 refuses where they cannot be
-hashed; from here on, all of its own can be.
+It uses dataclass instances as defaults of dataclass fields, which Python 3.11 rejects if they are
+not hashable; this patch makes its dataclasses hashable.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-_plain = dataclasses.dataclass
+_original = dataclasses.dataclass
 
 
 def _hashable(cls: Any = None, /, **options: Any) -> Any:
@@ -17,7 +17,7 @@ def _hashable(cls: Any = None, /, **options: Any) -> Any:
         return lambda cls: _hashable(cls, **options)
     if cls.__module__.split(".")[0] in ("fairseq", "hydra", "omegaconf"):
         options["unsafe_hash"] = True
-    return _plain(cls, **options)
+    return _original(cls, **options)
 
 
 dataclasses.dataclass = _hashable

@@ -1,8 +1,8 @@
-"""JoeyNMT 2.3. It wants importlib_metadata, which it does not ask for, and drops activations too.
+"""JoeyNMT 2.3. It needs importlib_metadata, an undeclared dependency.
 
-It does not sort sentences by length, so about half of its batches is padding, and they hold fewer
-real tokens than those of others. Its log tells tokens a second, but not how many tokens; `SHIM`
-writes both beside it.
+It also applies dropout to activations. It does not sort sentences by length, so about half of a
+batch is padding, and its batches have fewer real tokens than those of others. Its log has tokens
+per second, but not the number of tokens; `SHIM` prints the number of tokens and the seconds.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __main__.main()
 
 
 def train(job: Job) -> Command:
-    """The command of a round."""
+    """The training command of a round."""
     path = job.work / "config.yaml"
     tree = {
-        "name": "contest",
+        "name": "comparison",
         "model_dir": str(job.work / "model"),
         "use_cuda": False,
         "fp16": False,
-        "random_seed": job.lesson.seed,
+        "random_seed": job.task.seed,
         "data": _data(job),
         "model": _model(job),
         "training": _training(job),
@@ -52,14 +52,14 @@ def _data(job: Job) -> dict[str, object]:
             "level": "word",
             "max_length": 200,
             "lowercase": False,
-            "voc_limit": job.lesson.vocabulary,
+            "voc_limit": job.task.vocabulary,
             "voc_file": str(job.text / "words"),
         }
         for name, language in (("src", "source"), ("trg", "target"))
     }
-    marks = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}
-    symbols: dict[str, object] = {f"{name}_token": mark for name, mark in marks.items()}
-    symbols |= {f"{name}_id": number for number, name in enumerate(marks)}
+    tokens = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}
+    symbols: dict[str, object] = {f"{name}_token": token for name, token in tokens.items()}
+    symbols |= {f"{name}_id": number for number, name in enumerate(tokens)}
     return {
         "train": str(job.text / "train"),
         "dev": str(job.text / "valid"),
@@ -70,35 +70,35 @@ def _data(job: Job) -> dict[str, object]:
 
 
 def _model(job: Job) -> dict[str, object]:
-    lesson, size = job.lesson, job.lesson.size
+    task, size = job.task, job.task.size
     side = {
         "type": "transformer",
-        "num_layers": size.layers,
-        "num_heads": size.heads,
-        "embeddings": {"embedding_dim": size.width, "scale": True, "dropout": lesson.dropout},
-        "hidden_size": size.width,
-        "ff_size": size.feedforward,
-        "dropout": lesson.dropout,
+        "num_layers": size.num_layers,
+        "num_heads": size.num_heads,
+        "embeddings": {"embedding_dim": size.d_model, "scale": True, "dropout": task.dropout},
+        "hidden_size": size.d_model,
+        "ff_size": size.ffn_dim,
+        "dropout": task.dropout,
         "layer_norm": "post",
         "activation": "relu",
     }
-    start = {"initializer": "xavier_uniform", "embed_initializer": "xavier_uniform"}
+    initializers = {"initializer": "xavier_uniform", "embed_initializer": "xavier_uniform"}
     tied = {"tied_embeddings": True, "tied_softmax": True}
-    return {**start, **tied, "encoder": side, "decoder": side}
+    return {**initializers, **tied, "encoder": side, "decoder": side}
 
 
 def _training(job: Job) -> dict[str, object]:
-    lesson = job.lesson
+    task = job.task
     return {
         "loss": "crossentropy",
         "normalization": "tokens",
-        "label_smoothing": lesson.label_smoothing,
+        "label_smoothing": task.label_smoothing,
         "optimizer": "adam",
         "adam_betas": [0.9, 0.98],
-        "learning_rate": lesson.learning_rate,
+        "learning_rate": task.learning_rate,
         "learning_rate_min": 0.0,
-        "scheduling": "decaying",  # at the end of an epoch, which no round reaches
-        "batch_size": lesson.batch_tokens,
+        "scheduling": "decaying",  # after each epoch, which is longer than a round
+        "batch_size": task.batch_tokens,
         "batch_type": "token",
         "epochs": 100,
         "updates": job.steps,
@@ -112,7 +112,7 @@ def _training(job: Job) -> dict[str, object]:
 
 
 def rows(log: str) -> list[Row]:
-    """Target tokens, end marks included, and seconds."""
+    """Target tokens, including EOS, and seconds."""
     return [(float(tokens), float(seconds)) for tokens, seconds in _COUNTED.findall(log)]
 
 

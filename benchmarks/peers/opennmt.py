@@ -1,7 +1,7 @@
 """OpenNMT-py 3.5.1, the last release (2024); its successor is eole.
 
-It asks for torch < 2.3, so it is installed without its dependencies, and they beside it; it runs
-with a newer torch as it is. It knows pre-norm only, and also drops activations.
+It requires torch < 2.3 but runs with newer versions, so its other dependencies are installed
+separately. It supports only pre-norm models, and also applies dropout to activations.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _DEPENDENCIES = (
 
 
 def train(job: Job) -> Command:
-    """The command of a round."""
-    size = job.lesson.size
+    """The training command of a round."""
+    size = job.task.size
     model = {
         "encoder_type": "transformer",
         "decoder_type": "transformer",
-        "enc_layers": size.layers,
-        "dec_layers": size.layers,
-        "heads": size.heads,
-        "hidden_size": size.width,
-        "word_vec_size": size.width,
-        "transformer_ff": size.feedforward,
+        "enc_layers": size.num_layers,
+        "dec_layers": size.num_layers,
+        "heads": size.num_heads,
+        "hidden_size": size.d_model,
+        "word_vec_size": size.d_model,
+        "transformer_ff": size.ffn_dim,
         "position_encoding": True,
         "share_embeddings": True,
         "share_decoder_embeddings": True,
@@ -37,14 +37,14 @@ def train(job: Job) -> Command:
         "param_init_glorot": True,
     }
     path = job.work / "config.yaml"
-    where = {"save_model": str(job.work / "model")}
-    path.write_text(json.dumps({**data(job), **model, **training(job), **where}))  # JSON is YAML
+    output = {"save_model": str(job.work / "model")}
+    path.write_text(json.dumps({**data(job), **model, **training(job), **output}))  # JSON is YAML
     return [str(job.bin / "onmt_train"), "-config", str(path)]
 
 
 def data(job: Job) -> dict[str, object]:
-    """The files, as eole wants them too."""
-    words, size = str(job.text / "words"), job.lesson.vocabulary
+    """Data options, which eole shares."""
+    words, size = str(job.text / "words"), job.task.vocabulary
     train = job.text / "train"
     return {
         "data": {"train": {"path_src": f"{train}.source", "path_tgt": f"{train}.target"}},
@@ -55,12 +55,12 @@ def data(job: Job) -> dict[str, object]:
         "tgt_vocab_size": size,
         "share_vocab": True,
         "report_every": 1,
-        "seed": job.lesson.seed,
+        "seed": job.task.seed,
     }
 
 
 def training(job: Job) -> dict[str, object]:
-    """The updates, as eole wants them too."""
+    """Training options, which eole shares."""
     never = 1_000_000
     return {
         "train_steps": job.steps,
@@ -69,23 +69,23 @@ def training(job: Job) -> dict[str, object]:
         "num_workers": 0,
         "bucket_size": 30_000,
         "batch_type": "tokens",
-        "batch_size": job.lesson.batch_tokens,
+        "batch_size": job.task.batch_tokens,
         "batch_size_multiple": 1,
         "normalization": "tokens",
-        "dropout": [job.lesson.dropout],
+        "dropout": [job.task.dropout],
         "attention_dropout": [0.0],
         "optim": "adam",
         "adam_beta2": 0.98,
-        "learning_rate": job.lesson.learning_rate,
-        "label_smoothing": job.lesson.label_smoothing,
+        "learning_rate": job.task.learning_rate,
+        "label_smoothing": job.task.label_smoothing,
         "max_grad_norm": 0,
     }
 
 
 def rows(log: str) -> list[Row]:
-    """Target tokens in a batch, end marks included, and target tokens a second."""
-    found = [(float(tokens), float(speed)) for tokens, speed in _STEP.findall(log)]
-    return [(tokens, tokens / speed) for tokens, speed in found]
+    """Target tokens per batch, including EOS, and seconds, from the logged tokens per second."""
+    steps = [(float(tokens), float(speed)) for tokens, speed in _STEP.findall(log)]
+    return [(tokens, tokens / speed) for tokens, speed in steps]
 
 
 TOOLKIT = Toolkit(

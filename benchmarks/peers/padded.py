@@ -1,4 +1,4 @@
-"""Batches as rectangles with padding, and an update on them: what rivals in PyTorch share."""
+"""PaddedBatch batches, and a training step on them, for peers in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,75 +9,79 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lesson import Lesson, Pair
 from regard.text.special import SPECIAL
+from training_task import Pair, TrainingTask
 
 
 @dataclass(frozen=True)
-class Padded:
-    """B pairs as rectangles. A batch without padding has no mask, which is faster for everybody."""
+class PaddedBatch:
+    """B padded pairs. A batch without padding has no mask, which is faster in all libraries."""
 
-    source: Tensor  # (B, S), end marks included
-    inputs: Tensor  # (B, T), what the decoder reads
-    labels: Tensor  # (B, T), what it shall write
-    real: Tensor | None  # (B, S), True where the source is not padding
+    source: Tensor  # (B, S), with EOS
+    inputs: Tensor  # (B, T), decoder inputs
+    labels: Tensor  # (B, T), decoder targets
+    mask: Tensor | None  # (B, S), True where the source is not padding
 
     @staticmethod
-    def of(pairs: Sequence[Pair], device: torch.device) -> Padded:
-        """The same sentences, padded to the longest."""
-        source = _rectangle([[*s, SPECIAL.end] for s, _ in pairs], device)
-        real = source != SPECIAL.pad
-        return Padded(
+    def of(pairs: Sequence[Pair], device: torch.device) -> PaddedBatch:
+        """The pairs, padded to the longest sentence."""
+        source = _pad([[*s, SPECIAL.eos] for s, _ in pairs], device)
+        mask = source != SPECIAL.pad
+        return PaddedBatch(
             source,
-            _rectangle([[SPECIAL.start, *t] for _, t in pairs], device),
-            _rectangle([[*t, SPECIAL.end] for _, t in pairs], device),
-            None if bool(real.all()) else real,
+            _pad([[SPECIAL.bos, *t] for _, t in pairs], device),
+            _pad([[*t, SPECIAL.eos] for _, t in pairs], device),
+            None if bool(mask.all()) else mask,
         )
 
 
-def _rectangle(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     longest = max(map(len, rows))
-    filled = [[*row, *[SPECIAL.pad] * (longest - len(row))] for row in rows]
-    return torch.tensor(filled, device=device)
+    padded = [[*row, *[SPECIAL.pad] * (longest - len(row))] for row in rows]
+    return torch.tensor(padded, device=device)
 
 
-class PaddedLearner:
-    """A model that gives logits (B, T, V) for a padded batch, and its optimizer."""
+class PaddedTrainer:
+    """A model with logits (B, T, V) for a padded batch, and its optimizer."""
 
     def __init__(
-        self, lesson: Lesson, model: nn.Module, logits: Callable[[Padded], Tensor], form: str
+        self,
+        task: TrainingTask,
+        model: nn.Module,
+        logits: Callable[[PaddedBatch], Tensor],
+        variant: str,
     ) -> None:
-        self._device = torch.device(lesson.device)
+        self._device = torch.device(task.device)
         self._model = model.to(self._device).train()
         self._logits = logits
-        self._smoothing = lesson.label_smoothing
+        self._smoothing = task.label_smoothing
         self._optimizer = torch.optim.Adam(
-            model.parameters(), lesson.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
+            model.parameters(), task.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
         )
-        self._half = form == "bf16" or lesson.device == "cuda"
-        self._loss = self._plain_loss
-        if form == "compiled":
-            even = lesson.store is None and lesson.lengths[0] == lesson.lengths[1]
-            self._loss = torch.compile(self._plain_loss, dynamic=not even)
+        self._use_bfloat16 = variant == "bf16" or task.device == "cuda"
+        self._loss = self._compute_loss
+        if variant == "compiled":
+            equal_lengths = task.store is None and task.lengths[0] == task.lengths[1]
+            self._loss = torch.compile(self._compute_loss, dynamic=not equal_lengths)
 
-    def load(self, pairs: Sequence[Pair]) -> Padded:
-        """On the device already, so that the clock does not see the way there."""
-        return Padded.of(pairs, self._device)
+    def load(self, pairs: Sequence[Pair]) -> PaddedBatch:
+        """A batch on the device, so that the copy is not timed."""
+        return PaddedBatch.of(pairs, self._device)
 
-    def target_tokens(self, batch: Padded) -> int:
-        """As many as the loss counts."""
+    def target_tokens(self, batch: PaddedBatch) -> int:
+        """The number of tokens in the loss."""
         return int((batch.labels != SPECIAL.pad).sum())
 
-    def update(self, batch: Padded) -> Tensor:
-        """Learn from a batch; the loss of a token."""
+    def update(self, batch: PaddedBatch) -> Tensor:
+        """Train on a batch; returns the loss per token."""
         self._optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._use_bfloat16):
             loss = self._loss(batch)
         loss.backward()
         self._optimizer.step()
         return loss.detach()
 
-    def _plain_loss(self, batch: Padded) -> Tensor:
+    def _compute_loss(self, batch: PaddedBatch) -> Tensor:
         return F.cross_entropy(
             self._logits(batch).flatten(0, 1).float(),
             batch.labels.flatten(),

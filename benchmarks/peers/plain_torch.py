@@ -1,7 +1,7 @@
-"""`torch.nn.Transformer`, as people use it who take PyTorch and nothing else.
+"""`torch.nn.Transformer` in plain PyTorch.
 
-It always drops attention weights and activations too; that is turned off, so that it does the same
-work as the others.
+It always applies dropout to attention weights and activations; that is turned off, so that it does
+the same work as the others.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lesson import Lesson
-from peers.padded import Padded, PaddedLearner
+from peers.padded import PaddedBatch, PaddedTrainer
 from regard.text.special import SPECIAL
+from training_task import TrainingTask
 
 NAME = "torch.nn.Transformer"
-FORMS = {"cpu": ["", "bf16"], "cuda": ["", "compiled"]}
-_LONGEST = 512
+VARIANTS = {"cpu": ["", "bf16"], "cuda": ["", "compiled"]}
+_MAX_POSITIONS = 512
 
 
-def learner(lesson: Lesson, form: str) -> PaddedLearner:
-    """A fresh model."""
-    model = PlainTransformer(lesson)
-    return PaddedLearner(lesson, model, model, form)
+def trainer(task: TrainingTask, variant: str) -> PaddedTrainer:
+    """A trainer of a new model."""
+    model = PlainTransformer(task)
+    return PaddedTrainer(task, model, model, variant)
 
 
 class PlainTransformer(nn.Module):
-    """Embeddings, sinusoids, `nn.Transformer`, and the embeddings again."""
+    """`nn.Transformer` with sinusoidal positions and tied embeddings."""
 
-    def __init__(self, lesson: Lesson) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         super().__init__()
-        size = lesson.size
-        self.table = nn.Embedding(lesson.vocabulary, size.width, padding_idx=SPECIAL.pad)
-        nn.init.normal_(self.table.weight, std=size.width**-0.5)
-        self.dropout = nn.Dropout(lesson.dropout)
+        size = task.size
+        self.table = nn.Embedding(task.vocabulary, size.d_model, padding_idx=SPECIAL.pad)
+        nn.init.normal_(self.table.weight, std=size.d_model**-0.5)
+        self.dropout = nn.Dropout(task.dropout)
         self.transformer = nn.Transformer(
-            size.width,
-            size.heads,
-            size.layers,
-            size.layers,
-            size.feedforward,
-            lesson.dropout,
+            size.d_model,
+            size.num_heads,
+            size.num_layers,
+            size.num_layers,
+            size.ffn_dim,
+            task.dropout,
             batch_first=True,
         )
-        _drop_outputs_only(self.transformer)
+        _disable_inner_dropout(self.transformer)
         self.sinusoids: Tensor
-        self.register_buffer("sinusoids", _sinusoids(size.width))
+        self.register_buffer("sinusoids", _sinusoids(size.d_model))
 
-    def forward(self, batch: Padded) -> Tensor:
+    def forward(self, batch: PaddedBatch) -> Tensor:
         """Logits (B, T, V)."""
-        padding = None if batch.real is None else ~batch.real
+        padding = None if batch.mask is None else ~batch.mask
         length = batch.inputs.shape[1]
         future = torch.ones(length, length, dtype=torch.bool, device=batch.inputs.device).triu(1)
         hidden = self.transformer(
-            self._embedded(batch.source),
-            self._embedded(batch.inputs),
+            self._embed(batch.source),
+            self._embed(batch.inputs),
             tgt_mask=future,
             tgt_is_causal=True,
             src_key_padding_mask=padding,
@@ -64,12 +64,12 @@ class PlainTransformer(nn.Module):
         )
         return F.linear(hidden, self.table.weight)
 
-    def _embedded(self, ids: Tensor) -> Tensor:
+    def _embed(self, ids: Tensor) -> Tensor:
         scale = math.sqrt(self.table.embedding_dim)
         return self.dropout(self.table(ids) * scale + self.sinusoids[: ids.shape[1]])
 
 
-def _drop_outputs_only(transformer: nn.Transformer) -> None:
+def _disable_inner_dropout(transformer: nn.Transformer) -> None:
     for module in transformer.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.dropout = 0.0
@@ -78,6 +78,6 @@ def _drop_outputs_only(transformer: nn.Transformer) -> None:
 
 
 def _sinusoids(width: int) -> Tensor:
-    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
-    angles = torch.arange(_LONGEST)[:, None] * rates
+    frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+    angles = torch.arange(_MAX_POSITIONS)[:, None] * frequencies
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)

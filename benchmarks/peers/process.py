@@ -1,4 +1,4 @@
-"""A contestant that is a process, whatever it does: the other end of `worker.py`."""
+"""Systems that run in other processes: the client of `worker.py`, and commands."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from contest import Round, Tree, UnableError
-from memory import high_water
+from comparison import Round, Tree, UnavailableError
+from memory import peak_rss
 
 BENCHMARKS = Path(__file__).parents[1]
-_PATIENCE = 420.0  # seconds for a start or a round; compiling takes its time
+_TIMEOUT = 420.0  # seconds for a start or a round, including compilation
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The same for everybody: so many threads, which soon sleep when they wait.
+    """Environment variables of all systems: the number of threads, and a short spin time.
 
-    Threads that spin, as they do by default, lose most of their speed as soon as anything else
-    wants a core. The `regard` command sets this for itself; here all have it.
+    Threads that spin while they wait, which is the default, are slow if another process needs a
+    core. The `regard` command sets the spin time itself.
     """
     path = os.pathsep.join(filter(None, [str(BENCHMARKS), os.environ.get("PYTHONPATH")]))
-    chosen = {"PYTHONPATH": path, "GOMP_SPINCOUNT": "10000", "TOKENIZERS_PARALLELISM": "false"}
-    return {**os.environ, **chosen, "OMP_NUM_THREADS": str(threads)}
+    variables = {"PYTHONPATH": path, "GOMP_SPINCOUNT": "10000", "TOKENIZERS_PARALLELISM": "false"}
+    return {**os.environ, **variables, "OMP_NUM_THREADS": str(threads)}
 
 
 class Worker:
-    """A program that says `{}` once it is warm, and answers each line with a round as JSON.
+    """A process that prints `{}` after its warm-up, and a round as JSON for each input line.
 
-    One that is kept waits for its next round; one that is not begins anew, so that what it held
-    is free for others.
+    A persistent worker waits for its next round; another one is restarted for each round, which
+    frees its memory in between.
     """
 
     def __init__(
@@ -42,105 +42,107 @@ class Worker:
         name: str,
         command: Sequence[str],
         *,
-        rival: bool,
+        is_peer: bool,
         log: Path,
         environment: Mapping[str, str],
-        kept: bool,
+        persistent: bool,
     ) -> None:
         self.name = name
-        self.rival = rival
+        self.is_peer = is_peer
         self._command = command
         self._environment = environment
-        self._kept = kept
+        self._persistent = persistent
         self._log = log
         self._process: subprocess.Popen[str] | None = None
         self._problem: str | None = None
 
     def round(self) -> Round:
-        """Of a program that tells what a `Round` has to know."""
-        return Round(**self.answer())
+        """Run a round of a process whose responses have the fields of `Round`."""
+        return Round(**self.request_round())
 
-    def answer(self) -> Tree:
-        """Start if need be, and have a round done; what the program says of it."""
+    def request_round(self) -> Tree:
+        """Start the process if necessary, and run a round; returns its response."""
         self.start()
         if self._problem is not None:
-            raise UnableError(self._problem)
+            raise UnavailableError(self._problem)
         try:
-            return self._answer("\n")
+            return self._request("\n")
         finally:
-            if not self._kept:
+            if not self._persistent:
                 self.close()
 
     def start(self) -> None:
-        """Until it is warm; what goes wrong is told in the first round."""
+        """Start the process and wait for its warm-up; the first round reports failures."""
         if self._process is not None or self._problem is not None:
             return
-        with self._log.open("w") as complaints:
+        with self._log.open("w") as stderr:
             self._process = subprocess.Popen(
                 self._command,
                 env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=complaints,
+                stderr=stderr,
                 text=True,
             )
         try:
-            self._answer("")
-        except UnableError as reason:
+            self._request("")
+        except UnavailableError as reason:
             self._problem = str(reason)
             self.close()
 
     def close(self) -> None:
-        """Let it go."""
+        """End the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
             self._process = None
 
-    def _answer(self, request: str) -> Tree:
+    def _request(self, request: str) -> Tree:
         process = self._process
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(request)
         process.stdin.flush()
-        if not select.select([process.stdout], [], [], _PATIENCE)[0]:
-            raise UnableError(f"no answer in {_PATIENCE:.0f} s")
+        if not select.select([process.stdout], [], [], _TIMEOUT)[0]:
+            raise UnavailableError(f"no response within {_TIMEOUT:.0f} s")
         line = process.stdout.readline()
         if not line:
-            raise UnableError(last_words(self._log))
-        answer: Tree = json.loads(line)
-        return answer
+            raise UnavailableError(last_line(self._log))
+        response: Tree = json.loads(line)
+        return response
 
 
-def run(command: Sequence[str], log: Path, environment: Mapping[str, str], **more: Any) -> float:
-    """Run a command that writes into a log, with `more` for `Popen`; its peak of memory, GiB."""
-    with log.open("w") as complaints:
-        outputs = {"stdout": complaints, "stderr": complaints, **more}
-        process = subprocess.Popen(command, env=environment, **outputs)
+def run_command(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], **more: Any
+) -> float:
+    """Run a command with its output in a log and `more` for `Popen`; returns peak memory, GiB."""
+    with log.open("w") as output:
+        streams = {"stdout": output, "stderr": output, **more}
+        process = subprocess.Popen(command, env=environment, **streams)
     with ThreadPoolExecutor(1) as pool:
-        peak = pool.submit(_watched, process)
+        peak = pool.submit(_track_memory, process)
         failed = process.wait()
     if failed:
-        raise UnableError(last_words(log))
+        raise UnavailableError(last_line(log))
     return peak.result()
 
 
-def _watched(process: subprocess.Popen[bytes]) -> float:
-    """The peak of a process until it is over, which it is when patience is."""
-    end, peak = time.monotonic() + _PATIENCE, 0.0
+def _track_memory(process: subprocess.Popen[bytes]) -> float:
+    """The peak memory of a process until it ends; it is killed after the timeout."""
+    end, peak = time.monotonic() + _TIMEOUT, 0.0
     while process.returncode is None:
-        peak = max(peak, high_water(process.pid))
+        peak = max(peak, peak_rss(process.pid))
         if time.monotonic() > end:
             process.kill()
         time.sleep(0.01)
     return peak
 
 
-def last_words(log: Path) -> str:
-    """The end of what a process complained about: why it failed, as a rule."""
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = [line.strip("│ \t") for line in said if any(map(str.isalnum, line))]  # out of its frame
-    if not said:
-        return "it ended without a word"
-    return said[-1].replace(f"{Path.cwd()}/", "")[:200]  # where we are is nobody's business
+def last_line(log: Path) -> str:
+    """The last line of a log, usually the error message; without frames and absolute paths."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = [line.strip("│ \t") for line in lines if any(map(str.isalnum, line))]
+    if not lines:
+        return "the process ended without a message"
+    return lines[-1].replace(f"{Path.cwd()}/", "")[:200]

@@ -1,7 +1,8 @@
 """Sockeye 3.1.34, the last release (2023).
 
-It asks for torch < 1.14, so it is installed without its dependencies, and they beside it. Its log
-counts padded source tokens, every 50 updates; `SHIM` counts real target tokens, at each.
+It requires torch < 1.14 but runs with newer versions, so its other dependencies are installed
+separately. Its log counts padded source tokens every 50 updates; `SHIM` prints the number of
+target tokens without padding at each update.
 """
 
 from __future__ import annotations
@@ -22,59 +23,59 @@ def counted(*sides, **more):
     batch.tokens = int((labels != constants.PAD_ID).sum())
     return batch
 
-def told(self, epoch, batches, updates, samples, tokens, metrics=None):
+def report(self, epoch, batches, updates, samples, tokens, metrics=None):
     if last:
         print("counted", tokens, time.time() - last.pop(), flush=True)
     last.append(time.time())
 
 data_io.create_batch_from_parallel_sample = counted
-training.Speedometer.__call__ = told
+training.Speedometer.__call__ = report
 train.main()
 """
 
 
 def prepare(job: Job) -> list[Command]:
-    """Binary files; the vocabulary is what occurs in the text, which is nearly all of ours."""
+    """The command that writes binary files; the vocabulary has the words of the text only."""
     text = ["-s", str(job.text / "train.source"), "-t", str(job.text / "train.target")]
     out = ["--shared-vocab", "--output", str(job.work / "data")]
     return [[job.python, "-m", "sockeye.prepare_data", *text, *out]]
 
 
 def train(job: Job) -> Command:
-    """The command of a round."""
-    lesson, size = job.lesson, job.lesson.size
+    """The training command of a round."""
+    task, size = job.task, job.task.size
     options = {
         "prepared-data": job.work / "data",
         "validation-source": job.text / "valid.source",
         "validation-target": job.text / "valid.target",
         "output": job.work / "model",
-        "num-layers": f"{size.layers}:{size.layers}",
-        "transformer-model-size": size.width,
-        "transformer-attention-heads": size.heads,
-        "transformer-feed-forward-num-hidden": size.feedforward,
+        "num-layers": f"{size.num_layers}:{size.num_layers}",
+        "transformer-model-size": size.d_model,
+        "transformer-attention-heads": size.num_heads,
+        "transformer-feed-forward-num-hidden": size.ffn_dim,
         "transformer-preprocess": "",
         "transformer-postprocess": "drn",  # dropout, residual, norm
         "weight-tying-type": "src_trg_softmax",
         "batch-type": "word",
-        "batch-size": lesson.batch_tokens,
+        "batch-size": task.batch_tokens,
         "batch-sentences-multiple-of": 1,
-        "label-smoothing": lesson.label_smoothing,
-        "embed-dropout": lesson.dropout,
-        "transformer-dropout-prepost": lesson.dropout,
+        "label-smoothing": task.label_smoothing,
+        "embed-dropout": task.dropout,
+        "transformer-dropout-prepost": task.dropout,
         "transformer-dropout-attention": 0,
         "transformer-dropout-act": 0,
         "optimizer": "adam",
         "optimizer-betas": "0.9:0.98",
-        "initial-learning-rate": lesson.learning_rate,
+        "initial-learning-rate": task.learning_rate,
         "learning-rate-scheduler-type": "none",
         "gradient-clipping-type": "none",
         "max-updates": job.steps,
         "checkpoint-interval": 1_000_000,
         "decode-and-evaluate": 0,
-        "seed": lesson.seed,
+        "seed": task.seed,
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return [job.python, "-c", SHIM, *words, "--overwrite-output", "--use-cpu"]
+    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return [job.python, "-c", SHIM, *arguments, "--overwrite-output", "--use-cpu"]
 
 
 TOOLKIT = Toolkit(

@@ -1,9 +1,9 @@
-"""A contestant that lives in a Python process of its own, and does a round whenever it is told.
+"""A worker process that trains with one library.
 
-    python -m peers.worker plain_torch compiled lesson.json
+    python -m peers.worker plain_torch compiled task.json
 
-It says `{}` once it is warm, and for each line that it reads it does a round and says how it went.
-So a compiled model is compiled once, and may wait while others have their turn.
+It prints `{}` after its warm-up. For each line of standard input it runs a round and prints the
+measurement as JSON. So a compiled model is compiled once for all rounds.
 """
 
 from __future__ import annotations
@@ -20,98 +20,100 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from contest import Tree
-from lesson import Lesson, Pair
+from comparison import Tree
 from memory import peak_memory
+from training_task import Pair, TrainingTask
 
 
-class Learner(Protocol):
-    """A model under training in some library."""
+class Trainer(Protocol):
+    """Training of a model with some library."""
 
     def load(self, pairs: Sequence[Pair]) -> Any:
-        """A batch as the library wants it."""
+        """A batch in the library's format."""
         ...
 
     def target_tokens(self, batch: Any) -> int:
-        """How many tokens the library's loss counts in a batch."""
+        """The number of tokens in the library's loss of a batch."""
         ...
 
     def update(self, batch: Any) -> Tensor:
-        """Learn from a batch; the loss of a token, still on the device."""
+        """Train on a batch; returns the loss per token, on the device."""
         ...
 
 
-def make_learner(peer: str, lesson: Lesson, form: str) -> Learner:
-    """The learner of `peers/PEER.py`, in one of its forms."""
-    torch.manual_seed(lesson.seed)
-    learner: Learner = importlib.import_module(f"peers.{peer}").learner(lesson, form)
-    return learner
+def make_trainer(peer: str, task: TrainingTask, variant: str) -> Trainer:
+    """The trainer of `peers/PEER.py`, in one of its variants."""
+    torch.manual_seed(task.seed)
+    trainer: Trainer = importlib.import_module(f"peers.{peer}").trainer(task, variant)
+    return trainer
 
 
 class Rounds:
-    """The same batches in every round, after a warm-up with others."""
+    """Rounds over the same batches, after a warm-up with other batches."""
 
-    def __init__(self, lesson: Lesson, learner: Learner, *, meets_shapes: bool = False) -> None:
-        self._learner = learner
-        self._gpu = lesson.device == "cuda"
-        self._meets_shapes = meets_shapes
-        batches = [learner.load(batch) for batch in lesson.batches()]
-        self._first, self._timed = batches[: lesson.warmup], batches[lesson.warmup :]
+    def __init__(
+        self, task: TrainingTask, trainer: Trainer, *, warm_up_shapes: bool = False
+    ) -> None:
+        self._trainer = trainer
+        self._gpu = task.device == "cuda"
+        self._warm_up_shapes = warm_up_shapes
+        batches = [trainer.load(batch) for batch in task.batches()]
+        self._first, self._timed = batches[: task.warmup], batches[task.warmup :]
 
     def warm_up(self) -> None:
-        """Updates that nobody counts: compiling, first allocations.
+        """Run updates that are not timed: compilation, first allocations.
 
-        Where a shape is compiled when it is first met, or recorded when it is met again, the
-        batches of the rounds come twice, too.
+        If shapes are compiled at their first use or captured at their second, the timed batches
+        are used twice as well.
         """
-        for batch in [*self._first, *(self._timed * 2 if self._meets_shapes else [])]:
-            self._learner.update(batch)
-        self._rest()
+        for batch in [*self._first, *(self._timed * 2 if self._warm_up_shapes else [])]:
+            self._trainer.update(batch)
+        self._free_memory()
 
-    def measured(self) -> Tree:
-        """One round, as the fields of `contest.Round`."""
+    def run_round(self) -> Tree:
+        """Run one round; returns the fields of `comparison.Round`."""
         if self._gpu:
-            self._learner.update(self._timed[-1])  # what was given back, and an idle GPU's clock
-        self._finish()
+            self._trainer.update(self._timed[-1])  # allocate memory again, raise the GPU's clock
+        self._synchronize()
         begin = time.perf_counter()
-        losses = [self._learner.update(batch) for batch in self._timed]
-        self._finish()
+        losses = [self._trainer.update(batch) for batch in self._timed]
+        self._synchronize()
         seconds = time.perf_counter() - begin
-        counts = [self._learner.target_tokens(batch) for batch in self._timed]
+        counts = [self._trainer.target_tokens(batch) for batch in self._timed]
         weighted = sum(n * float(loss) for n, loss in zip(counts, losses, strict=True))
         memory = peak_memory("cuda" if self._gpu else "cpu")
-        self._rest()
+        self._free_memory()
         return {
             "amount": sum(counts),
             "seconds": seconds,
             "memory": memory,
-            "figures": {"loss": weighted / sum(counts)},
+            "metrics": {"loss": weighted / sum(counts)},
         }
 
-    def _finish(self) -> None:
+    def _synchronize(self) -> None:
         if self._gpu:
             torch.cuda.synchronize()
 
-    def _rest(self) -> None:
-        """Leave the memory of a GPU to the next contestant."""
-        self._finish()
+    def _free_memory(self) -> None:
+        """Free the GPU memory for the next system."""
+        self._synchronize()
         if self._gpu:
             torch.cuda.empty_cache()
 
 
-def main(peer: str, form: str, path: str) -> None:
-    """Warm up, then a round for each line of the standard input."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    lesson = Lesson.read(Path(path))
-    if lesson.device == "cpu":
+def main(peer: str, variant: str, path: str) -> None:
+    """Warm up, then run a round for each line of standard input."""
+    responses = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # output of libraries must not mix with the responses
+    task = TrainingTask.read(Path(path))
+    if task.device == "cpu":
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    meets_shapes = form == "compiled" or lesson.device == "cuda"
-    rounds = Rounds(lesson, make_learner(peer, lesson, form), meets_shapes=meets_shapes)
+    warm_up_shapes = variant == "compiled" or task.device == "cuda"
+    rounds = Rounds(task, make_trainer(peer, task, variant), warm_up_shapes=warm_up_shapes)
     rounds.warm_up()
-    print("{}", file=answers, flush=True)
+    print("{}", file=responses, flush=True)
     for _ in sys.stdin:
-        print(json.dumps(rounds.measured()), file=answers, flush=True)
+        print(json.dumps(rounds.run_round()), file=responses, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Draws the pictures of the pages that no command draws: `python docs/pictures/make.py`."""
+"""Draws the illustrations of the documentation: `python docs/pictures/make.py`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import torch
+from matplotlib.figure import Figure
 
 from regard import plots
 from regard.attention import (
@@ -17,11 +18,11 @@ from regard.attention import (
     window,
 )
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def main() -> None:
-    """All of them."""
+    """Draw all illustrations."""
     draw_shop()
     draw_connected()
     draw_masks()
@@ -30,22 +31,20 @@ def main() -> None:
 
 
 def draw_shop() -> None:
-    """Two children and three toys; the numbers are those of the page."""
-    children = torch.tensor([[2.0, 0.0, 1.0], [0.0, 2.0, 0.0]])
-    looks = torch.tensor([[2.0, 0.0, 1.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
-    plots.heat_map(
-        HERE / "shop.png",
-        attention_weights(children, looks).numpy(),
-        title="attention",
-        rows="child",
-        columns="toy",
-        row_labels=["likes wheels", "likes fur"],
-        column_labels=["car", "bear", "blocks"],
-    )
+    """Attention of two children to three toys, with the numbers of docs/concepts/attention.md."""
+    queries = torch.tensor([[2.0, 0.0, 1.0], [0.0, 2.0, 0.0]])
+    keys = torch.tensor([[2.0, 0.0, 1.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+    figure = Figure(figsize=(3.4, 2.4), layout="constrained")
+    axes = figure.add_subplot()
+    figure.colorbar(axes.imshow(attention_weights(queries, keys), aspect="auto"), ax=axes)
+    axes.set(title="attention", ylabel="child", xlabel="toy")
+    axes.set_yticks(range(2), ["likes wheels", "likes fur"])
+    axes.set_xticks(range(3), ["car", "bear", "blocks"])
+    figure.savefig(FOLDER / "shop.png", dpi=120)
 
 
 def draw_connected() -> None:
-    """Fixed weights, and those that two sentences make for themselves."""
+    """Fixed weights of a fully connected layer, and attention weights of two sentences."""
     fixed = [[0.2, 0.5, 0.3], [0.7, 0.1, 0.2], [0.3, 0.3, 0.4]]
     three = torch.tensor([[2.0, 0.0], [1.5, 1.5], [0.0, 2.0]])
     four = torch.tensor([[2.0, 0.0], [1.5, 1.5], [0.0, 2.0], [0.0, 2.0]])
@@ -54,11 +53,11 @@ def draw_connected() -> None:
         "attention: three words": attention_weights(three, three).numpy(),
         "attention: four words": attention_weights(four, four).numpy(),
     }
-    plots.panels(HERE / "connected.png", maps, rows="output", columns="input")
+    plots.heat_map_grid(FOLDER / "connected.png", maps, rows="output", columns="input")
 
 
 def draw_masks() -> None:
-    """One of each kind, for a row of twelve tokens: those that make a model first."""
+    """A mask of each kind for twelve tokens, those of model kinds first."""
     n = 12
     ranks = torch.randperm(n, generator=torch.Generator().manual_seed(1)).argsort()
     parts = torch.arange(n)[None] // 4
@@ -69,31 +68,31 @@ def draw_masks() -> None:
         "permutation: content (XLNet)": permutation(ranks)[0],
         "permutation: query (XLNet)": permutation(ranks, itself=False)[0],
         "memory of 6 (Transformer-XL)": causal(n, 6 + n),
-        "padding (8 are real)": padding(torch.tensor([8]), n)[0, 0].expand(n, -1),
+        "padding (8 tokens)": padding(torch.tensor([8]), n)[0, 0].expand(n, -1),
         "segments of 4": segments(parts, parts)[0, 0],
         "window of 2": window(n, n, 2),
     }
     maps = {name: mask.float().numpy() for name, mask in masks.items()}
-    plots.panels(HERE / "masks.png", maps, rows="query", columns="key")
+    plots.heat_map_grid(FOLDER / "masks.png", maps, rows="query", columns="key")
 
 
 def draw_fertilities() -> None:
-    """A sentence, its fertilities, the copies and the output: docs/parallel.md."""
+    """A sentence, its fertilities, the copies and the output (non-autoregressive.md)."""
     source = ["a", "man", "is", "sleeping", ".", "</s>"]
-    written = ["ein", "mann", "schlä", "ft", "."]
-    title = "fertilities: as many copies as words"
-    path = HERE / "fertilities.png"
-    plots.copies(path, source, [0, 1, 3, 3, 4], written, [True] * 5, title=title)
+    output = ["ein", "mann", "schlä", "ft", "."]
+    title = "fertilities: one copy per output token"
+    path = FOLDER / "fertilities.png"
+    plots.fertilities(path, source, [0, 1, 3, 3, 4], output, [True] * 5, title=title)
 
 
 def draw_paths() -> None:
-    """The same with CTC: two places for each token, of which some are not read."""
+    """The same with CTC: two positions per source token, some of which are dropped."""
     source = ["a", "man", "is", "sleeping", ".", "</s>"]
-    written = ["ein", "ein", "mann", "-", "-", "schlä", "ft", "ft", ".", ".", "-", "-"]
-    read = [True, False, True, False, False, True, True, False, True, False, False, False]
-    origins = [place for place in range(len(source)) for _ in range(2)]
-    title = "CTC: two places for each token, blanks and repetitions dropped"
-    plots.copies(HERE / "paths.png", source, origins, written, read, title=title)
+    output = ["ein", "ein", "mann", "-", "-", "schlä", "ft", "ft", ".", ".", "-", "-"]
+    kept = [True, False, True, False, False, True, True, False, True, False, False, False]
+    sources = [position for position in range(len(source)) for _ in range(2)]
+    title = "CTC: two positions per token, blanks and repetitions dropped"
+    plots.fertilities(FOLDER / "paths.png", source, sources, output, kept, title=title)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""regard: train, run and look into Transformers that turn one sequence into another.
+"""regard: train, run and inspect Transformers for sequence-to-sequence tasks.
 
 >>> import regard
 >>> data = regard.prepare(source="train.en", target="train.de", out="data/ende")
@@ -46,7 +46,7 @@ __all__ = [
     "tasks",
     "train",
 ]
-# Imported when they are used: PyTorch takes a second.
+# Imported on first use: importing PyTorch takes a second.
 _MODULES = {
     **dict.fromkeys(
         ("Run", "load", "prepare", "register_model", "register_task", "train"), "regard.api"
@@ -59,7 +59,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first used."""
+    """Import a public name on first use."""
     if name in ("attention", "models", "tasks"):
         return import_module(f"regard.{name}")
     if name not in _MODULES:

@@ -1,31 +1,33 @@
-"""The public functions of regard: prepare, train, load, and what registers plugins."""
+"""Public functions of the package: prepare, train, load, and registration of plugins."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from regard.config import Tree, build, merged, settings_of
+from regard.config import RenamedWarning, Tree, build, settings_of
 from regard.data.file_options import FILE_OPTIONS, FileOptions, select_files
 from regard.data.prepare import prepare as prepare_store
 from regard.data.store import Store
-from regard.devices import device_named, keep_freed_memory
+from regard.devices import keep_freed_memory, resolve_device
+from regard.distributed import SINGLE_PROCESS, DistributedContext
 from regard.errors import ConfigError, StorageError
 from regard.models import register_model as register_model
 from regard.models.folder import ModelFolder
-from regard.processes import ALONE, Team
-from regard.progress import TrainingBar, counting
+from regard.progress import TrainingProgressBar, progress_counter
+from regard.settings_tree import merge_trees
 from regard.tasks import register_task as register_task
 from regard.tasks import task_of
-from regard.tasks.recipes import run_config
+from regard.tasks.recipes import build_run_config
 from regard.text.config import TokenizerConfig
-from regard.text.folder import tokenizers_in
+from regard.text.folder import load_folder_tokenizers
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
-from regard.training.loop import Watcher
+from regard.training.loop import TrainingCallback
 from regard.training.loop import train as train_model
 from regard.training.metrics_log import Row, read_metrics
 
@@ -43,66 +45,68 @@ def prepare(
     progress: bool = False,
     **options: Any,
 ) -> Store:
-    """Validate and filter text files, learn their subwords, and store them in the folder `out`.
+    """Validate and filter text files, train a tokenizer, and write token ids to the folder `out`.
 
     `options` are those of `regard prepare`: `source` and `target`, `text`, `tagged` or `labelled`
-    (a path or several), filters such as `max_tokens`, and settings of the tokenizer such as
-    `vocab_size`. `valid` is the validation file, or source and target of it.
+    (one path or several), filters such as `max_tokens`, and tokenizer settings such as
+    `vocab_size`. `valid` is the validation file, or its source and target file.
     """
     out = _path(out, "out")
     if out.exists() and not overwrite:
-        raise StorageError(f"{out} exists. Choose another out, or pass overwrite=True.")
-    own = {name: options.pop(name) for name in [*options] if name in _TOKENIZER}
-    config = build(TokenizerConfig, own | ({"kind": tokenizer} if tokenizer else {}))
-    if tokenizer_from is not None and (own or tokenizer):
-        raise ConfigError("tokenizer_from brings its own tokenizer. Leave out its settings.")
-    given = {name: value for name, value in options.items() if value is not None}
-    chosen = next((cls for cls in FILE_OPTIONS if given.get(cls.main)), FILE_OPTIONS[0])
-    files = select_files(_paths(chosen, given, valid))
-    with counting() if progress else nullcontext(_silent) as shown:
+        raise StorageError(f"{out} exists already. Choose another out, or pass overwrite=True.")
+    settings = {name: options.pop(name) for name in [*options] if name in _TOKENIZER}
+    config = build(TokenizerConfig, settings | ({"kind": tokenizer} if tokenizer else {}))
+    if tokenizer_from is not None and (settings or tokenizer):
+        raise ConfigError(
+            "tokenizer_from cannot be combined with tokenizer settings. Leave out one of them."
+        )
+    values = {name: value for name, value in options.items() if value is not None}
+    selected = next((cls for cls in FILE_OPTIONS if values.get(cls.main)), FILE_OPTIONS[0])
+    files = select_files(_convert_paths(selected, values, valid))
+    with progress_counter() if progress else nullcontext(_no_progress) as report:
         prepare_store(
             files.reader(),
             out,
             tokenizer=config
             if tokenizer_from is None
-            else tokenizers_in(_path(tokenizer_from, "tokenizer_from")),
+            else load_folder_tokenizers(_path(tokenizer_from, "tokenizer_from")),
             languages=files.languages,
-            progress=shown,
+            progress=report,
         )
     return Store(out)
 
 
-def _silent(task: str, done: int) -> None:
-    """No progress."""
+def _no_progress(task: str, completed: int) -> None:
+    """Report nothing."""
 
 
 def _path(value: Any, name: str) -> Path:
-    """A path that somebody gave."""
+    """An argument as a path; raises an error for other types."""
     if not isinstance(value, str | Path):
-        raise ConfigError(f"{name} is {type(value).__name__}, and must be a path: text or Path.")
+        raise ConfigError(f"{name} is {type(value).__name__}, but must be a path: str or Path.")
     return Path(value)
 
 
-def _paths(cls: type[FileOptions], given: Tree, valid: Any) -> Tree:
-    """The options as the fields of a class have them: paths, and lists where several are meant."""
-    options = {**given}
+def _convert_paths(cls: type[FileOptions], values: Tree, valid: Any) -> Tree:
+    """The options with the types of the class's fields: paths, or lists of paths."""
+    options = {**values}
     if valid is not None:
         if not isinstance(valid, str | Path | list | tuple):
-            raise ConfigError(f"valid is {type(valid).__name__}, and must be one path, or two.")
-        values = [valid] if isinstance(valid, str | Path) else [*valid]
-        if len(values) != len(cls.valid):
+            raise ConfigError(f"valid is {type(valid).__name__}, but must be one path, or two.")
+        files = [valid] if isinstance(valid, str | Path) else [*valid]
+        if len(files) != len(cls.valid):
             raise ConfigError(
-                f"valid has {len(values)} files, and {len(cls.valid)} are needed: "
+                f"valid has {len(files)} files, but must have {len(cls.valid)}: "
                 f"{', '.join(cls.valid)}."
             )
-        options |= dict(zip(cls.valid, values, strict=True))
+        options |= dict(zip(cls.valid, files, strict=True))
     for setting in settings_of(cls):
         value = options.get(setting.name)
         if get_origin(setting.type) is tuple and isinstance(value, str | Path):
             options[setting.name] = value = [value]
         if Path in (setting.type, *get_args(setting.type)) and value is not None:
             several = value if isinstance(value, list | tuple) else [value]
-            paths = [_path(one, setting.name) for one in several]
+            paths = [_path(item, setting.name) for item in several]
             options[setting.name] = paths if several is value else paths[0]
     return options
 
@@ -120,7 +124,7 @@ class Run:
         return read_metrics(self.folder)
 
     def load(self, **options: Any) -> Any:
-        """Its best model as a pipeline; `options` are those of `regard.load`."""
+        """Load the best model as a pipeline; `options` are those of `regard.load`."""
         return load(self.folder, **options)
 
 
@@ -132,11 +136,11 @@ def train(
     preset: str | None = None,
     init_from: PathLike | None = None,
     device: str = "auto",
-    callbacks: Sequence[Watcher] = (),
+    callbacks: Sequence[TrainingCallback] = (),
     progress: bool = False,
     **overrides: Any,
 ) -> Run:
-    """Train a model by a recipe or a preset; the same call resumes a run that was stopped.
+    """Train a model with a recipe or preset; the same call resumes a stopped run.
 
     `overrides` are settings: `training={"max_steps": 100}` or `**{"training.max_steps": 100}`.
     """
@@ -145,56 +149,69 @@ def train(
     if data is not None:
         changes["data"] = {"folder": str(data.folder if isinstance(data, Store) else data)}
     for callback in callbacks:
-        if not all(callable(getattr(callback, name, None)) for name in ("begin", "step", "row")):
-            raise ConfigError(f"The callback {callback!r} has not all of begin, step and row.")
+        if not all(
+            callable(getattr(callback, name, None))
+            for name in ("on_train_begin", "on_step_end", "on_log")
+        ):
+            raise ConfigError(
+                f"The callback {callback!r} needs the methods on_train_begin, on_step_end and "
+                "on_log."
+            )
     path = None if recipe is None else Path(recipe)
-    settings = merged(changes, _nested(overrides))
-    config = run_config(path, preset=preset, changes=settings, assignments=())
-    with TrainingBar() if progress else nullcontext() as bar:
-        watchers = [*callbacks, *([bar] if bar else [])]
-        return Run(Path(config.out), run_training(config, device, Watchers(watchers)))
+    settings = merge_trees(changes, _nest_overrides(overrides))
+    config = build_run_config(path, preset=preset, changes=settings, assignments=())
+    with TrainingProgressBar() if progress else nullcontext() as bar:
+        callbacks = [*callbacks, *([bar] if bar else [])]
+        return Run(Path(config.out), run_training(config, device, CallbackList(callbacks)))
 
 
-def _nested(overrides: Mapping[str, Any]) -> Tree:
-    """Dotted names as nested tables."""
+def _nest_overrides(overrides: Mapping[str, Any]) -> Tree:
+    """Convert dotted names to nested tables."""
     tree: Tree = {}
     for name, value in overrides.items():
         for part in reversed(name.split(".")):
             value = {part: value}
-        tree = merged(tree, value)
+        tree = merge_trees(tree, value)
     return tree
 
 
 @dataclass(frozen=True)
-class Watchers:
-    """Several watchers as one."""
+class CallbackList:
+    """Several callbacks as one."""
 
-    watchers: Sequence[Watcher]
+    callbacks: Sequence[TrainingCallback]
 
-    def begin(self, step: int, max_steps: int, about: str) -> None:
+    def on_train_begin(self, step: int, max_steps: int, description: str) -> None:
         """The run starts, or is resumed, at this step."""
-        for watcher in self.watchers:
-            watcher.begin(step, max_steps, about)
+        for callback in self.callbacks:
+            callback.on_train_begin(step, max_steps, description)
 
-    def step(self, step: int) -> None:
-        """An update is done."""
-        for watcher in self.watchers:
-            watcher.step(step)
+    def on_step_end(self, step: int) -> None:
+        """An optimizer step is finished."""
+        for callback in self.callbacks:
+            callback.on_step_end(step)
 
-    def row(self, row: Row) -> None:
+    def on_log(self, row: Row) -> None:
         """A row of metrics was written."""
-        for watcher in self.watchers:
-            watcher.row(row)
+        for callback in self.callbacks:
+            callback.on_log(row)
 
 
-def run_training(config: RunConfig, device: str, watcher: Watcher, team: Team = ALONE) -> Progress:
-    """Train by settings, on the device of that name."""
-    where = team.own(device_named(device))
-    if where.type == "cpu":
+def run_training(
+    config: RunConfig,
+    device: str,
+    callback: TrainingCallback,
+    distributed: DistributedContext = SINGLE_PROCESS,
+) -> Progress:
+    """Train a model with the settings of a run."""
+    local_device = distributed.local_device(resolve_device(device))
+    if local_device.type == "cpu":
         keep_freed_memory()
     store = Store(Path(config.data.folder))
     task = task_of(config.model)
-    return train_model(config, store, task, where, watcher=watcher, team=team)
+    return train_model(
+        config, store, task, local_device, callback=callback, distributed=distributed
+    )
 
 
 def load(
@@ -203,19 +220,25 @@ def load(
     backend: str = "auto",
     precision: str | None = None,
     teacher: PathLike | None = None,
+    engine: str | None = None,
 ) -> Any:
-    """The model of a folder, as the pipeline of its task.
+    """Load a model folder as the pipeline of its task.
 
-    That is a Translator, Generator, MaskFiller, Embedder, Tagger or Classifier. Several folders of
+    This is a Translator, Generator, MaskFiller, Embedder, Tagger or Classifier. Several folders of
     translators are loaded as an ensemble. For translators, `backend` is "torch", "ctranslate2", or
     "auto": CTranslate2 on a CPU, if it is installed and can run the model; `precision` is
     "float32", "bfloat16" (PyTorch; the default on a GPU) or "int8" (CTranslate2); `teacher` is the
     folder of an autoregressive model that reranks the candidates of a non-autoregressive one.
+    `engine` is the former name of `backend`.
     """
+    if engine is not None:
+        text = "load(engine=...) is now load(backend=...)."
+        warnings.warn(text, RenamedWarning, stacklevel=2)
+        backend = engine
     if not folders or not all(isinstance(folder, str | Path) for folder in folders):
         raise ConfigError(
-            "There is nothing to load. Give the path of a model folder, or several paths one after "
-            'the other: load("runs/a", "runs/b").'
+            "No model folder is given. Pass the path of a model folder, or several paths as "
+            'separate arguments: load("runs/a", "runs/b").'
         )
     paths = [Path(folder) for folder in folders]
     task = task_of(ModelFolder.read(paths[0]).config)

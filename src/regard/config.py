@@ -1,9 +1,8 @@
-"""Settings: TOML files and dotted overrides become frozen dataclasses.
+"""Settings classes: frozen dataclasses that are built from TOML, options and JSON.
 
-A component's settings are a frozen dataclass that inherits from `Settings`. A field carries its
-meaning and bounds as data, `width: Annotated[int, Doc("size of a token's vector"), Ge(1)] = 512`,
-and the checks, the command's help and the reference page all read them from there. Every problem
-of an input is collected before one `ConfigError` names them all by their dotted paths.
+Fields declare documentation and bounds, `d_model: Annotated[int, Doc("model dimension"), Ge(1)]`,
+from which validation, command line help and the reference page are derived. One `ConfigError`
+reports all problems of an input, with dotted paths.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import dataclasses
 import difflib
 import functools
 import json
-import tomllib
 import types
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -29,31 +28,30 @@ from typing import (
     get_type_hints,
 )
 
-from regard.bounds import Bound, as_float, beyond, limits, shown
-from regard.bounds import Ge as Ge  # which settings are declared with
+from regard.bounds import Bound, bound_violations, format_bounds, format_value, to_float
+from regard.bounds import Ge as Ge  # re-exported for settings classes
 from regard.bounds import Le as Le
-from regard.errors import ConfigError, one_message
+from regard.errors import ConfigError, format_problems
 
 S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
 _HEADING = "The settings cannot be used"
-_LONGEST_SHOWN = 100  # characters of a value in a message
-_HINTS, _CLOSE = 3, 0.7  # names in a hint; difflib's ratio from which two names are close
-_DEEPEST = 10  # tables in tables
+_MAX_VALUE_LENGTH = 100  # characters of a value in a message
+_MAX_HINTS, _MIN_SIMILARITY = 3, 0.7  # names in a hint; ratio of difflib
 
 
 @dataclass(frozen=True)
 class Doc:
-    """What a field means, for help and the reference page."""
+    """The description of a field, for help and the reference page."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Flag:
-    """How the command line writes a field: `--joint/--separate`; empty: as the field is called.
+    """The option of a field, such as `--joint/--separate`; empty: derived from the field name.
 
-    Old names are accepted and not listed; `--json=jsonl` stands for the option with that value.
+    Former names are accepted but not listed; `--json=jsonl` means the option with that value.
     """
 
     name: str = ""
@@ -61,25 +59,39 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Formerly:
+    """The former name of a field and of its values: accepted, with a `RenamedWarning`."""
+
+    name: str
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class RenamedWarning(FutureWarning):
+    """A setting is given by a name of an earlier version."""
+
+
+@dataclass(frozen=True)
 class OneOf:
-    """The field is of one of these classes, which may grow; its own field `kind` says which."""
+    """The field has one of these (extensible) classes, selected by its field `kind`."""
 
     classes: Callable[[], tuple[type[Settings], ...]]
 
 
 class _FieldError(ConfigError):
-    """Problems of one dataclass, each beginning with its field's name."""
+    """Problems of one settings class; each starts with a field name."""
 
     def __init__(self, owner: str, problems: Sequence[str]) -> None:
-        super().__init__(one_message(problems, owner))
+        super().__init__(format_problems(problems, owner))
         self.problems = problems
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of all settings: an instance that exists is within its bounds and consistent."""
+    """Base class of all settings; instances are validated on creation."""
 
-    also_called: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # elsewhere -> our dotted paths
+    foreign_names: ClassVar[
+        Mapping[str, tuple[str, ...]]
+    ] = {}  # names of other programs -> dotted paths
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -90,13 +102,13 @@ class Settings:
             raise _FieldError(type(self).__name__, problems)
 
     def problems(self) -> Iterator[str]:
-        """What contradicts what, each text beginning with a field's name."""
+        """Contradictions between fields; each message starts with a field name."""
         yield from ()
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a settings class, as data."""
+    """The declaration of a field of a settings class."""
 
     name: str
     type: Any
@@ -105,45 +117,46 @@ class Setting:
     bounds: tuple[Bound, ...]
     one_of: OneOf | None = None
     flag: Flag = Flag()
+    formerly: Formerly | None = None
 
     @property
-    def kind(self) -> str:
-        """The type in words: "int", "a | b"."""
-        return _kind(self.type)
+    def type_name(self) -> str:
+        """The type for messages: "integer", "a | b"."""
+        return _type_name(self.type)
 
     @property
     def limits(self) -> list[str]:
-        """The bounds that a reader should know of, in words."""
-        return limits(self.bounds)
+        """The documented bounds as text."""
+        return format_bounds(self.bounds)
 
     @property
     def kinds(self) -> dict[str, type[Settings]]:
-        """By their names, the classes that a setting may be of."""
+        """The classes that the setting may have, by kind."""
         classes = self.one_of.classes() if self.one_of else ()
         return {_field_of(cls, "kind").default: cls for cls in classes}
 
     @property
-    def choice(self) -> Setting:
-        """Which of the classes it is, as a setting."""
-        own = _field_of(type(self.default), "kind")
-        return dataclasses.replace(own, type=Literal[tuple(self.kinds)])
+    def kind_setting(self) -> Setting:
+        """The field `kind` that selects the class."""
+        kind = _field_of(type(self.default), "kind")
+        return dataclasses.replace(kind, type=Literal[tuple(self.kinds)])
 
     def out_of_bounds(self, value: Any) -> Iterator[str]:
-        """Each bound that a value does not keep."""
-        if isinstance(value, tuple):  # each of a list keeps them
-            for number, item in enumerate(value):
-                place = dataclasses.replace(self, name=f"{self.name}[{number}]")
-                yield from place.out_of_bounds(item)
+        """A message for each bound that a value violates."""
+        if isinstance(value, tuple):  # bounds apply to the items of a list
+            for index, item in enumerate(value):
+                item_setting = dataclasses.replace(self, name=f"{self.name}[{index}]")
+                yield from item_setting.out_of_bounds(item)
             return
-        yield from beyond(self.bounds, self.name, value)
+        yield from bound_violations(self.bounds, self.name, value)
 
 
 def settings_of(cls: type[Settings]) -> tuple[Setting, ...]:
-    """The fields of a settings class, in the order of the class."""
-    return _settings_of(cls)  # type: ignore[arg-type]  # mypy takes an instance's hash for its own
+    """The fields of a settings class, in order of declaration."""
+    return _settings_of(cls)  # type: ignore[arg-type]  # mypy considers it unhashable
 
 
-@functools.cache  # to resolve annotations takes milliseconds, as long as a short translation
+@functools.cache  # resolving annotations takes milliseconds, as long as a short translation
 def _settings_of(cls: Any) -> tuple[Setting, ...]:
     hints = get_type_hints(cls, include_extras=True)
     return tuple(_setting(field, hints[field.name]) for field in dataclasses.fields(cls))
@@ -165,18 +178,19 @@ def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
         bounds=tuple(note for note in notes if isinstance(note, Bound)),
         one_of=next((note for note in notes if isinstance(note, OneOf)), None),
         flag=next((note for note in notes if isinstance(note, Flag)), Flag()),
+        formerly=next((note for note in notes if isinstance(note, Formerly)), None),
     )
 
 
 def all_settings(cls: type[Settings], prefix: str = "") -> Iterator[tuple[str, Setting]]:
-    """Every leaf below a settings class, with its dotted path.
+    """All leaf settings below a settings class, with their dotted paths.
 
-    Of a setting that is of one of several classes, only the choice among them; see `Setting.kinds`.
+    For a setting with several classes, only its `kind`; see `all_kinds`.
     """
     for setting in settings_of(cls):
         path = prefix + setting.name
         if setting.one_of:
-            yield path + ".kind", setting.choice
+            yield path + ".kind", setting.kind_setting
         elif _is_settings(setting.type):
             yield from all_settings(setting.type, path + ".")
         else:
@@ -184,49 +198,106 @@ def all_settings(cls: type[Settings], prefix: str = "") -> Iterator[tuple[str, S
 
 
 def all_kinds(cls: type[Settings]) -> Iterator[tuple[str, str, type[Settings]]]:
-    """What `all_settings` leaves out: each class of a setting of several, with path and kind."""
+    """The classes of settings with several classes, with path and kind."""
     for setting in settings_of(cls):
-        for kind, one in setting.kinds.items():
-            yield setting.name, kind, one
+        for kind, kind_class in setting.kinds.items():
+            yield setting.name, kind, kind_class
 
 
-def every_path(cls: type[Settings]) -> list[str]:
-    """The dotted paths of all settings, of whichever kind."""
+def all_paths(cls: type[Settings]) -> list[str]:
+    """The dotted paths of all settings of all kinds."""
     paths = [path for path, _ in all_settings(cls)]
-    for section, _, one in all_kinds(cls):
-        paths += [path for path, _ in all_settings(one, f"{section}.")]
+    for section, _, kind_class in all_kinds(cls):
+        paths += [path for path, _ in all_settings(kind_class, f"{section}.")]
     return list(dict.fromkeys(paths))
 
 
 class _Problems(list[str]):
-    """All that is wrong with one input, which is meant to become a `cls`."""
+    """The problems of an input for a settings class."""
 
     def __init__(self, cls: type[Settings], path: str) -> None:
         super().__init__()
         self._cls, self._path = cls, path
 
-    def unknown(self, section: str, name: str, known: Collection[str]) -> None:
-        """Add a name that a section does not have, and what it may mean."""
-        also = self._cls.also_called.get(name.lower().replace("-", "_"), ())  # in other programs
-        paths = [self._path + path for path in every_path(self._cls)]
-        close = difflib.get_close_matches(name, known, 1, cutoff=_CLOSE)
-        near = (
-            [path for path in also if path.removeprefix(section) in known]
-            or [*also]
+    def add_unknown_name(self, section: str, name: str, known: Collection[str]) -> None:
+        """Add an unknown name, with suggestions."""
+        foreign = self._cls.foreign_names.get(name.lower().replace("-", "_"), ())
+        paths = [self._path + path for path in all_paths(self._cls)]
+        close = difflib.get_close_matches(name, known, 1, cutoff=_MIN_SIMILARITY)
+        hints = (
+            [path for path in foreign if path.removeprefix(section) in known]
+            or [*foreign]
             or [path for path in paths if path.split(".")[-1] == name and path != section + name]
-            or [section + other for other in known if other.startswith(name)][:_HINTS]
+            or [section + other for other in known if other.startswith(name)][:_MAX_HINTS]
             or [section + other for other in close]
         )
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+        hint = f"did you mean {' or '.join(hints)}?" if hints else f"known: {', '.join(known)}"
         self.append(f"{section}{name} does not exist; {hint}")
 
 
-def build(cls: type[S], tree: Mapping[str, Any], path: str = "", heading: str = _HEADING) -> S:
-    """An instance from nested dictionaries; all that is wrong is named in one ConfigError."""
+def current_names(
+    cls: type[Settings],
+    tree: Mapping[str, Any],
+    source: str | None = "",
+    kind: str | None = None,
+    path: str = "",
+) -> Tree:
+    """Return `tree` with renamed settings under their current names.
+
+    Unless `source` is None, a `RenamedWarning` lists them. `kind`: model kind if not in the tree.
+    """
+    renamed: dict[str, str] = {}
+    result = _current_names(cls, tree, path, kind, renamed)
+    if renamed and source is not None:
+        listed = [f"{old} is now {new}" for old, new in renamed.items()]
+        more = [f"and {len(listed) - _MAX_HINTS} more"] * (len(listed) > _MAX_HINTS)
+        where = f" in {source}" if source else ""
+        text = f"Former names of settings{where}: {', '.join(listed[:_MAX_HINTS] + more)}."
+        warnings.warn(text, RenamedWarning, stacklevel=3)
+    return result
+
+
+def _current_names(
+    cls: type[Settings], tree: Mapping[str, Any], path: str, kind: str | None, renamed: Tree
+) -> Tree:
+    known = {setting.name: setting for setting in settings_of(cls)}
+    former = {s.formerly.name: s for s in known.values() if s.formerly}
+    result: Tree = {}
+    for name, value in tree.items():
+        setting = known.get(name)
+        old = former.get(name) if setting is None else None
+        if old is not None and old.formerly and old.name not in tree:
+            renamed[path + name] = path + old.name
+            is_choice = isinstance(value, str) and value in old.formerly.values
+            value = old.formerly.values[value] if is_choice else value
+            name, setting = old.name, old
+        if setting is not None and isinstance(value, Mapping):
+            for nested in _nested_classes(setting, value.get("kind", kind)):
+                value = _current_names(nested, value, f"{path}{name}.", kind, renamed)
+        result[name] = value
+    return result
+
+
+def _nested_classes(setting: Setting, kind: Any) -> Iterable[type[Settings]]:
+    """The class of a nested table, if it has one; of the default kind if its kind is not given."""
+    if setting.one_of:
+        return [setting.kinds[kind if kind in [*setting.kinds] else setting.kind_setting.default]]
+    return [inner for inner in (setting.type, *get_args(setting.type)) if _is_settings(inner)]
+
+
+def build(
+    cls: type[S],
+    tree: Mapping[str, Any],
+    path: str = "",
+    heading: str = _HEADING,
+    source: str | None = "",
+) -> S:
+    """Build an instance from nested dictionaries; for `source` see `current_names`."""
+    tree = current_names(cls, tree, source, path=path)
     problems = _Problems(cls, path)
     instance = _build(cls, tree, path, problems)
     if instance is None or problems:
-        raise ConfigError(one_message(problems, heading))
+        raise ConfigError(format_problems(problems, heading))
     return instance
 
 
@@ -235,11 +306,11 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: _Problems
     before = len(problems)
     for name in tree:
         if name not in known:
-            problems.unknown(path, name, known)
+            problems.add_unknown_name(path, name, known)
     values: Tree = {}
     for name, setting in known.items():
         if name in tree:
-            value = values[name] = _value_of(setting, tree[name], path + name, problems)
+            value = values[name] = _convert_setting(setting, tree[name], path + name, problems)
             problems += [path + problem for problem in setting.out_of_bounds(value)]
         elif setting.default is dataclasses.MISSING:
             problems.append(f"{path}{name} is missing")
@@ -252,135 +323,73 @@ def _build(cls: type[S], tree: Mapping[str, Any], path: str, problems: _Problems
         return None
 
 
-def _value_of(setting: Setting, value: Any, path: str, problems: _Problems) -> Any:
-    """What a field is given, as its type or as the class of its `kind`; or a problem."""
+def _convert_setting(setting: Setting, value: Any, path: str, problems: _Problems) -> Any:
+    """Convert a value to the type of a field, or to the class of its `kind`."""
     if not setting.one_of or not isinstance(value, Mapping):
         return _convert(setting.type, value, path, problems)
-    choice = setting.choice
-    kind = _convert(choice.type, value.get("kind", choice.default), path + ".kind", problems)
+    field = setting.kind_setting
+    kind = _convert(field.type, value.get("kind", field.default), path + ".kind", problems)
     return None if kind is None else _convert(setting.kinds[kind], value, path, problems)
 
 
-def _convert(kind: Any, value: Any, path: str, problems: _Problems) -> Any:
-    """`value` as the type that the field declares, or a problem."""
-    if _is_settings(kind):
+def _convert(type_: Any, value: Any, path: str, problems: _Problems) -> Any:
+    """Convert a value to a declared type; adds a problem and returns None if that fails."""
+    if _is_settings(type_):
         if isinstance(value, Mapping):
-            return _build(kind, value, path + ".", problems)
-    elif get_origin(kind) is Literal:
-        if value in get_args(kind):
+            return _build(type_, value, path + ".", problems)
+    elif get_origin(type_) is Literal:
+        if value in get_args(type_):
             return value
-    elif get_origin(kind) in (Union, types.UnionType):
-        if value in (None, "none") and type(None) in get_args(kind):
+    elif get_origin(type_) in (Union, types.UnionType):
+        if value in (None, "none") and type(None) in get_args(type_):
             return None
-        inner = next(option for option in get_args(kind) if option is not type(None))
+        inner = next(option for option in get_args(type_) if option is not type(None))
         return _convert(inner, value, path, problems)
-    elif get_origin(kind) is tuple:
+    elif get_origin(type_) is tuple:
         if isinstance(value, list | tuple):
-            item = get_args(kind)[0]
+            item = get_args(type_)[0]
             return tuple(_convert(item, v, f"{path}[{i}]", problems) for i, v in enumerate(value))
-    elif get_origin(kind) is dict:
+    elif get_origin(type_) is dict:
         if isinstance(value, Mapping):
-            item = get_args(kind)[1]
+            item = get_args(type_)[1]
             return {n: _convert(item, v, f"{path}.{n}", problems) for n, v in value.items()}
-    elif kind is Any:
+    elif type_ is Any:
         return value
-    elif kind is float:
-        if not isinstance(value, bool) and isinstance(value, Real):  # NumPy's numbers are, too
-            return as_float(value)  # type: ignore[arg-type]
-    elif kind is int:
+    elif type_ is float:
+        if not isinstance(value, bool) and isinstance(value, Real):  # includes NumPy's numbers
+            return to_float(value)  # type: ignore[arg-type]
+    elif type_ is int:
         if not isinstance(value, bool) and isinstance(value, Integral):
             return int(value)
-    elif isinstance(kind, type) and isinstance(value, kind):
+    elif isinstance(type_, type) and isinstance(value, type_):
         return value
-    problems.append(f"{path} is {_as_written(value)}, and must be {_kind(kind)}")
+    problems.append(f"{path} is {_format_toml(value)}, but must be {_type_name(type_)}")
     return None
 
 
-def _as_written(value: Any) -> str:
-    """A value as a recipe has it, shortened if it is long."""
+def _format_toml(value: Any) -> str:
+    """A value as in a recipe, truncated if it is long."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return shown(value)
+        return format_value(value)
     text = json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}..."
 
 
-def _is_settings(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Settings)
+def _is_settings(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, Settings)
 
 
-def _kind(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return " | ".join(str(option) for option in get_args(kind))
-    if get_origin(kind) in (Union, types.UnionType):
-        return " | ".join("none" if k is type(None) else _kind(k) for k in get_args(kind))
-    if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        such = json.dumps(get_args(item)[:2]) if get_origin(item) is Literal else "[1, 2]"
-        return f"list of {_kind(item)}, such as {such}"
-    if _is_settings(kind) or get_origin(kind) is dict:
+def _type_name(type_: Any) -> str:
+    if get_origin(type_) is Literal:
+        return " | ".join(str(option) for option in get_args(type_))
+    if get_origin(type_) in (Union, types.UnionType):
+        return " | ".join("none" if k is type(None) else _type_name(k) for k in get_args(type_))
+    if get_origin(type_) is tuple:
+        item = get_args(type_)[0]
+        example = json.dumps(get_args(item)[:2]) if get_origin(item) is Literal else "[1, 2]"
+        return f"list of {_type_name(item)}, such as {example}"
+    if _is_settings(type_) or get_origin(type_) is dict:
         return "a table"
     return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(
-        kind.__name__, kind.__name__
+        type_.__name__, type_.__name__
     )
-
-
-def as_tree(settings: Settings) -> Tree:
-    """The nested dictionaries that `build` makes an equal instance from, as JSON keeps them."""
-
-    def listed(items: Iterable[tuple[str, Any]]) -> Tree:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
-
-    return dataclasses.asdict(settings, dict_factory=listed)
-
-
-def override(tree: Tree, assignments: Iterable[str]) -> Tree:
-    """A copy of `tree` with each "a.b=value" put in; the last of a name holds.
-
-    A value is TOML, or else plain text.
-    """
-    tree = merged(tree, {})
-    for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        if not equals or not path.strip():
-            raise ConfigError(f"--set {assignment}: write it as --set section.name=value.")
-        change: Any = _value(text.strip())
-        names = path.strip().split(".")
-        if len(names) > _DEEPEST:
-            raise ConfigError(
-                f"--set {path[:_LONGEST_SHOWN]}: no setting is below {len(names) - 1} tables. "
-                "See docs/settings.md for the names."
-            )
-        for name in reversed(names):
-            change = {name: change}
-        tree = merged(tree, change)
-    return tree
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # not TOML, or a number or list that nothing takes
-        return text
-
-
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
-    """Both trees in one; where they disagree, the second holds."""
-    result = dict(first)
-    for name, value in second.items():
-        if isinstance(value, Mapping) and isinstance(result.get(name), Mapping):
-            result[name] = merged(result[name], value)
-        else:
-            result[name] = value
-    return result
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> list[str]:
-    """Each leaf in which two trees differ, as "path: old -> new"."""
-    found: list[str] = []
-    for name in sorted({*old, *new}):
-        a, b = old.get(name), new.get(name)
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{path}{name}.")
-        elif a != b:
-            found.append(f"{path}{name}: {a} -> {b}")
-    return found

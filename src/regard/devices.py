@@ -1,4 +1,4 @@
-"""Where the arithmetic happens."""
+"""Devices and their precision: device names, autocast, Triton, and the CPU allocator."""
 
 from __future__ import annotations
 
@@ -14,65 +14,65 @@ import torch
 from regard.errors import ConfigError
 
 Precision = Literal["auto", "float32", "bfloat16"]
-_WIDE = 128
-_NAME = re.compile(r"cpu|cuda(:(?P<number>[0-9]{1,4}))?")
+_MIN_BFLOAT16_WIDTH = 128  # on a CPU: below, casts cost more than they save
+_NAME = re.compile(r"cpu|cuda(:(?P<index>[0-9]{1,4}))?")
 
 
-def device_named(name: str) -> torch.device:
-    """The device of a name; "auto" is the GPU where there is one, "cuda:1" the second GPU.
+def resolve_device(name: str) -> torch.device:
+    """The device of a name: "auto" is a GPU if there is one, "cuda:1" the second GPU.
 
-    A GPU that is named by its number becomes PyTorch's current one, on which kernels and CUDA
-    graphs run.
+    A GPU given by index becomes PyTorch's current device, on which kernels and CUDA graphs run.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         raise ConfigError(
-            f"There is no device {name!r}. Use cpu, cuda, cuda:1 (the second GPU, and so on) or "
-            "auto."
+            f"Unknown device {name!r}. Use cpu, cuda, cuda:1 (the second GPU, and so on) or auto."
         )
     if name != "cpu" and not torch.cuda.is_available():
-        raise ConfigError("There is no GPU that PyTorch can use here. Use --device cpu.")
-    if found["number"] is None:
+        raise ConfigError("No GPU is available to PyTorch on this machine. Use --device cpu.")
+    if match["index"] is None:
         return torch.device(name)
-    number, count = int(found["number"]), torch.cuda.device_count()
-    if number >= count:
-        these = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise ConfigError(f"There is no GPU cuda:{number}. PyTorch can use {these} here.")
-    device = torch.device("cuda", number)
+    index, count = int(match["index"]), torch.cuda.device_count()
+    if index >= count:
+        available = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise ConfigError(f"This machine has no GPU cuda:{index}. Use {available}.")
+    device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     return device
 
 
 def is_gpu_name(name: str) -> bool:
-    """Whether a name asks for a GPU and nothing else."""
+    """Whether a device name requires a GPU."""
     return name.startswith("cuda")
 
 
-def is_half(device: torch.device, precision: Precision, width: int) -> bool:
-    """Whether products are made of bfloat16; "auto": wherever that is faster.
+def uses_bfloat16(device: torch.device, precision: Precision, width: int) -> bool:
+    """Whether matrix products are computed in bfloat16; "auto": where that is faster.
 
-    On a CPU that takes instructions for it, and a model whose products outweigh the casts.
+    On a CPU, that requires bfloat16 instructions and a model wide enough to outweigh the casts.
     """
     if precision != "auto":
         return precision == "bfloat16"
-    known: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old ones
-    multiplies = bool(known.get("avx512_bf16") or known.get("amx_bf16"))
-    return device.type == "cuda" or (width >= _WIDE and multiplies)
+    capabilities: Mapping[str, Any] = getattr(
+        torch.cpu, "get_capabilities", dict
+    )()  # not in older versions
+    has_instructions = bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return device.type == "cuda" or (width >= _MIN_BFLOAT16_WIDTH and has_instructions)
 
 
-def autocast(device: torch.device, *, half: bool) -> torch.autocast:
-    """The context in which a forward pass runs."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=half)
+def autocast(device: torch.device, *, enabled: bool) -> torch.autocast:
+    """The bfloat16 autocast context of a forward pass."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
 @functools.cache
 def has_triton() -> bool:
-    """Whether our GPU kernels can run: Triton builds their launcher with the system's C compiler.
+    """Whether our Triton kernels can run; Triton needs a C compiler for their launchers.
 
-    PyTorch for a GPU brings Triton along, but not on every system. GPUs older than Ampere have no
-    bfloat16, for which the kernels are written.
+    PyTorch for GPUs includes Triton, but not on all systems. The kernels use bfloat16, which GPUs
+    older than Ampere do not support.
     """
     if find_spec("triton") is None:
         return False
@@ -80,22 +80,22 @@ def has_triton() -> bool:
 
     try:
         triton.runtime.driver.active.get_current_device()
-    except Exception:  # no compiler, no header of Python, no driver: each fails in its own way
+    except Exception:  # no compiler, no Python headers, no driver: various exceptions
         return False
     return torch.cuda.get_device_capability() >= (8, 0)
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what tensors free, instead of giving it back and fetching empty pages anew.
+    """Make glibc keep freed memory instead of returning it to the system.
 
-    A training step on a CPU, or a search, allocates like tensors again and again; this saves a
-    quarter of it.
+    A training step or a beam search on a CPU allocates tensors of the same sizes again and again;
+    this saves a quarter of its time.
     """
     mmap_max, trim_threshold, top_pad = -4, -1, -2  # M_MMAP_MAX and so on, from malloc.h
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
-        return  # another system, another allocator
+        return  # not glibc
     mallopt(mmap_max, 0)
     mallopt(trim_threshold, -1)
     mallopt(top_pad, 64 * 2**20)

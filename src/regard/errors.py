@@ -1,18 +1,18 @@
-"""Every failure that a user can cause, as one tree.
+"""The hierarchy of errors that a user can cause.
 
-RegardError              what, where, and what to do about it: one sentence for a person
-├── ConfigError          a setting that does not exist, does not fit or contradicts another
-├── DataError            text files and prepared folders that cannot be used
-├── ModelError           a model folder that is missing, incomplete or of another format
-├── RunError             a run folder that is in use or belongs to another run
+RegardError              base class; the message says what is wrong, where, and what to do
+├── ConfigError          a setting is unknown, invalid or contradicts another
+├── DataError            text files or prepared folders cannot be used
+├── ModelError           a model folder is missing, incomplete or of another format
+├── RunError             a run folder is in use or belongs to another run
 ├── StorageError         the disk is full, or a file may not be read or written
-├── OutputError          standard output cannot be written to (141 if its reader has gone)
-├── DivergedError        training failed by itself: the loss is no longer a number (exit 1)
-├── LostError            another process of the same run has ended (exit 1)
-└── StoppedError         a person or the system stopped the run; everything is saved (128 + signal)
+├── OutputError          standard output cannot be written (exit 141 for a broken pipe)
+├── DivergedError        training diverged: the loss is not finite (exit 1)
+├── ProcessLostError     another process of the same run has ended (exit 1)
+└── StoppedError         a signal stopped the run; everything is saved (exit 128 + signal)
 
-The command prints the sentence, without a traceback, and exits with `exit_status`. What only a bug
-can cause is an `assert` and never one of these.
+The command prints the message without a traceback and exits with `exit_status`. Bugs raise
+`AssertionError` and never one of these.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from collections.abc import Sequence
 
 
 class RegardError(Exception):
-    """A failure with a sentence for the person who can mend it."""
+    """An error whose message tells the user what to do."""
 
     exit_status = 2
-    is_said = False  # by another process of the same run
+    is_reported = False  # whether another process of the same run has printed it
 
 
 class ConfigError(RegardError):
-    """A setting is unknown, of the wrong kind, out of bounds, or contradicts another."""
+    """A setting is unknown, of the wrong type, out of bounds, or contradicts another."""
 
 
 class DataError(RegardError):
@@ -53,19 +53,19 @@ class OutputError(RegardError):
 
     def __init__(self, message: str, *, is_pipe: bool = False) -> None:
         super().__init__(message)
-        if is_pipe:  # as a shell reports a process that SIGPIPE ended, which prints nothing
+        if is_pipe:  # the exit status of a process killed by SIGPIPE, which prints nothing
             self.exit_status = 128 + signal.SIGPIPE
-            self.is_said = True
+            self.is_reported = True
 
 
 class DivergedError(RegardError):
-    """The loss stopped being a finite number."""
+    """The loss or a weight is not finite."""
 
     exit_status = 1
 
 
-class LostError(RegardError):
-    """Another process of the same run has ended, so this one cannot go on."""
+class ProcessLostError(RegardError):
+    """Another process of the same run has ended, so this one cannot continue."""
 
     exit_status = 1
 
@@ -78,14 +78,14 @@ class StoppedError(RegardError):
         self.exit_status = 128 + signal_number
 
 
-_SHOWN = 20
+_MAX_PROBLEMS = 20
 
 
-def one_message(problems: Sequence[str], heading: str) -> str:
-    """All problems of one input as one text, so that nobody mends them one run at a time."""
+def format_problems(problems: Sequence[str], heading: str) -> str:
+    """All problems of an input as one message."""
     if len(problems) == 1:
         return f"{heading}: {problems[0]}"
-    lines = [f"  - {problem}" for problem in problems[:_SHOWN]]
-    if len(problems) > _SHOWN:
-        lines.append(f"  - and {len(problems) - _SHOWN} more")
+    lines = [f"  - {problem}" for problem in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        lines.append(f"  - and {len(problems) - _MAX_PROBLEMS} more")
     return "\n".join([f"{heading}, {len(problems)} problems:", *lines])

@@ -1,10 +1,10 @@
-"""Files and folders that are either whole or absent, whenever the process dies.
+"""Atomic writes of files and folders, and file locks.
 
-Everything is written in a staging folder beside its place, `.regard-DIGEST-RANDOM.partial`, flushed
-to the disk and renamed once. Meanwhile the process holds `.regard-DIGEST.lock`, where DIGEST stands
-for the name of the output. So no two processes write one output at a time, and a staging folder
-that the holder of the lock finds was left by a process that died. A staging folder is removed only
-if it has our marker: nothing that a user made is deleted.
+An output is written to a staging folder beside it, `.regard-DIGEST-RANDOM.partial`, synced to disk
+and renamed, so that it is complete or absent even if the process is killed. Meanwhile the process
+holds `.regard-DIGEST.lock`; DIGEST is a hash of the output's name. So only one process writes an
+output at a time, and a staging folder that the holder of the lock finds is stale. A staging folder
+is removed only if it contains our marker: files of the user are never deleted.
 """
 
 from __future__ import annotations
@@ -25,88 +25,90 @@ from typing import Any
 
 from regard.errors import ConfigError, RegardError, RunError, StorageError
 from regard.json_text import dumps
-from regard.remedies import remedy
+from regard.os_errors import os_error_advice
 
 LOCK = "lock"  # in a run folder
-_OURS = re.compile(r"\.regard-[0-9a-f]{12}(-\w+\.partial|\.lock)")
+_TEMPORARY = re.compile(r"\.regard-[0-9a-f]{12}(-\w+\.partial|\.lock)")
 _STAGING = re.compile(r"\.regard-[0-9a-f]{12}-\w+\.partial")
-_MARKER, _NEW, _OLD = ".regard", "new", "old"  # what a staging folder holds
-_MARK = b"A temporary folder of regard, for "  # and the name of the output
-_OWNER = re.compile(rb"pid \d+\s*")  # what a lock file holds
-_held: dict[Path, int] = {}  # the outputs that a process has locked, which a fork has not
+_MARKER, _NEW, _OLD = ".regard", "new", "old"  # in a staging folder
+_MARKER_TEXT = b"A temporary folder of regard, for "  # followed by the name of the output
+_OWNER = re.compile(rb"pid \d+\s*")  # content of a lock file
+_locked_outputs: dict[Path, int] = {}  # with the process id: a forked process does not hold them
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; when the block ends well, it becomes `path` in one step.
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path, which is renamed to `path` if the block succeeds.
 
-    A link is followed. A device or a pipe is written to directly, and never replaced.
+    Links are followed. Devices and pipes are written directly and never replaced.
     """
     if _is_staged(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         yield path
-        path.chmod(0o666 & ~_umask())  # safetensors would keep it to its owner
+        path.chmod(0o666 & ~_umask())  # safetensors creates files readable by their owner only
         return
     if is_stream(path):
-        with explained(path):
+        with explain_os_errors(path):
             yield path
         return
-    with explained(path), held_output(path) as place, _staging(place) as staging:
+    with explain_os_errors(path), locked_output(path) as output, _staging(output) as staging:
         temporary = staging / _NEW
         yield temporary
         temporary.chmod(0o666 & ~_umask())
-        _flush(temporary)
-        temporary.replace(place)
-        _flush(place.parent)
+        _sync(temporary)
+        temporary.replace(output)
+        _sync(output.parent)
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder; when the block ends well, it becomes `path` in one step.
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder, which is renamed to `path` if the block succeeds.
 
-    A link to a folder stays a link.
+    A link to a folder remains a link.
     """
-    with explained(path), held_output(path) as place, _staging(place) as staging:
+    with explain_os_errors(path), locked_output(path) as output, _staging(output) as staging:
         temporary = staging / _NEW
         temporary.mkdir()
         yield temporary
         for file in temporary.rglob("*"):
-            _flush(file)
-        _flush(temporary)
-        if place.is_dir():  # a folder cannot replace a full one; `_remove` would bring it back
-            place.rename(staging / _OLD)
-        temporary.rename(place)
-        _flush(place.parent)
+            _sync(file)
+        _sync(temporary)
+        if output.is_dir():  # rename cannot replace it; `_remove` restores it on failure
+            output.rename(staging / _OLD)
+        temporary.rename(output)
+        _sync(output.parent)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    with whole_file(path) as temporary:
+    """Write a text file atomically."""
+    with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, whole or not at all."""
+    """Write a JSON file atomically."""
     write_text(path, dumps(value, indent=2) + "\n")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as nested dictionaries."""
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ConfigError(f"There is no recipe {path}: it {what}. Give the path of a TOML file.")
-    with explained(path):
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise ConfigError(f"The recipe {path} {problem}. Give the path of a TOML file.")
+    with explain_os_errors(path):
         data = path.read_bytes()
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))  # some editors put a byte-order mark
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+        return tomllib.loads(data.decode("utf-8-sig"))  # some editors write a byte-order mark
+    except ValueError as error:  # not TOML, not UTF-8, or an integer with thousands of digits
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
     except RecursionError:
-        raise ConfigError(f"{path} is not a recipe: its values are nested too deeply.") from None
+        raise ConfigError(
+            f"{path} is not a recipe: its values are nested too deeply. Check the path."
+        ) from None
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a device, a pipe or an open file, such as /dev/stdout."""
+    """Whether a path is a device, a pipe or an open file descriptor, such as /dev/stdout."""
     for _ in range(40):  # as many links as Linux follows
         if f"{os.path.realpath(path.parent)}/".startswith("/proc/"):
             return True
@@ -117,54 +119,54 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn what the operating system says about `path` into a sentence with a remedy."""
+def explain_os_errors(path: Path) -> Iterator[None]:
+    """Convert errors of the operating system about `path` to a `StorageError` with advice."""
     try:
         yield
     except Exception as error:
-        advice = None if isinstance(error, RegardError) else remedy(error)
-        if advice is None or _is_staged(path):  # whoever writes the whole folder explains it
+        advice = None if isinstance(error, RegardError) else os_error_advice(error)
+        if advice is None or _is_staged(path):  # explained where the whole folder is written
             raise
         raise StorageError(f"{_subject(error, path)}: {advice}") from error
 
 
 def _subject(error: Exception, path: Path) -> str:
-    """The path that an error is about; our own temporary files stand for the output."""
+    """The path that an error is about: the output itself if it is a temporary file of it."""
     name = getattr(error, "filename", None)
     if not isinstance(name, str) or not name or getattr(error, "filename2", None):
         return str(path)
-    return str(path) if any(map(is_leftover, (Path(name), *Path(name).parents))) else name
+    return str(path) if any(map(is_temporary_path, (Path(name), *Path(name).parents))) else name
 
 
-# Temporary folders.
+# Staging folders.
 
 
 @contextmanager
-def _staging(place: Path) -> Iterator[Path]:
-    """Yield a new folder beside an output that this process holds; it is removed afterwards."""
-    staging = Path(tempfile.mkdtemp(".partial", f".regard-{_digest(place)}-", place.parent))
+def _staging(output: Path) -> Iterator[Path]:
+    """Yield a new folder beside an output that this process has locked; removed afterwards."""
+    staging = Path(tempfile.mkdtemp(".partial", f".regard-{_digest(output)}-", output.parent))
     try:
-        (staging / _MARKER).write_bytes(_MARK + os.fsencode(place.name))
+        (staging / _MARKER).write_bytes(_MARKER_TEXT + os.fsencode(output.name))
         yield staging
     finally:
-        _remove(staging, place)
+        _remove(staging, output)
 
 
-def _clear(place: Path) -> None:
-    """Remove what processes left that died while they wrote this output."""
-    for staging in place.parent.glob(f".regard-{_digest(place)}-*.partial"):
-        if _output_of(staging) == place or _is_bare(staging):
-            _remove(staging, place)
+def _remove_stale(output: Path) -> None:
+    """Remove staging folders of killed processes that were writing this output."""
+    for staging in output.parent.glob(f".regard-{_digest(output)}-*.partial"):
+        if _output_of(staging) == output or _is_empty(staging):
+            _remove(staging, output)
 
 
-def _remove(staging: Path, place: Path) -> None:
-    """Remove a staging folder, and its marker last, so that what a kill leaves is recognised.
+def _remove(staging: Path, output: Path) -> None:
+    """Remove a staging folder, its marker last, so that a killed removal can be completed.
 
-    A folder that stepped aside, and whose place was not taken, comes back first.
+    An old output that was moved aside and not replaced is restored first.
     """
     with suppress(OSError):
-        if (staging / _OLD).exists() and not place.exists():
-            (staging / _OLD).rename(place)
+        if (staging / _OLD).exists() and not output.exists():
+            (staging / _OLD).rename(output)
         for path in staging.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
@@ -175,16 +177,20 @@ def _remove(staging: Path, place: Path) -> None:
 
 
 def _output_of(staging: Path) -> Path | None:
-    """The output that a staging folder was made for; None if this program did not make it."""
+    """The output of a staging folder; None if regard did not create the folder."""
     marker = staging / _MARKER
     if not _STAGING.fullmatch(staging.name) or staging.is_symlink() or not marker.is_file():
         return None
-    mark = marker.read_bytes()
-    return staging.parent / os.fsdecode(mark[len(_MARK) :]) if mark.startswith(_MARK) else None
+    content = marker.read_bytes()
+    return (
+        staging.parent / os.fsdecode(content[len(_MARKER_TEXT) :])
+        if content.startswith(_MARKER_TEXT)
+        else None
+    )
 
 
-def _is_bare(staging: Path) -> bool:
-    """Whether a staging folder holds nothing at all, as before its marker is written."""
+def _is_empty(staging: Path) -> bool:
+    """Whether a staging folder is empty, as before its marker is written."""
     if not _STAGING.fullmatch(staging.name) or staging.is_symlink() or not staging.is_dir():
         return False
     return all(
@@ -193,118 +199,118 @@ def _is_bare(staging: Path) -> bool:
     )
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Remove what processes left in a folder that died while they wrote into it."""
+def remove_stale_staging(folder: Path) -> None:
+    """Remove staging folders of killed processes in a folder."""
     for staging in folder.glob(".regard-*.partial"):
         output = _output_of(staging)
         if output is not None:
-            with suppress(StorageError), held_output(output):
-                pass  # whoever holds an output has cleared it
+            with suppress(StorageError), locked_output(output):
+                pass  # locking an output removes its stale staging folders
 
 
-def is_leftover(path: Path) -> bool:
-    """Whether a name is that of a temporary folder or lock of this program."""
-    return _OURS.fullmatch(path.name) is not None
+def is_temporary_path(path: Path) -> bool:
+    """Whether a path has the name of a staging folder or lock file of regard."""
+    return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def _is_staged(path: Path) -> bool:
-    """Whether a path is inside a folder that will be renamed as a whole."""
+    """Whether a path is inside a staging folder."""
     return any(_STAGING.fullmatch(part) for part in path.parts)
 
 
-def _digest(place: Path) -> str:
-    return hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
+def _digest(output: Path) -> str:
+    return hashlib.sha256(os.fsencode(output.name)).hexdigest()[:12]
 
 
 # Locks.
 
 
 @contextmanager
-def held_output(path: Path) -> Iterator[Path]:
-    """Hold an output for this process, and yield where it really lies, links being followed.
+def locked_output(path: Path) -> Iterator[Path]:
+    """Lock an output for this process, and yield its real path, with links resolved.
 
-    A process may hold an output several times over: a command from its beginning, and within it
-    whatever writes the output. Another process is refused.
+    The lock is reentrant: a command locks its output at the start, and the functions that write it
+    lock it again. Another process gets an error.
     """
-    place = Path(os.path.realpath(path))
-    if _held.get(place) == os.getpid():
-        yield place
+    output = Path(os.path.realpath(path))
+    if _locked_outputs.get(output) == os.getpid():
+        yield output
         return
-    lock = place.parent / f".regard-{_digest(place)}.lock"
+    lock = output.parent / f".regard-{_digest(output)}.lock"
     with ExitStack() as stack:
-        with explained(path):
-            if not place.name or is_stream(path):
+        with explain_os_errors(path):
+            if not output.name or is_stream(path):
                 raise StorageError(
                     f"{path} is a device or the root folder, and cannot be replaced. "
-                    "Choose another place for the output."
+                    "Choose another location for the output."
                 )
-            missing = [folder for folder in place.parents if not folder.exists()]
-            stack.callback(_try_all, *(folder.rmdir for folder in missing))  # those that are empty
-            descriptor = _locked_in_new_folder(lock, path)
+            missing = [folder for folder in output.parents if not folder.exists()]
+            stack.callback(_try_all, *(folder.rmdir for folder in missing))  # if empty
+            descriptor = _create_and_lock(lock, path)
             stack.callback(os.close, descriptor)
-            stack.callback(_try_all, lock.unlink)  # while it is held: see `_try_lock`
-            _clear(place)
-        stack.callback(_held.pop, place)
-        _held[place] = os.getpid()
-        yield place
+            stack.callback(_try_all, lock.unlink)  # while locked: see `_try_lock`
+            _remove_stale(output)
+        stack.callback(_locked_outputs.pop, output)
+        _locked_outputs[output] = os.getpid()
+        yield output
 
 
 def _try_all(*actions: Callable[[], None]) -> None:
-    """Do what the system permits."""
+    """Call all functions, ignoring errors of the operating system."""
     for action in actions:
         with suppress(OSError):
             action()
 
 
-def _locked_in_new_folder(lock: Path, path: Path) -> int:
-    """Take a lock in a folder that is made; another process may remove it before that is done."""
+def _create_and_lock(lock: Path, path: Path) -> int:
+    """Lock a file whose folder is created; retries if another process removes the folder."""
     for _ in range(100):
         lock.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
-            return _locked(lock, path, StorageError)
+            return _lock(lock, path, StorageError)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(lock))
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; the system lets go of it when the process dies."""
-    with explained(folder):
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder for this process; the system releases the lock when the process ends."""
+    with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(folder / LOCK, folder, RunError)
+        descriptor = _lock(folder / LOCK, folder, RunError)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _locked(lock: Path, path: Path, refusal: type[RegardError]) -> int:
-    """Take a lock for `path`, or say who has it."""
+def _lock(lock: Path, path: Path, error: type[RegardError]) -> int:
+    """Lock the file `lock` and return its descriptor; an error names the process that holds it."""
     while True:
         descriptor = os.open(
             lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
         )
         with ExitStack() as stack:
             stack.callback(os.close, descriptor)
-            if _try_lock(descriptor, lock, path, refusal):
+            if _try_lock(descriptor, lock, path, error):
                 stack.pop_all()
                 return descriptor
 
 
-def _try_lock(descriptor: int, lock: Path, path: Path, refusal: type[RegardError]) -> bool:
-    """Take the lock of an open file; False if its last holder has removed the file meanwhile."""
+def _try_lock(descriptor: int, lock: Path, path: Path, error: type[RegardError]) -> bool:
+    """Lock an open file; False if its last holder has removed the file meanwhile."""
     status = os.fstat(descriptor)
     owner = os.pread(descriptor, 100, 0) if stat.S_ISREG(status.st_mode) else b"?"
     if owner and not _OWNER.fullmatch(owner):
         raise StorageError(
-            f"{lock} is in the way: regard keeps its lock under this name, and did not make this "
-            "file. Move it, or choose another place for the output."
+            f"{lock} is in the way: regard uses this name for its lock, but did not create this "
+            "file. Move it, or choose another location for the output."
         )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise refusal(
+        raise error(
             f"{path} is in use by another process ({owner.decode().strip() or 'unknown'}). "
-            "Wait for it, stop it, or choose another place for the output."
+            "Wait for it, stop it, or choose another location for the output."
         ) from None
     try:
         if not os.path.samestat(status, os.stat(lock, follow_symlinks=False)):
@@ -317,14 +323,14 @@ def _try_lock(descriptor: int, lock: Path, path: Path, refusal: type[RegardError
 
 
 def _umask() -> int:
-    """What new files do not permit; the only way to ask is to set it."""
+    """The umask of the process, which can be read only by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
 
 
-def _flush(path: Path) -> None:
-    """Make the system put a file's or folder's bytes on the disk."""
+def _sync(path: Path) -> None:
+    """Write a file or folder through to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Write JSON that every parser accepts: a number that is not finite becomes null."""
+"""Serialize to standard JSON: NaN and infinity become null."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Any
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON text in UTF-8, without NaN or Infinity."""
+    """A value as JSON text, without ASCII escapes, NaN or Infinity."""
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+        return json.dumps(
+            _replace_nonfinite(value), indent=indent, ensure_ascii=False, allow_nan=False
+        )
 
 
-def _finite(value: Any) -> Any:
-    """The same value with None for each number that is not finite."""
+def _replace_nonfinite(value: Any) -> Any:
+    """The value with None in place of each number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: _replace_nonfinite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_replace_nonfinite(item) for item in value]
     return value

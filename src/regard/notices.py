@@ -1,4 +1,4 @@
-"""Notices: texts for a person, which whoever calls a function may print, collect or ignore."""
+"""Notices: messages for the user, which the caller of a function prints, collects or ignores."""
 
 from __future__ import annotations
 
@@ -6,27 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Notice = Callable[[str], None]
-_MOST = 3  # of one kind
-
-
-def ignore(text: str) -> None:
-    """A `Notice` that drops everything."""
+_MAX_NOTICES = 3  # of one kind
 
 
 @contextmanager
-def sparingly(say: Notice) -> Iterator[Notice]:
-    """A function that says the first few of many notices about lines; the rest are counted."""
+def limited_notices(notify: Notice) -> Iterator[Notice]:
+    """A function that passes on the first few notices about lines and counts the rest."""
     count = 0
 
     def notice(text: str) -> None:
         nonlocal count
         count += 1
-        if count <= _MOST:
-            say(text)
+        if count <= _MAX_NOTICES:
+            notify(text)
 
     try:
         yield notice
     finally:
-        more = count - _MOST
-        if more > 0:
-            say(f"The same goes for {more:,} more line{'s' if more > 1 else ''}.")
+        suppressed = count - _MAX_NOTICES
+        if suppressed > 0:
+            notify(f"The same applies to {suppressed:,} more line{'s' if suppressed > 1 else ''}.")

@@ -1,4 +1,4 @@
-"""Sets of options of which a command line gives one: that whose main option is there."""
+"""Mutually exclusive sets of command line options, selected by their main option."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ Set = TypeVar("Set", bound="OptionSet")
 
 @dataclass(frozen=True)
 class OptionSet(Settings):
-    """Options that belong together; `main` is the field that says that they are meant."""
+    """Options that belong together; giving the field `main` selects the set."""
 
     main: ClassVar[str]
-    partner: ClassVar[str] = ""  # another field that says so
-    title: ClassVar[str]  # what they are about
+    partner: ClassVar[str] = ""  # another field that selects the set
+    title: ClassVar[str]  # in messages
 
 
-def select(sets: Sequence[type[Set]], given: Mapping[str, Any], what: str) -> Set:
-    """The set that the given options mean; options of other sets are refused."""
-    chosen = [cls for cls in sets if given.get(cls.main) or given.get(cls.partner)]
-    if not chosen:
-        names = ", ".join(f"{option_of(cls.main)} ({cls.title})" for cls in sets)
-        raise ConfigError(f"No {what} are given. Use one of {names}.")
-    if len(chosen) > 1:
-        names = " and ".join(option_of(cls.main) for cls in chosen)
-        raise ConfigError(f"{names} are different {what}. Give one of them.")
-    (cls,) = chosen
+def select(sets: Sequence[type[Set]], options: Mapping[str, Any], noun: str) -> Set:
+    """Build the set that the options select; options of other sets raise an error.
+
+    `noun` names the options in messages.
+    """
+    selected = [cls for cls in sets if options.get(cls.main) or options.get(cls.partner)]
+    if not selected:
+        names = ", ".join(f"{option_name(cls.main)} ({cls.title})" for cls in sets)
+        raise ConfigError(f"No {noun} are given. Use one of {names}.")
+    if len(selected) > 1:
+        names = " and ".join(option_name(cls.main) for cls in selected)
+        raise ConfigError(f"{names} are mutually exclusive {noun}. Give one of them.")
+    (cls,) = selected
     known = {setting.name for setting in settings_of(cls)}
-    elsewhere = {setting.name for other in sets for setting in settings_of(other)}
-    others = [option_of(name) for name in given if name in elsewhere - known]
+    all_names = {setting.name for other in sets for setting in settings_of(other)}
+    others = [option_name(name) for name in options if name in all_names - known]
     if others:
         raise ConfigError(f"{', '.join(others)}: no effect on {cls.title}. Leave it out.")
-    return build(cls, given, heading=f"These {what} cannot be used")
+    return build(cls, options, heading=f"These {noun} cannot be used")
 
 
-def option_of(field: str) -> str:
-    """How the command line writes a field."""
+def option_name(field: str) -> str:
+    """The command line option of a field."""
     return f"--{field.replace('_', '-')}"

@@ -1,6 +1,6 @@
-"""Every picture, from arrays: as a PNG, or as text for the terminal.
+"""Plots of arrays, as PNG files or as text for the terminal.
 
-Functions that write a PNG tell whether the fonts of this system have all its characters.
+Functions that write a PNG return whether the installed fonts have all characters of it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from regard.files import whole_file
+from regard.files import atomic_file
 
 _SHADES = " ░▒▓█"
-# Tried in this order for what the first does not have, where they are installed.
+# Fallbacks in this order, for characters that the first font lacks.
 _FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC"]
 _FONTS += ["WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Microsoft YaHei", "PingFang SC", "SimHei"]
 
@@ -38,13 +38,13 @@ def _save(figure: Figure, path: Path) -> bool:
     installed = {font.name for font in font_manager.fontManager.ttflist}
     for text in figure.findobj(matplotlib.text.Text):
         text.set_fontfamily([name for name in _FONTS if name in installed])
-    with whole_file(path) as temporary, warnings.catch_warnings(record=True) as caught:
+    with atomic_file(path) as temporary, warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", message="Glyph .* missing from font")
         figure.savefig(temporary, format="png", dpi=120)
     return not any("missing from font" in str(warning.message) for warning in caught)
 
 
-def heat_map(
+def plot_heat_map(
     path: Path,
     values: ArrayLike,
     *,
@@ -52,7 +52,7 @@ def heat_map(
     rows: str,
     columns: str,
 ) -> bool:
-    """A matrix as colours; `rows` and `columns` name the axes."""
+    """Draw a matrix as a heat map; `rows` and `columns` are the axis labels."""
     array = np.asarray(values, dtype=np.float64)
     figure = _figure(2.5 + min(9.0, 0.28 * array.shape[1]), 1.8 + min(9.0, 0.28 * array.shape[0]))
     axes = figure.add_subplot()
@@ -62,50 +62,54 @@ def heat_map(
     return _save(figure, path)
 
 
-def confusion(path: Path, counts: ArrayLike, labels: Sequence[str]) -> bool:
-    """How often each label (a row) was taken for each (a column): shares as colours, and counts."""
+def plot_confusion_matrix(path: Path, counts: ArrayLike, labels: Sequence[str]) -> bool:
+    """Draw a confusion matrix (gold labels, predictions), coloured by proportion of the row."""
     array = np.asarray(counts, dtype=np.int64)
-    shares = array / np.maximum(array.sum(1, keepdims=True), 1)
+    proportions = array / np.maximum(array.sum(1, keepdims=True), 1)
     size = 2.2 + min(14.0, 0.42 * len(labels))
     figure = _figure(size + 0.8, size)
     axes = figure.add_subplot()
-    image = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
-    figure.colorbar(image, ax=axes, label="share of the row")
-    axes.set(title="Which label is taken for which", ylabel="right", xlabel="found")
+    image = axes.imshow(proportions, vmin=0, vmax=1, cmap="Blues")
+    figure.colorbar(image, ax=axes, label="proportion of the row")
+    axes.set(title="Confusion matrix", ylabel="gold", xlabel="predicted")
     _label(axes, labels, labels)
     for row, column in zip(*np.nonzero(array), strict=True):
-        color = "white" if shares[row, column] > 0.5 else "black"
+        color = "white" if proportions[row, column] > 0.5 else "black"
         text = str(array[row, column])
         axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
     return _save(figure, path)
 
 
-def attention_heads(
+def plot_attention_heads(
     path: Path,
     weights: NDArray[np.float32],
     *,
     title: str,
     row_labels: Sequence[str],
     column_labels: Sequence[str],
+    first: tuple[int, int] = (1, 1),
 ) -> bool:
-    """Every layer (a row) and head (a column) of (layers, H, T, S) weights."""
+    """Draw attention weights (layers, H, T, S): a row per layer, a column per head.
+
+    `first` is the number of the first layer and of the first head.
+    """
     layers, heads, height, width = weights.shape
     size = 1.2 + 0.22 * max(height, width)
-    figure = _figure(heads * size, layers * size + 0.6)
+    figure = _figure(heads * size, layers * size + 1.0)
     figure.suptitle(title)
     panels = figure.subplots(layers, heads, squeeze=False)
     for layer in range(layers):
         for head in range(heads):
             axes = panels[layer, head]
             axes.imshow(weights[layer, head], vmin=0, vmax=1, cmap="viridis")
-            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+            axes.set_title(f"layer {layer + first[0]}, head {head + first[1]}", fontsize=8)
             _label(axes, row_labels if head == 0 else (), column_labels)
             if head:
                 axes.set_yticks([])
     return _save(figure, path)
 
 
-def alignment(
+def plot_alignment(
     path: Path,
     source: Sequence[str],
     target: Sequence[str],
@@ -113,84 +117,90 @@ def alignment(
     *,
     title: str,
 ) -> bool:
-    """The words of a pair in two lines, and between them the links (source, target)."""
-    figure = _figure(1 + 0.12 * max(_span(source), _span(target)), 2.6)
+    """Draw source tokens above target tokens, and the alignment links (source, target)."""
+    figure = _figure(1 + 0.12 * max(_line_width(source), _line_width(target)), 2.6)
     axes = figure.add_subplot()
-    above, below = _middles(source), _middles(target)
-    offset = (_span(source) - _span(target)) / 2  # the shorter line stands in the middle
+    above, below = _centers(source), _centers(target)
+    offset = (_line_width(source) - _line_width(target)) / 2  # centers the shorter line
     below = below + max(offset, 0)
     above = above - min(offset, 0)
     for i, j in links:
         axes.plot([above[i], below[j]], [0.86, 0.14], color="tab:blue", linewidth=1.2)
-    for words, middles, height in ((source, above, 1), (target, below, 0)):
-        for word, middle in zip(words, middles, strict=True):
-            axes.text(middle, height, word, ha="center", va="center", fontsize=9)
-    axes.set(title=title, ylim=(-0.2, 1.2), xlim=(-1, max(_span(source), _span(target)) + 1))
+    for tokens, centers, height in ((source, above, 1), (target, below, 0)):
+        for token, center in zip(tokens, centers, strict=True):
+            axes.text(center, height, token, ha="center", va="center", fontsize=9)
+    axes.set(
+        title=title, ylim=(-0.2, 1.2), xlim=(-1, max(_line_width(source), _line_width(target)) + 1)
+    )
     axes.axis("off")
     return _save(figure, path)
 
 
-def copies(
+def plot_fertilities(
     path: Path,
     source: Sequence[str],
     origins: Sequence[int],
-    written: Sequence[str],
+    predictions: Sequence[str],
     read: Sequence[bool],
     *,
     title: str,
 ) -> bool:
-    """Source words with their fertilities, the copies of each, and what was written at each copy.
+    """Draw source tokens with their fertilities, their copies, and the token predicted for each.
 
-    `origins` say of which source word each place is a copy; what is not `read` is grey.
+    `origins` are the source positions of the copies; predictions that are not `read` are grey.
     """
-    counts = [list(origins).count(place) for place in range(len(source))]
-    above = [f"{word}  {count}" for word, count in zip(source, counts, strict=True)]
-    room = [max((source[o], w), key=_room) for o, w in zip(origins, written, strict=True)]
-    span = max(_span(above), _span(room))
-    tops = _middles(above) + (span - _span(above)) / 2
-    places = _middles(room) + (span - _span(room)) / 2
-    figure = _figure(1 + 0.12 * span, 3.2)
+    counts = [list(origins).count(position) for position in range(len(source))]
+    above = [f"{token}  {count}" for token, count in zip(source, counts, strict=True)]
+    widest = [max((source[o], p), key=_width) for o, p in zip(origins, predictions, strict=True)]
+    width = max(_line_width(above), _line_width(widest))
+    source_centers = _centers(above) + (width - _line_width(above)) / 2
+    copy_centers = _centers(widest) + (width - _line_width(widest)) / 2
+    figure = _figure(1 + 0.12 * width, 3.2)
     axes = figure.add_subplot()
-    for word, count, middle in zip(above, counts, tops, strict=True):
+    for token, count, center in zip(above, counts, source_centers, strict=True):
         color = "black" if count else "silver"
-        axes.text(middle, 2, word, ha="center", va="center", fontsize=9, color=color)
-    for origin, word, seen, middle in zip(origins, written, read, places, strict=True):
-        axes.plot([tops[origin], middle], [1.86, 1.14], color="tab:blue", linewidth=1.2)
-        axes.plot([middle, middle], [0.86, 0.14], color="silver", linewidth=1.0)
-        axes.text(middle, 1, source[origin], ha="center", va="center", fontsize=9)
-        color = "black" if seen else "silver"
-        axes.text(middle, 0, word, ha="center", va="center", fontsize=9, color=color)
-    axes.set(title=title, ylim=(-0.2, 2.2), xlim=(-1, span + 1))
+        axes.text(center, 2, token, ha="center", va="center", fontsize=9, color=color)
+    for origin, token, is_read, center in zip(
+        origins, predictions, read, copy_centers, strict=True
+    ):
+        axes.plot([source_centers[origin], center], [1.86, 1.14], color="tab:blue", linewidth=1.2)
+        axes.plot([center, center], [0.86, 0.14], color="silver", linewidth=1.0)
+        axes.text(center, 1, source[origin], ha="center", va="center", fontsize=9)
+        color = "black" if is_read else "silver"
+        axes.text(center, 0, token, ha="center", va="center", fontsize=9, color=color)
+    axes.set(title=title, ylim=(-0.2, 2.2), xlim=(-1, width + 1))
     axes.axis("off")
     return _save(figure, path)
 
 
-def _span(words: Sequence[str]) -> int:
-    """How much room words need side by side, in characters of Latin script."""
-    return sum(_room(word) for word in words)
+def _line_width(tokens: Sequence[str]) -> int:
+    """The width of tokens side by side, in Latin characters."""
+    return sum(_width(token) for token in tokens)
 
 
-def _middles(words: Sequence[str]) -> NDArray[np.float64]:
-    room = np.array([_room(word) for word in words], dtype=np.float64)
-    return np.cumsum(room) - room / 2
+def _centers(tokens: Sequence[str]) -> NDArray[np.float64]:
+    widths = np.array([_width(token) for token in tokens], dtype=np.float64)
+    return np.cumsum(widths) - widths / 2
 
 
-def _room(word: str) -> int:
-    return 2 + sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in word)
+def _width(token: str) -> int:
+    return 2 + sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in token)
 
 
-def panels(path: Path, maps: Mapping[str, ArrayLike], *, rows: str, columns: str) -> bool:
-    """Matrices of numbers from 0 to 1 side by side, each under its name; up to three in a line."""
+def plot_heat_map_grid(
+    path: Path, maps: Mapping[str, ArrayLike], *, rows: str, columns: str
+) -> bool:
+    """Draw heat maps of values from 0 to 1 side by side, up to three per row."""
     across = min(3, len(maps))
     down = -(-len(maps) // across)
     figure = _figure(2.6 * across, 2.8 * down)
     axes = figure.subplots(down, across, squeeze=False).flatten()
-    for place, (name, values) in zip(axes, maps.items(), strict=False):
-        place.imshow(np.asarray(values, dtype=np.float64), vmin=0, vmax=1, cmap="viridis")
-        place.set_title(name, fontsize=9)
-        place.set(ylabel=rows, xlabel=columns, xticks=[], yticks=[])
-    for place in axes[len(maps) :]:
-        place.remove()
+    for panel, (name, values) in zip(axes, maps.items(), strict=False):
+        panel.imshow(np.asarray(values, dtype=np.float64), vmin=0, vmax=1, cmap="viridis")
+        panel.set_title(name, fontsize=9)
+        panel.set(ylabel=rows, xlabel=columns, xticks=[], yticks=[])
+    for panel in axes[len(maps) :]:
+        panel.remove()
     return _save(figure, path)
 
 
@@ -201,8 +211,10 @@ def _label(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
 
 
-def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str) -> bool:
-    """Lines over 1, 2, 3, ..."""
+def plot_lines(
+    path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: str, y: str
+) -> bool:
+    """Draw lines over x = 1, 2, 3, ..."""
     figure = _figure(8, 4.5)
     axes = figure.add_subplot()
     for name, values in lines.items():
@@ -216,40 +228,40 @@ def curves(path: Path, lines: Mapping[str, Sequence[float]], *, title: str, x: s
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over the same places; a point that is None is left out."""
+    """Lines over the same x positions; points that are None are not drawn."""
 
     title: str
     x: str
-    places: Sequence[float]
+    positions: Sequence[float]
     lines: Mapping[str, Sequence[float | None]]
-    labels: Sequence[str] = ()  # of the places; their numbers, if not told
-    logarithmic: bool = False  # from bottom to top
+    labels: Sequence[str] = ()  # of the positions; default: their values
+    logarithmic: bool = False  # y axis
 
 
-def line_panels(path: Path, panels: Sequence[Panel]) -> bool:
-    """Some panels side by side, with one legend for all."""
+def plot_line_panels(path: Path, panels: Sequence[Panel]) -> bool:
+    """Draw panels side by side, with one legend."""
     figure = _figure(3.3 * len(panels), 3.0)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for place, panel in zip(axes, panels, strict=True):
+    for axis, panel in zip(axes, panels, strict=True):
         for name, values in panel.lines.items():
-            known = [np.nan if value is None else value for value in values]
-            place.plot(panel.places, known, marker="." if panel.labels else "", label=name)
-        place.set_title(panel.title, fontsize=9)
-        place.set_xlabel(panel.x, fontsize=9)
+            points = [np.nan if value is None else value for value in values]
+            axis.plot(panel.positions, points, marker="." if panel.labels else "", label=name)
+        axis.set_title(panel.title, fontsize=9)
+        axis.set_xlabel(panel.x, fontsize=9)
         if panel.logarithmic:
-            place.set_yscale("log")
-        place.tick_params(labelsize=8)
+            axis.set_yscale("log")
+        axis.tick_params(labelsize=8)
         if panel.labels:
-            place.set_xticks(panel.places, panel.labels, fontsize=7)
+            axis.set_xticks(panel.positions, panel.labels, fontsize=7)
         else:
-            place.xaxis.set_major_locator(MaxNLocator(integer=True))
-        place.grid(alpha=0.3)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.grid(alpha=0.3)
     names = axes[0].get_legend_handles_labels()
     figure.legend(*names, loc="outside lower center", ncols=3, fontsize=8)
     return _save(figure, path)
 
 
-def bars(
+def plot_bars(
     path: Path,
     groups: Mapping[str, Sequence[float]],
     *,
@@ -257,7 +269,7 @@ def bars(
     title: str,
     y: str,
 ) -> bool:
-    """Bars side by side at each label, one of each name."""
+    """Draw grouped bars: a group per label, a bar per name."""
     figure = _figure(8, 4.5)
     axes = figure.add_subplot()
     _grouped(axes, groups, labels)
@@ -269,24 +281,24 @@ def bars(
 def _grouped(axes: Any, groups: Mapping[str, Sequence[float]], labels: Sequence[str]) -> None:
     width = 0.8 / len(groups)
     for number, (name, values) in enumerate(groups.items()):
-        middles = np.arange(len(labels)) + width * (number - (len(groups) - 1) / 2)
-        axes.bar(middles, values, width, label=name)
+        centers = np.arange(len(labels)) + width * (number - (len(groups) - 1) / 2)
+        axes.bar(centers, values, width, label=name)
     axes.set_xticks(range(len(labels)), labels)
     axes.grid(axis="y", alpha=0.3)
 
 
-def quality(
+def plot_quality(
     path: Path,
     *,
     lengths: Sequence[str],
     bleu: Mapping[str, Sequence[float]],
     scores: Mapping[str, Sequence[float]],
 ) -> bool:
-    """Systems side by side: BLEU at each of some lengths, and how many sentences score how much."""
+    """Draw BLEU by length, and a histogram of sentence-level chrF2, for each system."""
     figure = _figure(11, 4.5)
     left, right = figure.subplots(1, 2)
     _grouped(left, bleu, lengths)
-    left.set(title="BLEU by length", xlabel="words of the reference (sentences)", ylabel="BLEU")
+    left.set(title="BLEU by length", xlabel="reference length in words (sentences)", ylabel="BLEU")
     for name, values in scores.items():
         right.hist(values, bins=20, range=(0, 100), histtype="step", linewidth=1.5, label=name)
     right.set(title="chrF2 of each sentence", xlabel="chrF2", ylabel="sentences")
@@ -298,7 +310,7 @@ def quality(
 def text_heat_map(
     values: ArrayLike, row_labels: Sequence[str] = (), column_labels: Sequence[str] = ()
 ) -> str:
-    """A matrix as shaded blocks, two characters wide; columns are numbered and named below."""
+    """A matrix as text: shaded blocks of two characters, with column labels below."""
     array = np.asarray(values, dtype=np.float64)
     low, high = float(array.min()), float(array.max())
     scaled = (array - low) / (high - low) if high > low else np.ones_like(array)
@@ -315,9 +327,9 @@ def text_heat_map(
 
 
 def text_curve(values: Sequence[float], *, width: int = 72, height: int = 12) -> str:
-    """A line as characters, with its highest and lowest value at the side."""
-    places = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
-    points = np.asarray(values, dtype=np.float64)[places]
+    """A curve as text, with its maximum and minimum on the y axis."""
+    positions = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
+    points = np.asarray(values, dtype=np.float64)[positions]
     low, high = float(points.min()), float(points.max())
     levels = np.zeros(len(points), dtype=int)
     if high > low:
@@ -325,5 +337,5 @@ def text_curve(values: Sequence[float], *, width: int = 72, height: int = 12) ->
     lines = []
     for level in reversed(range(height)):
         value = {height - 1: f"{high:.3g}", 0: f"{low:.3g}"}.get(level, "")
-        lines.append(f"{value:>9} |" + "".join("•" if here == level else " " for here in levels))
+        lines.append(f"{value:>9} |" + "".join("•" if point == level else " " for point in levels))
     return "\n".join([*lines, " " * 10 + f"1 ... {len(values)}"])

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from regard.errors import ConfigError
 
-_FILES: dict[str, str] = {}  # of plugins, by their names
-GROUP = "regard.plugins"  # the entry points of packages that are plugins
+_FILES: dict[str, str] = {}  # paths of loaded plugins, by name
+GROUP = "regard.plugins"  # entry point group of installed plugins
 
 
 def load_plugin(name: str) -> None:
-    """Import a file (`kinds/mine.py`, under its stem) or a module (`package.mine`), once."""
+    """Import a file (`kinds/mine.py`, as module `mine`) or a module (`package.mine`), once."""
     try:
         if name.endswith(".py") or "/" in name:
             _import_file(Path(name))
@@ -29,14 +29,14 @@ def load_plugin(name: str) -> None:
     except (Exception, SystemExit) as error:
         raise ConfigError(
             f"Plugin {name} cannot be imported: {type(error).__name__}: {error}."
-            f"{_place(name, error)} Correct it, or leave out --plugin {name}."
+            f"{_location(name, error)} Correct it, or leave out --plugin {name}."
         ) from error
 
 
-def load_installed() -> None:
-    """Import what installed packages name in the entry point group `regard.plugins`."""
+def load_installed_plugins() -> None:
+    """Import the modules in the entry point group `regard.plugins` of installed packages."""
     if not any(map(_has_plugins, sys.path)):
-        return  # importlib.metadata takes longer to import than all else that `--help` needs
+        return  # importlib.metadata takes longer to import than the rest of `--help`
     from importlib.metadata import entry_points
 
     for value in dict.fromkeys(point.value for point in entry_points(group=GROUP)):
@@ -44,41 +44,41 @@ def load_installed() -> None:
 
 
 def _has_plugins(folder: str) -> bool:
-    """Whether a package that is installed in a folder of `sys.path` has such an entry point."""
+    """Whether a package in a folder of `sys.path` has such an entry point."""
     section = f"[{GROUP}]"
     files = Path(folder or ".").glob("*-info/entry_points.txt")
     return any(section in path.read_text(encoding="utf-8", errors="replace") for path in files)
 
 
-def options() -> str:
-    """The options that load the same plugins again, with a space before each."""
+def plugin_options() -> str:
+    """The command line options that load the same plugins, each after a space."""
     return "".join(f" --plugin {name}" for name in _FILES)
 
 
-def place_of(error: BaseException) -> str | None:
-    """The plugin and the line of it in which an error happened, if it happened in one."""
-    places = [
+def error_location(error: BaseException) -> str | None:
+    """The plugin and line in which an error was raised; None if it was not in a plugin."""
+    locations = [
         f"{name}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
         for name, file in _FILES.items()
         if frame.filename == file
     ]
-    return places[-1] if places else None
+    return locations[-1] if locations else None
 
 
-def plugins_in(words: Iterable[str]) -> list[str]:
-    """The values of `--plugin` before the verb of a command line."""
+def plugin_arguments(arguments: Iterable[str]) -> list[str]:
+    """The values of `--plugin` before the subcommand of a command line."""
     names: list[str] = []
     option = ""  # whose value comes next
-    for word in words:
+    for argument in arguments:
         if option:
-            names += [word] if option == "--plugin" else []
+            names += [argument] if option == "--plugin" else []
             option = ""
-        elif word.startswith("--plugin="):
-            names.append(word.partition("=")[2])
-        elif word in ("--plugin", "--max-line-length"):
-            option = word
-        elif not word.startswith("-"):
+        elif argument.startswith("--plugin="):
+            names.append(argument.partition("=")[2])
+        elif argument in ("--plugin", "--max-line-length"):
+            option = argument
+        elif not argument.startswith("-"):
             break
     return names
 
@@ -91,7 +91,7 @@ def _import_file(path: Path) -> None:
     if loaded is not None:
         if getattr(loaded, "__file__", None) == str(path):
             return
-        raise ConfigError(f"a module {path.stem} is imported already. Rename the file.")
+        raise ConfigError(f"a module {path.stem!r} is already imported. Rename the file.")
     spec = spec_from_file_location(path.stem, path, loader=SourceFileLoader(path.stem, str(path)))
     assert spec is not None
     assert spec.loader is not None
@@ -103,11 +103,11 @@ def _import_file(path: Path) -> None:
         raise
 
 
-def _place(name: str, error: BaseException) -> str:
-    """Where in the plugin's own file it happened, if it did there."""
+def _location(name: str, error: BaseException) -> str:
+    """The line of the plugin's file in which an error was raised, if it was raised there."""
     trace, lines = error.__traceback__, []
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).name == Path(name).name:
             lines.append(trace.tb_lineno)
         trace = trace.tb_next
-    return f" It happened in line {lines[-1]}." if lines else ""
+    return f" The error is in line {lines[-1]}." if lines else ""

@@ -1,4 +1,4 @@
-"""Notices and progress on standard error: bars, or a line every half minute where none can be."""
+"""Notices and progress on standard error: bars on a terminal, elsewhere a line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -15,46 +15,43 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-# Text is shown as it is: a "[b]" or a ":cat:" in it is no instruction to rich.
+# Text is printed verbatim: rich would interpret "[b]" or ":cat:".
 console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def say(text: str) -> None:
-    """A notice."""
+def notify(text: str) -> None:
+    """Print a notice."""
     console.print(text, soft_wrap=True)
 
 
 class Heartbeat:
-    """Reports progress from a thread of its own, so that no long work is silent.
-
-    `status` is what the lines say; `seconds` lie between them.
-    """
+    """Prints `status` from a background thread, every `seconds` seconds."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.status = ""
         self.seconds = seconds
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
 
     def __enter__(self) -> Heartbeat:
-        self.status, self._ended = "", threading.Event()
+        self.status, self._stopped = "", threading.Event()
         if not sys.stderr.isatty():
-            threading.Thread(target=self._beat, args=[self._ended], daemon=True).start()
+            threading.Thread(target=self._run, args=[self._stopped], daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """No more lines: the command has ended, or another process of the same run writes them."""
-        self._ended.set()
+        """Print no more lines: the command has ended, or this is not the main process."""
+        self._stopped.set()
 
-    def _beat(self, ended: threading.Event) -> None:
-        begun = time.monotonic()
-        while not ended.wait(self.seconds):
-            elapsed = timedelta(seconds=round(time.monotonic() - begun))
+    def _run(self, stopped: threading.Event) -> None:
+        start = time.monotonic()
+        while not stopped.wait(self.seconds):
+            elapsed = timedelta(seconds=round(time.monotonic() - start))
             line = f"{self.status or 'working'}  ({elapsed} elapsed)\n"
             try:
-                # Not through sys.stderr: a process forked while its lock is held would hang.
+                # Not sys.stderr: a process forked while its lock is held would deadlock.
                 os.write(2, line.encode("utf-8", "backslashreplace"))
             except OSError:
                 return
@@ -63,29 +60,29 @@ class Heartbeat:
 heartbeat = Heartbeat()
 
 
-def be_quiet() -> None:
-    """No notices from here on: another process of the same run writes them."""
+def silence() -> None:
+    """Suppress notices and progress, in processes other than the main one."""
     console.quiet = True
     heartbeat.stop()
 
 
 class ProgressDisplay:
-    """How far named tasks are: bars on a terminal, elsewhere a line of the heartbeat now and then.
+    """Progress of named tasks: bars on a terminal, elsewhere lines of the heartbeat.
 
-    With `keep`, the bars stay on the screen at the end.
+    With `keep`, the bars remain on the screen at the end.
     """
 
     def __init__(self, *, keep: bool = False) -> None:
         self._bars = Progress(
             TextColumn("{task.description} {task.fields[count]}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[metrics]}"),
             console=console,
             transient=not keep,
             disable=not console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._begun: dict[str, tuple[float, int]] = {}  # when, and how much was done then
+        self._started: dict[str, tuple[float, int]] = {}  # time and count at the first update
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -95,99 +92,108 @@ class ProgressDisplay:
         self._bars.stop()
         heartbeat.status = ""
 
-    def update(self, task: str, done: int, total: int | None = None, figures: str = "") -> None:
-        """So much of a task is done, of a total if that is known."""
-        count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+    def update(
+        self, task: str, completed: int, total: int | None = None, metrics: str = ""
+    ) -> None:
+        """Set the progress of a task, with its total if that is known."""
+        count = f"{completed:,}" if total is None else f"{completed:,} of {total:,}"
         if task not in self._tasks:
-            self._tasks[task] = self._bars.add_task(task, total=total, count=count, figures="")
-            self._begun[task] = time.monotonic(), done
+            self._tasks[task] = self._bars.add_task(task, total=total, count=count, metrics="")
+            self._started[task] = time.monotonic(), completed
         if total is not None:
-            figures += self._left(task, done, total)
-        heartbeat.status = f"{task} {count}  {figures}".rstrip()
-        self._bars.update(self._tasks[task], completed=done, count=count, figures=figures)
+            metrics += self._remaining(task, completed, total)
+        heartbeat.status = f"{task} {count}  {metrics}".rstrip()
+        self._bars.update(self._tasks[task], completed=completed, count=count, metrics=metrics)
 
-    def _left(self, task: str, done: int, total: int) -> str:
-        """How long the rest takes at the same rate; nothing before anything is done."""
-        begun, first = self._begun[task]
-        if done <= first:
+    def _remaining(self, task: str, completed: int, total: int) -> str:
+        """The estimated time left; empty before any progress."""
+        start, first = self._started[task]
+        if completed <= first:
             return ""
-        seconds = (time.monotonic() - begun) / (done - first) * (total - done)
+        seconds = (time.monotonic() - start) / (completed - first) * (total - completed)
         return f"  left {timedelta(seconds=round(seconds))}"
 
 
 @contextmanager
-def counting() -> Iterator[Callable[[str, int], None]]:
-    """A function (task, done) that shows a count."""
+def progress_counter() -> Iterator[Callable[[str, int], None]]:
+    """Yield a function (task, completed) that displays a count."""
     with ProgressDisplay() as display:
         yield display.update
 
 
 @contextmanager
-def pace(task: str, done: int, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """A function (done) that shows how much of a total that is, and how fast it goes."""
-    began, first = time.monotonic(), done
+def progress_with_rate(
+    task: str, completed: int, total: int, unit: str
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function (completed) that displays the progress towards a total, and the rate."""
+    start, first = time.monotonic(), completed
     with ProgressDisplay() as display:
-        display.update(task, done, total, "starting")
+        display.update(task, completed, total, "starting")
 
-        def show_pace(done: int) -> None:
-            rate = (done - first) / max(time.monotonic() - began, 1e-9)
-            display.update(task, done, total, f"{rate:,.0f} {unit}/s")
+        def show_rate(completed: int) -> None:
+            rate = (completed - first) / max(time.monotonic() - start, 1e-9)
+            display.update(task, completed, total, f"{rate:,.0f} {unit}/s")
 
-        yield show_pace
+        yield show_rate
 
 
-class TrainingBar(ProgressDisplay):
-    """The progress bar of a training run; a `Watcher`."""
+class TrainingProgressBar(ProgressDisplay):
+    """The progress bar of a training run; a `TrainingCallback`."""
 
     def __init__(self) -> None:
         super().__init__(keep=True)
-        self._step, self._max_steps, self._figures = 0, 0, "starting"
+        self._step, self._max_steps, self._metrics = 0, 0, "starting"
         self.advanced = False
 
-    def begin(self, step: int, max_steps: int, about: str) -> None:
-        """The run starts, or goes on, at this step."""
+    def on_train_begin(self, step: int, max_steps: int, description: str) -> None:
+        """The run starts, or is resumed, at this step."""
         if step < max_steps:
-            say(about)
+            notify(description)
         if step:
-            say(f"Going on from step {step:,}.")
+            notify(f"Resuming from step {step:,}.")
         self._max_steps = max_steps
         self._show(step)
 
-    def step(self, step: int) -> None:
-        """An update is done."""
+    def on_step_end(self, step: int) -> None:
+        """An update is finished."""
         self.advanced = True
         self._show(step)
 
     def _show(self, step: int) -> None:
         self._step = step
-        self.update("step", step, self._max_steps, self._figures)
+        self.update("step", step, self._max_steps, self._metrics)
 
-    def row(self, row: dict[str, Any]) -> None:
-        """Training rows change the bar; validation rows stay on the screen."""
+    def on_log(self, row: dict[str, Any]) -> None:
+        """Show training metrics in the bar, and print validation metrics."""
         if "valid_loss" in row:
             step = f"step {row['step']:>7,}  "
-            say(step + _validation(row))
+            notify(step + _format_validation(row))
             if "mean_valid_loss" in row:
                 mean = {name.removeprefix("mean_"): row[name] for name in row if "mean_" in name}
-                say(f"{'':{len(step)}}mean of the best: {_validation(mean)}")
+                notify(f"{'':{len(step)}}average of the best: {_format_validation(mean)}")
             return
-        self._figures = (
+        self._metrics = (
             f"loss {row['loss']:.3f}  perplexity {row['perplexity']:.2f}  "
             f"{row['tokens_per_second']:,.0f} tokens/s"
         )
         self._show(self._step)
 
 
-def _validation(row: dict[str, Any]) -> str:
-    """The loss and the metrics of a task, or the perplexity if it has none."""
-    beside = ("step", "seconds", "valid_loss")
-    metrics = {name: row[name] for name in row if name not in beside and "mean_" not in name}
-    shown = {"accuracy": lambda value: f"{100 * value:.2f} %", "bleu": lambda value: f"{value:.1f}"}
-    named = [
+def _format_validation(row: dict[str, Any]) -> str:
+    """The validation loss and the metrics of the task; without any, the perplexity."""
+    other_fields = ("step", "seconds", "valid_loss")
+    metrics = {name: row[name] for name in row if name not in other_fields and "mean_" not in name}
+    formats = {
+        "accuracy": lambda value: f"{100 * value:.2f} %",
+        "bleu": lambda value: f"{value:.1f}",
+    }
+    formatted = [
         f"{'BLEU' if name == 'bleu' else name.replace('_', ' ')} "
-        + shown.get(name, lambda value: f"{value:.3f}")(value)
+        + formats.get(name, lambda value: f"{value:.3f}")(value)
         for name, value in metrics.items()
     ]
     loss = row["valid_loss"]
     perplexity = exp(loss) if loss < 700 else inf
-    return "  ".join([f"validation loss {loss:.3f}", *(named or [f"perplexity {perplexity:.2f}"])])
+    return "  ".join(
+        [f"validation loss {loss:.3f}", *(formatted or [f"perplexity {perplexity:.2f}"])]
+    )

@@ -1,13 +1,13 @@
-"""The only reader of JSON files: bounded, strict, typed and versioned.
+"""Read and validate JSON files. All JSON files are read here.
 
-`JsonReader.table` parses one object: UTF-8, bounded size and depth, no repeated names, no NaN or
-Infinity, no integer beyond 64 bits, no lone surrogate. `JsonReader.build` checks it against a class
-of `Settings`, whose annotations say the type and the bounds of each field. Every error names the
-file, the dotted path of the field and the problem.
+`JsonReader.read_object` parses one object: UTF-8, bounded size and depth, no duplicate names, no
+NaN or Infinity, no integer beyond 64 bits, no lone surrogate. `JsonReader.build` validates it
+against a subclass of `Settings`, whose annotations declare the type and bounds of each field. Every
+error names the file, the dotted path of the field and the problem.
 
-Unknown fields of our own files are refused: a field that this version does not have may change what
-the others mean. What a later version may ignore needs no new field, and what it may not needs a new
-`format`. Files of other programs are read with `typed`, which checks the fields that we use.
+Unknown fields in our own files are refused: a field that this version does not have may change the
+meaning of the others. An incompatible change needs a new `format`. Files of other programs are read
+with `check_types`, which checks only the fields that we use.
 """
 
 from __future__ import annotations
@@ -22,125 +22,131 @@ from typing import Any, TypeVar
 
 from regard.config import Settings, Tree, build
 from regard.errors import ConfigError, RegardError
-from regard.regular import read_regular
+from regard.regular_files import read_regular_file
 
 S = TypeVar("S", bound=Settings)
-_DEPTH = 64  # levels of nesting
-_LARGEST = 2**63 - 1
+_MAX_DEPTH = 64
+_MAX_INTEGER = 2**63 - 1
 _DAMAGED = "is damaged or from another version"
 MEBIBYTE = 2**20
 
 
-class _UnusableError(ValueError):
-    """What is wrong with a JSON text beside its syntax."""
+class _InvalidJsonError(ValueError):
+    """A problem of a JSON text other than its syntax."""
 
 
 @dataclass(frozen=True)
 class JsonReader:
-    """How a kind of file is read, and what is said where it cannot be."""
+    """Reads one kind of JSON file; `error` is raised for invalid files, with `remedy` as advice."""
 
     error: type[RegardError]
     remedy: str
     limit: int = 16 * MEBIBYTE
-    nonfinite_as_null: bool = False  # for files of which earlier versions wrote NaN
-    wide_integers: bool = False  # for files of others: 10**30 stands for "any length" there
+    nonfinite_as_null: bool = False  # for files in which earlier versions wrote NaN
+    wide_integers: bool = False  # for files of other programs, where 10**30 means "unlimited"
 
-    def table(self, path: Path) -> Tree:
-        """The JSON object in a regular file."""
-        return self.parse(read_regular(path, self.limit), path)
+    def read_object(self, path: Path) -> Tree:
+        """Read a JSON object from a regular file."""
+        return self.parse(read_regular_file(path, self.limit), path)
 
-    def parse(self, content: bytes, where: Path | str) -> Tree:
-        """The JSON object in a text; `where` names the text in errors."""
-        value = self._value(content, where)
+    def parse(self, content: bytes, source: Path | str) -> Tree:
+        """Parse a JSON object from bytes; `source` names it in errors."""
+        value = self._parse_value(content, source)
         if not isinstance(value, dict):
-            raise self._damaged(where, "not a JSON object")
+            raise self._syntax_error(source, "not a JSON object")
         return value
 
-    def texts(self, path: Path) -> list[str]:
-        """The JSON list of texts in a regular file."""
-        value = self._value(read_regular(path, self.limit), path)
+    def read_strings(self, path: Path) -> list[str]:
+        """Read a JSON list of strings from a regular file."""
+        value = self._parse_value(read_regular_file(path, self.limit), path)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._damaged(path, "not a JSON list of texts")
+            raise self._syntax_error(path, "not a JSON list of strings")
         return value
 
-    def _value(self, content: bytes, where: Path | str) -> Any:
-        """Any JSON value within the bounds."""
+    def _parse_value(self, content: bytes, source: Path | str) -> Any:
+        """Parse any JSON value within the limits."""
         try:
             text = content.decode("utf-8-sig")
             value = json.loads(
                 text,
-                object_pairs_hook=_distinct,
-                parse_int=self._integer,
-                parse_float=self._real,
-                parse_constant=self._constant,
+                object_pairs_hook=_refuse_duplicates,
+                parse_int=self._parse_int,
+                parse_float=self._parse_float,
+                parse_constant=self._parse_constant,
             )
             _refuse_depth(value)
             if "\\ud" in text or "\\uD" in text:
-                json.dumps(value, ensure_ascii=False).encode()  # raises if a surrogate is alone
+                json.dumps(value, ensure_ascii=False).encode()  # raises on a lone surrogate
         except RecursionError:
-            raise self._damaged(where, f"nested more than {_DEPTH} levels deep") from None
+            raise self._syntax_error(source, f"nested more than {_MAX_DEPTH} levels deep") from None
         except ValueError as error:
-            raise self._damaged(where, _reason(error)) from None
+            raise self._syntax_error(source, _describe_error(error)) from None
         return value
 
-    def _integer(self, text: str) -> int | float | None:
-        if len(text) <= 20 and -_LARGEST <= int(text) <= _LARGEST:
+    def _parse_int(self, text: str) -> int | float | None:
+        if len(text) <= 20 and -_MAX_INTEGER <= int(text) <= _MAX_INTEGER:
             return int(text)
         if self.wide_integers:
-            return self._real(text)
-        raise _UnusableError(f"the integer {text[:20]}... has more than 64 bits")
+            return self._parse_float(text)
+        raise _InvalidJsonError(f"the integer {text[:20]}... has more than 64 bits")
 
-    def _real(self, text: str) -> float | None:
+    def _parse_float(self, text: str) -> float | None:
         number = float(text)
         if math.isfinite(number):
             return number
-        self._constant(text)
+        self._parse_constant(text)
         return None
 
-    def _constant(self, name: str) -> None:
+    def _parse_constant(self, name: str) -> None:
         if not self.nonfinite_as_null:
-            raise _UnusableError(f"{name[:20]} is not a finite number")
+            raise _InvalidJsonError(f"{name[:20]} is not a finite number")
 
-    def build(self, cls: type[S], tree: Any, where: Path | str, path: str = "") -> S:
-        """An instance of a class of settings; `path` is where in the file the table stands."""
+    def build(
+        self, cls: type[S], tree: Any, source: Path | str, path: str = "", *, notify: bool = True
+    ) -> S:
+        """Validate a table as a settings class; `path` is the dotted path of the table."""
         if not isinstance(tree, Mapping):
-            raise self.wrong(where, f"{path.rstrip('.') or 'the file'} must be a table")
+            raise self.content_error(source, f"{path.rstrip('.') or 'the file'} must be a table")
         try:
-            return build(cls, tree, path, f"{where} {_DAMAGED}")
+            where = f"{source} (of an earlier version, usable unchanged)" if notify else None
+            return build(cls, tree, path, f"{source} {_DAMAGED}", where)
         except ConfigError as error:
             raise self.error(f"{error}. {self.remedy}") from None
 
-    def versioned(self, cls: type[S], path: Path, known: int) -> tuple[S, Tree]:
-        """A file of our own, checked, and as it stands there; `format` must be the known one."""
-        tree = self.table(path)
+    def read_versioned(self, cls: type[S], path: Path, known: int) -> tuple[S, Tree]:
+        """Read a file of ours with a known `format`: the validated fields, and the JSON object."""
+        tree = self.read_object(path)
         self.refuse_other_format(tree, path, known)
         return self.build(cls, tree, path), tree
 
     def refuse_other_format(self, tree: Tree, path: Path, known: int) -> None:
-        """The field `format` must be the known number."""
-        found = tree.get("format")
-        if type(found) is not int or found != known:
+        """Raise an error unless the field `format` is the known number."""
+        format_ = tree.get("format")
+        if type(format_) is not int or format_ != known:
             raise self.error(
-                f"{path} has format {found!r}, and this regard reads {known}. {self.remedy}"
+                f"{path} has format {format_!r}; this version of regard reads format {known}. "
+                f"{self.remedy}"
             )
 
-    def wrong(self, where: Path | str, problem: str) -> RegardError:
-        """An error about what a file says."""
-        return self.error(f"{where} {_DAMAGED}: {problem}. {self.remedy}")
+    def content_error(self, source: Path | str, problem: str) -> RegardError:
+        """An error about the content of a file."""
+        return self.error(f"{source} {_DAMAGED}: {problem}. {self.remedy}")
 
-    def _damaged(self, where: Path | str, reason: str) -> RegardError:
-        return self.error(f"{where} is damaged ({reason}). {self.remedy}")
+    def _syntax_error(self, source: Path | str, reason: str) -> RegardError:
+        return self.error(f"{source} is damaged ({reason}). {self.remedy}")
 
-    def typed(self, tree: Mapping[str, Any], defaults: Mapping[str, Any], where: Path) -> Tree:
-        """The defaults, with what a file of another program says; each value has its type.
+    def check_types(
+        self, tree: Mapping[str, Any], defaults: Mapping[str, Any], source: Path
+    ) -> Tree:
+        """Check the types of fields of another program's file; the result includes the defaults.
 
-        A default of None stands for an integer that may be missing.
+        A default of None means an optional integer.
         """
         for name, default in defaults.items():
             if name in tree and not _same_type(tree[name], default):
                 kind = "integer" if default is None else _TYPES[type(default)]
-                shown = json.dumps(tree[name])
-                raise self.wrong(where, f"{name} is {shown[:100]}, and must be {kind}")
+                value = json.dumps(tree[name])
+                raise self.content_error(source, f"{name} is {value[:100]}, but must be {kind}")
         return {**defaults, **tree}
 
 
@@ -156,29 +162,31 @@ def _same_type(value: Any, default: Any) -> bool:
     return type(value) is type(default)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> Tree:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> Tree:
     table = dict(pairs)
     if len(table) < len(pairs):
-        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise _UnusableError(f"{twice!r} stands there twice")
+        duplicate, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise _InvalidJsonError(f"{duplicate!r} occurs twice")
     return table
 
 
 def _refuse_depth(value: Any) -> None:
-    """Raise if containers are nested too deeply."""
+    """Raise an error if containers are nested too deeply."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(_DEPTH):
-        items = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [item for some in items for item in some if isinstance(item, dict | list)]
+    for _ in range(_MAX_DEPTH):
+        items = (
+            container.values() if isinstance(container, dict) else container for container in level
+        )
+        level = [item for values in items for item in values if isinstance(item, dict | list)]
     if level:
-        raise _UnusableError(f"nested more than {_DEPTH} levels deep")
+        raise _InvalidJsonError(f"nested more than {_MAX_DEPTH} levels deep")
 
 
-def _reason(error: ValueError) -> str:
+def _describe_error(error: ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start:,} is not UTF-8"
     if isinstance(error, UnicodeEncodeError):
-        return "it has half of a surrogate pair"
+        return "it has a lone surrogate"
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     return str(error)

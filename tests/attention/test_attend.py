@@ -1,4 +1,4 @@
-"""Scores, masks and positions, against their definitions."""
+"""`attend` against its definition, with masks, biases and gradients."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ from torch.testing import assert_close
 from regard.attention import attend, causal, padding, scaled_dot, sinusoids
 from regard.attention.attend import attend_with_weights, attention_weights
 
-# A GPU has kernels of its own, and none for double precision.
-WHERE_ALSO = [("cuda", torch.float32), ("cuda", torch.float16)] * torch.cuda.is_available()
+# GPUs have other kernels, and none for double precision.
+GPU_CASES = [("cuda", torch.float32), ("cuda", torch.float16)] * torch.cuda.is_available()
 
 
-def test_attention_is_the_weighted_sum_of_the_definition() -> None:
+def test_attend_matches_the_definition() -> None:
     torch.manual_seed(0)
     query, key, value = torch.randn(4, 6), torch.randn(5, 6), torch.randn(5, 3)
-    found = attend(query[None], key[None], value[None])[0]
+    actual = attend(query[None], key[None], value[None])[0]
     for t in range(4):
         scores = [float(query[t] @ key[n]) / math.sqrt(6) for n in range(5)]
         total = sum(math.exp(score) for score in scores)
         expected = sum(math.exp(s) / total * value[n] for n, s in enumerate(scores))
-        assert_close(found[t], expected, atol=1e-5, rtol=0)
+        assert_close(actual[t], expected, atol=1e-5, rtol=0)
 
 
-def test_a_score_of_ones_own_takes_the_plain_way() -> None:
+def test_custom_score_matches_the_fused_kernel() -> None:
     query, key, value = torch.randn(3, 1, 4, 6).unbind(0)
-    halved = attend(query, key, value, score=lambda q, k: q @ k.transpose(-2, -1) / 6**0.5)
-    assert_close(halved, attend(query, key, value), atol=1e-5, rtol=0)
+    actual = attend(query, key, value, score=lambda q, k: q @ k.transpose(-2, -1) / 6**0.5)
+    assert_close(actual, attend(query, key, value), atol=1e-5, rtol=0)
 
 
-def test_a_masked_key_has_weight_zero() -> None:
+def test_masked_keys_have_zero_weight() -> None:
     mask = padding(torch.tensor([2, 5]), 5)
     weights = attention_weights(torch.randn(2, 3, 4, 8), torch.randn(2, 3, 5, 8), mask=mask)
     assert weights[0, :, :, 2:].abs().max() == 0
     assert_close(weights.sum(-1), torch.ones(2, 3, 4))
 
 
-def plain(query: Tensor, key: Tensor) -> Tensor:
-    """The usual score under another name, for which there is no fused kernel."""
+def unfused_score(query: Tensor, key: Tensor) -> Tensor:
+    """The scaled dot product as another function, for which the fused kernel is not used."""
     return scaled_dot(query, key)
 
 
-def gathered(tensors: list[Tensor], **arguments: Any) -> list[Tensor]:
-    """What is gathered, and the gradients of a loss on it."""
+def output_and_gradients(tensors: list[Tensor], **arguments: Any) -> list[Tensor]:
+    """The output of `attend`, and the gradients of a loss on it."""
     tensors = [x.clone().requires_grad_() for x in tensors]
-    found = attend(*tensors, **arguments)
-    return [found, *torch.autograd.grad(found.square().sum(), tensors)]
+    output = attend(*tensors, **arguments)
+    return [output, *torch.autograd.grad(output.square().sum(), tensors)]
 
 
-def test_a_bias_is_added_to_the_scores() -> None:
+def test_bias_is_added_to_scores() -> None:
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 2, 3, 5, 8).double().unbind(0)
     bias = torch.randn(3, 5, 5).double()
     expected = ((query @ key.mT) / 8**0.5 + bias).softmax(-1)
     assert_close(attention_weights(query, key, bias=bias), expected)
-    found, weights = attend_with_weights(query, key, value, bias=bias)
-    assert_close((found, weights), (expected @ value, expected))
-    assert_close(attend(query, key, value, bias=bias), found)
-    assert_close(attend(query, key, value, bias=bias, score=plain), found)
+    output, weights = attend_with_weights(query, key, value, bias=bias)
+    assert_close((output, weights), (expected @ value, expected))
+    assert_close(attend(query, key, value, bias=bias), output)
+    assert_close(attend(query, key, value, bias=bias, score=unfused_score), output)
 
 
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("length", [3, 70])  # the kernel works in blocks
 @pytest.mark.parametrize(
-    ("device", "dtype"), [("cpu", torch.double), *WHERE_ALSO], ids=lambda option: str(option)
+    ("device", "dtype"), [("cpu", torch.double), *GPU_CASES], ids=lambda option: str(option)
 )
-def test_who_may_look_nowhere_gathers_zeros(
+def test_fully_masked_queries_give_zeros(
     biased: bool, length: int, device: str, dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
@@ -82,10 +82,10 @@ def test_who_may_look_nowhere_gathers_zeros(
     mask[0, :, 1] = False
     mask[1] = False
     bias = torch.randn(length, length).to(device, dtype) if biased else None
-    fused = gathered(tensors, mask=mask, bias=bias)
-    expected = gathered(tensors, mask=mask, bias=bias, score=plain)
-    apart = 1e-7 if dtype == torch.double else 1e-2
-    assert_close(fused, expected, atol=apart, rtol=apart)
+    fused = output_and_gradients(tensors, mask=mask, bias=bias)
+    expected = output_and_gradients(tensors, mask=mask, bias=bias, score=unfused_score)
+    tolerance = 1e-7 if dtype == torch.double else 1e-2
+    assert_close(fused, expected, atol=tolerance, rtol=tolerance)
     assert (fused[0][0, :, 1] == 0).all()
     assert (fused[0][1] == 0).all()
     assert all(part.isfinite().all() for part in fused)
@@ -93,39 +93,39 @@ def test_who_may_look_nowhere_gathers_zeros(
 
 @pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("biased", [True, False])
-def test_what_nobody_may_see_may_hold_anything(junk: float, biased: bool) -> None:
+def test_masked_keys_and_values_may_be_nonfinite(junk: float, biased: bool) -> None:
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 2, 1, 5, 8).double().unbind(0)
     mask = padding(torch.tensor([2, 5]), 5) & causal(5, 5)
     mask[1, :, :, 3] = False
     bias = torch.randn(5, 5).double() if biased else None
-    expected = gathered([query, key, value], mask=mask, bias=bias)
+    expected = output_and_gradients([query, key, value], mask=mask, bias=bias)
     for x in (key, value):
         x[0, :, 2:], x[1, :, 3] = junk, junk
-    for score in (scaled_dot, plain):
-        found = gathered([query, key, value], mask=mask, bias=bias, score=score)
-        assert_close(found, expected)
+    for score in (scaled_dot, unfused_score):
+        actual = output_and_gradients([query, key, value], mask=mask, bias=bias, score=score)
+        assert_close(actual, expected)
     weights = attention_weights(query, key, mask=mask, bias=bias)
     assert (weights[0, :, :, 2:] == 0).all()
 
 
-def test_causal_sees_itself_and_the_past() -> None:
+def test_causal_mask_shows_current_and_past_positions() -> None:
     expected = [[k <= q for k in range(4)] for q in range(4)]
     assert causal(4, 4).tolist() == expected
     assert causal(1, 4).tolist() == [[True] * 4]
 
 
 @pytest.mark.parametrize("width", [1, 6, 7, 64])
-def test_sinusoids_are_the_papers(width: int) -> None:
+def test_sinusoids_match_the_paper(width: int) -> None:
     table = sinusoids(40, width)
-    for place in (0, 1, 17, 39):
+    for position in (0, 1, 17, 39):
         for d in range(width):
-            angle = place / 10000 ** (2 * (d // 2) / width)
+            angle = position / 10000 ** (2 * (d // 2) / width)
             expected = math.sin(angle) if d % 2 == 0 else math.cos(angle)
-            assert float(table[place, d]) == pytest.approx(expected, abs=1e-6)
+            assert float(table[position, d]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_halves_hold_the_same_numbers_in_another_order() -> None:
+def test_sinusoid_layouts_are_permutations() -> None:
     interleaved, halves = sinusoids(30, 8), sinusoids(30, 8, "halves")
     assert torch.equal(halves, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], 1))
 
@@ -139,10 +139,10 @@ def test_halves_hold_the_same_numbers_in_another_order() -> None:
     value_width=st.integers(1, 4),
     data=st.data(),
 )
-def test_attention_and_its_gradient_are_numpys(
+def test_attend_and_its_gradients_match_numpy(
     batch: int, queries: int, keys: int, width: int, value_width: int, data: st.DataObject
 ) -> None:
-    """Forward by loops; backward by the formula for softmax. Rows that see nothing included."""
+    """Forward by loops, backward by the gradient of softmax, including fully masked rows."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     q, k = rng.normal(size=(batch, queries, width)), rng.normal(size=(batch, keys, width))
     v, noise = (
@@ -152,18 +152,18 @@ def test_attention_and_its_gradient_are_numpys(
     mask = rng.random((batch, queries, keys)) < 0.6
     a = np.zeros(mask.shape)
     for b, t in np.ndindex(batch, queries):
-        seen = np.flatnonzero(mask[b, t])
-        if len(seen):
-            scores = k[b, seen] @ q[b, t] / math.sqrt(width)
+        visible = np.flatnonzero(mask[b, t])
+        if len(visible):
+            scores = k[b, visible] @ q[b, t] / math.sqrt(width)
             powers = np.exp(scores - scores.max())
-            a[b, t, seen] = powers / powers.sum()
+            a[b, t, visible] = powers / powers.sum()
     slope = noise @ v.transpose(0, 2, 1)
     dscores = a * (slope - (a * slope).sum(-1, keepdims=True)) / math.sqrt(width)
     expected = [a @ v, dscores @ k, dscores.transpose(0, 2, 1) @ q, a.transpose(0, 2, 1) @ noise]
 
     tensors = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
-    for score in (scaled_dot, lambda x, y: scaled_dot(x, y)):  # the fused form, and the plain one
-        found = attend(*tensors, mask=torch.from_numpy(mask), score=score)
-        gradients = torch.autograd.grad(found, tensors, torch.from_numpy(noise))
-        for ours, theirs in zip([found, *gradients], expected, strict=True):
+    for score in (scaled_dot, unfused_score):
+        output = attend(*tensors, mask=torch.from_numpy(mask), score=score)
+        gradients = torch.autograd.grad(output, tensors, torch.from_numpy(noise))
+        for ours, theirs in zip([output, *gradients], expected, strict=True):
             np.testing.assert_allclose(ours.detach().numpy(), theirs, atol=1e-9)

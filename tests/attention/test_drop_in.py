@@ -1,4 +1,4 @@
-"""`MultiheadAttention` is `torch.nn.MultiheadAttention`, but for what its docstring says."""
+"""`MultiheadAttention` against `torch.nn.MultiheadAttention`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from regard.attention import MultiheadAttention
 
 WIDTH, HEADS, ROWS, QUERIES, KEYS = 8, 2, 3, 4, 5
 LAYOUTS = ["time first", "batch first", "unbatched"]
-LOOKS: list[dict[str, bool]] = [{"need_weights": False}, {}, {"average_attn_weights": False}]
+WEIGHT_OPTIONS: list[dict[str, bool]] = [
+    {"need_weights": False},
+    {},
+    {"average_attn_weights": False},
+]
 CLASSES: list[Any] = [nn.MultiheadAttention, MultiheadAttention]
 
 pytestmark = [
-    # PyTorch warns of a bool mask beside a float one, and of nested tensors altogether.
+    # PyTorch warns about a bool mask with a float mask, and about nested tensors.
     pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning"),
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
     pytest.mark.filterwarnings("ignore:enable_nested_tensor is True, but:UserWarning"),
@@ -36,7 +40,7 @@ def seed() -> None:
 
 
 def both(**options: Any) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
-    """Theirs and ours, with equal weights that are all random."""
+    """PyTorch's module and ours with equal random weights."""
     options = {"embed_dim": WIDTH, "num_heads": HEADS, **options}
     theirs, ours = nn.MultiheadAttention(**options), MultiheadAttention(**options)
     with torch.no_grad():
@@ -51,27 +55,27 @@ def inputs(
     widths: tuple[int, int] = (WIDTH, WIDTH),
     dtype: torch.dtype = torch.float64,
 ) -> list[Tensor]:
-    """A query, a key and a value that want gradients."""
-    found = []
+    """A query, a key and a value that require gradients."""
+    tensors = []
     for length, width in ((QUERIES, WIDTH), (KEYS, widths[0]), (KEYS, widths[1])):
         shape = {
             "time first": (length, ROWS, width),
             "batch first": (ROWS, length, width),
             "unbatched": (length, width),
         }[layout]
-        found.append(torch.randn(shape, dtype=dtype, requires_grad=True))
-    return found
+        tensors.append(torch.randn(shape, dtype=dtype, requires_grad=True))
+    return tensors
 
 
-def added(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask of numbers: minus infinity where the bool one is True, anything elsewhere."""
+def float_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A float mask: minus infinity where the bool mask is True, random elsewhere."""
     return torch.randn(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
 
 
 def masks(
     layout: str, dtype: torch.dtype, queries: int = QUERIES
 ) -> Iterator[dict[str, Tensor | None]]:
-    """Every pair of an attention mask and a padding mask; all leave the first key to be seen."""
+    """All pairs of an attention mask and a padding mask; the first key is always visible."""
     rows = [] if layout == "unbatched" else [ROWS]
     shapes = ([queries, KEYS], [math.prod(rows) * HEADS, queries, KEYS], [*rows, KEYS])
     flat, by_head, padded = (torch.rand(shape) > 0.6 for shape in shapes)
@@ -79,18 +83,17 @@ def masks(
         mask[..., 0] = False
     nothing = torch.zeros_like(padded)
     for attention, padding in itertools.product(
-        [None, flat, by_head, added(flat, dtype), added(by_head, dtype)],
-        [None, nothing, padded, added(padded, dtype)],
+        [None, flat, by_head, float_mask(flat, dtype), float_mask(by_head, dtype)],
+        [None, nothing, padded, float_mask(padded, dtype)],
     ):
         yield {"attn_mask": attention, "key_padding_mask": padding}
 
 
 def results(module: nn.Module, tensors: list[Tensor], **arguments: Any) -> list[Tensor | None]:
-    """Output, weights, and the gradients of what a loss makes of both."""
-    found, weights = module(*tensors, **arguments)
-    loss = found.square().sum() + (0 if weights is None else weights.square().sum())
-    wanted = [*tensors, *module.parameters()]
-    return [found, weights, *torch.autograd.grad(loss, wanted)]
+    """Output, weights, and the gradients of a loss on both."""
+    output, weights = module(*tensors, **arguments)
+    loss = output.square().sum() + (0 if weights is None else weights.square().sum())
+    return [output, weights, *torch.autograd.grad(loss, [*tensors, *module.parameters()])]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -98,7 +101,7 @@ def results(module: nn.Module, tensors: list[Tensor], **arguments: Any) -> list[
 @pytest.mark.parametrize("widths", [(WIDTH, WIDTH), (6, 7)])
 @pytest.mark.parametrize("add_bias_kv", [False, True])
 @pytest.mark.parametrize("add_zero_attn", [False, True])
-def test_same_results_and_gradients(
+def test_results_and_gradients_match_torch(
     layout: str, bias: bool, widths: tuple[int, int], add_bias_kv: bool, add_zero_attn: bool
 ) -> None:
     theirs, ours = both(
@@ -111,63 +114,65 @@ def test_same_results_and_gradients(
         dtype=torch.float64,
     )
     tensors = inputs(layout, widths)
-    for given in masks(layout, torch.float64):
-        for look in LOOKS:
-            found, expected = (results(m, tensors, **given, **look) for m in (ours, theirs))
-            assert_close(found, expected, atol=1e-10, rtol=1e-10)
+    for mask_arguments in masks(layout, torch.float64):
+        for options in WEIGHT_OPTIONS:
+            actual, expected = (
+                results(m, tensors, **mask_arguments, **options) for m in (ours, theirs)
+            )
+            assert_close(actual, expected, atol=1e-10, rtol=1e-10)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("look", LOOKS)
-def test_so_in_single_precision_and_for_self_attention(layout: str, look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_single_precision_and_self_attention_match_torch(
+    layout: str, options: dict[str, bool]
+) -> None:
     theirs, ours = both(batch_first=layout == "batch first")
-    x, other = (inputs(layout, dtype=torch.float32)[1] for _ in range(2))
-    for given in masks(layout, torch.float32, queries=KEYS):
-        for tensors in ([x, x, x], [other, x, x]):
-            found, expected = (m(*tensors, **given, **look) for m in (ours, theirs))
-            assert_close(found, expected, atol=1e-5, rtol=1e-5)
-            assert found[0].is_contiguous()  # as people who call view() expect
+    x, theirs_weight = (inputs(layout, dtype=torch.float32)[1] for _ in range(2))
+    for mask_arguments in masks(layout, torch.float32, queries=KEYS):
+        for tensors in ([x, x, x], [theirs_weight, x, x]):
+            actual, expected = (m(*tensors, **mask_arguments, **options) for m in (ours, theirs))
+            assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+            assert actual[0].is_contiguous()  # so that `view` works
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("look", LOOKS)
-def test_so_in_half_precision(dtype: torch.dtype, look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_half_precision_matches_torch(dtype: torch.dtype, options: dict[str, bool]) -> None:
     theirs, ours = both(dtype=dtype)
     tensors = inputs(dtype=dtype)
-    for given in masks("time first", dtype):
-        found, expected = (m(*tensors, **given, **look) for m in (ours, theirs))
-        assert found[0].dtype == dtype
-        assert_close(found, expected, atol=0.1, rtol=0.05)
+    for mask_arguments in masks("time first", dtype):
+        actual, expected = (m(*tensors, **mask_arguments, **options) for m in (ours, theirs))
+        assert actual[0].dtype == dtype
+        assert_close(actual, expected, atol=0.1, rtol=0.05)
 
 
-def test_so_under_autocast() -> None:
+def test_autocast_matches_torch() -> None:
     theirs, ours = both(add_bias_kv=True)
     tensors = inputs(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        for given in masks("time first", torch.float32):
-            found, expected = (m(*tensors, **given)[0] for m in (ours, theirs))
-            assert_close(found, expected, atol=0.1, rtol=0.05)
+        for mask_arguments in masks("time first", torch.float32):
+            actual, expected = (m(*tensors, **mask_arguments)[0] for m in (ours, theirs))
+            assert_close(actual, expected, atol=0.1, rtol=0.05)
 
 
 @pytest.mark.parametrize("empty", [(0, 2, 3), (2, 0, 3), (2, 3, 0)])
-@pytest.mark.parametrize("look", LOOKS)
-def test_no_queries_no_keys_or_no_rows(empty: tuple[int, int, int], look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_empty_inputs_match_torch(empty: tuple[int, int, int], options: dict[str, bool]) -> None:
     theirs, ours = both()
     queries, keys, rows = empty
     query, key = torch.randn(queries, rows, WIDTH), torch.randn(keys, rows, WIDTH)
-    assert_close(ours(query, key, key, **look), theirs(query, key, key, **look))
+    assert_close(ours(query, key, key, **options), theirs(query, key, key, **options))
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("look", LOOKS)
-def test_the_hint_that_a_mask_is_causal_changes_nothing(
-    causal: bool, look: dict[str, bool]
-) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_is_causal_has_no_effect_with_a_mask(causal: bool, options: dict[str, bool]) -> None:
     theirs, ours = both()
     x = torch.randn(KEYS, ROWS, WIDTH)
     mask = nn.Transformer.generate_square_subsequent_mask(KEYS)
-    expected = theirs(x, x, x, attn_mask=mask, is_causal=causal, **look)
-    assert_close(ours(x, x, x, attn_mask=mask, is_causal=causal, **look), expected)
+    expected = theirs(x, x, x, attn_mask=mask, is_causal=causal, **options)
+    assert_close(ours(x, x, x, attn_mask=mask, is_causal=causal, **options), expected)
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -181,20 +186,20 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_weights_begin_equal_and_move_both_ways(options: dict[str, Any]) -> None:
-    made = []
+def test_initialization_and_state_dict_match_torch(options: dict[str, Any]) -> None:
+    modules = []
     for cls in CLASSES:
         torch.manual_seed(7)
-        made.append(cls(WIDTH, HEADS, **options))
-        made[-1].after = torch.rand(3)  # as many numbers were drawn
-    theirs, ours = made
+        modules.append(cls(WIDTH, HEADS, **options))
+        modules[-1].after = torch.rand(3)  # the same number of random draws
+    theirs, ours = modules
     assert torch.equal(theirs.after, ours.after)
     assert [name for name, _ in theirs.named_parameters()] == [
         name for name, _ in ours.named_parameters()
     ]
     assert list(theirs.state_dict()) == list(ours.state_dict())
-    for one, other in zip(theirs.parameters(), ours.parameters(), strict=True):
-        assert torch.equal(one, other)
+    for ours_weight, theirs_weight in zip(theirs.parameters(), ours.parameters(), strict=True):
+        assert torch.equal(ours_weight, theirs_weight)
     for name in ("in_proj_weight", "q_proj_weight", "in_proj_bias", "bias_k", "bias_v"):
         assert (getattr(theirs, name) is None) == (getattr(ours, name) is None)
     ours.load_state_dict(theirs.state_dict(), strict=True)
@@ -202,7 +207,7 @@ def test_weights_begin_equal_and_move_both_ways(options: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("sizes", [(8, 3), (0, 2), (8, 0), (-8, 2), (8, -2)])
-def test_sizes_that_do_not_fit(sizes: tuple[int, int]) -> None:
+def test_invalid_sizes_raise_torch_errors(sizes: tuple[int, int]) -> None:
     errors = []
     for cls in CLASSES:
         with pytest.raises((AssertionError, ValueError)) as caught:
@@ -250,19 +255,19 @@ REFUSED: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_the_same_errors(case: str, need_weights: bool) -> None:
+def test_invalid_inputs_raise_torch_errors(case: str, need_weights: bool) -> None:
     tensors, arguments = REFUSED[case]
     theirs, ours = both()
     with pytest.raises((AssertionError, RuntimeError)) as expected:
         theirs(*tensors, need_weights=need_weights, **arguments)
-    with pytest.raises(expected.type) as found:
+    with pytest.raises(expected.type) as actual:
         ours(*tensors, need_weights=need_weights, **arguments)
-    assert found.type is expected.type
-    assert str(found.value) == str(expected.value)
+    assert actual.type is expected.type
+    assert str(actual.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("widths", [(5, 7), (6, 6), (6, 8)])
-def test_the_same_errors_where_keys_and_values_have_widths_of_their_own(
+def test_invalid_kdim_and_vdim_raise_torch_errors(
     widths: tuple[int, int],
 ) -> None:
     theirs, ours = both(kdim=6, vdim=7)
@@ -278,69 +283,73 @@ def test_the_same_errors_where_keys_and_values_have_widths_of_their_own(
 
 @pytest.mark.parametrize("kind", ["bool", "float"])
 @pytest.mark.parametrize("by", ["attn_mask", "key_padding_mask"])
-@pytest.mark.parametrize("look", LOOKS)
-def test_who_may_look_nowhere_gathers_zeros(kind: str, by: str, look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_fully_masked_queries_give_zeros(kind: str, by: str, options: dict[str, bool]) -> None:
     _, ours = both(dtype=torch.float64)
     mask = torch.zeros(ROWS * HEADS, QUERIES, KEYS, dtype=torch.bool)
     mask[:HEADS, 1] = by == "attn_mask"  # the second query of the first row
     padded = torch.zeros(ROWS, KEYS, dtype=torch.bool)
     padded[0] = by == "key_padding_mask"
-    given = {"attn_mask": mask, "key_padding_mask": padded}
+    mask_arguments = {"attn_mask": mask, "key_padding_mask": padded}
     if kind == "float":
-        given = {name: added(part, torch.float64) for name, part in given.items()}
-    found, weights, *gradients = results(ours, inputs(), **given, **look)
-    assert found is not None
-    assert all(part is not None and part.isfinite().all() for part in (found, *gradients))
-    assert_close(found[1, 0], ours.out_proj.bias, atol=0, rtol=0)  # of zeros, the bias remains
+        mask_arguments = {
+            name: float_mask(part, torch.float64) for name, part in mask_arguments.items()
+        }
+    actual, weights, *gradients = results(ours, inputs(), **mask_arguments, **options)
+    assert actual is not None
+    assert all(part is not None and part.isfinite().all() for part in (actual, *gradients))
+    assert_close(actual[1, 0], ours.out_proj.bias, atol=0, rtol=0)  # the projection of zeros
     assert weights is None or (weights[0, ..., 1, :] == 0).all()
 
 
-def test_a_head_that_may_look_nowhere_leaves_it_to_the_others() -> None:
+def test_fully_masked_head_has_zero_weights() -> None:
     _, ours = both(dtype=torch.float64)
     mask = torch.zeros(ROWS * HEADS, QUERIES, KEYS, dtype=torch.bool)
     mask[0] = True
-    found, weights, *gradients = results(ours, inputs(), attn_mask=mask, average_attn_weights=False)
+    actual, weights, *gradients = results(
+        ours, inputs(), attn_mask=mask, average_attn_weights=False
+    )
     assert weights is not None
     assert weights.sum(-1)[0].tolist() == [[0.0] * QUERIES, pytest.approx([1.0] * QUERIES)]
-    assert all(part is not None and part.isfinite().all() for part in (found, *gradients))
+    assert all(part is not None and part.isfinite().all() for part in (actual, *gradients))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", ["bool", "float"])
 @pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_padded_key_counts_for_nothing_whatever_it_holds(
-    layout: str, kind: str, junk: float, look: dict[str, bool]
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_padded_keys_may_be_nonfinite(
+    layout: str, kind: str, junk: float, options: dict[str, bool]
 ) -> None:
     _, ours = both(dtype=torch.float64, batch_first=layout == "batch first")
     query, key, value = (x.detach() for x in inputs(layout))
     padded = torch.zeros([KEYS] if layout == "unbatched" else [ROWS, KEYS], dtype=torch.bool)
     padded[..., 3:] = True
     hidden = (padded.T if layout == "time first" else padded)[..., None]
-    mask = added(padded, torch.float64) if kind == "float" else padded
-    outcomes = []
+    mask = float_mask(padded, torch.float64) if kind == "float" else padded
+    outputs = []
     for filling in (0.0, junk):
         tensors = [query, key.masked_fill(hidden, filling), value.masked_fill(hidden, filling)]
         tensors = [x.requires_grad_() for x in tensors]
-        outcomes.append(results(ours, tensors, key_padding_mask=mask, **look))
-    assert_close(outcomes[1], outcomes[0], atol=0, rtol=0)
-    if outcomes[1][1] is not None:
-        assert (outcomes[1][1][..., 3:] == 0).all()
+        outputs.append(results(ours, tensors, key_padding_mask=mask, **options))
+    assert_close(outputs[1], outputs[0], atol=0, rtol=0)
+    if outputs[1][1] is not None:
+        assert (outputs[1][1][..., 3:] == 0).all()
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_dropout_draws_what_theirs_draws(look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_dropout_matches_torch(options: dict[str, bool]) -> None:
     theirs, ours = both(dropout=0.4, dtype=torch.float64)
     tensors = inputs()
-    outcomes = []
+    outputs = []
     for module in (theirs, ours):
         torch.manual_seed(3)
-        outcomes.append(module(*tensors, **look))
-    assert_close(*outcomes)
-    assert_close(ours.eval()(*tensors, **look), theirs.eval()(*tensors, **look))
+        outputs.append(module(*tensors, **options))
+    assert_close(*outputs)
+    assert_close(ours.eval()(*tensors, **options), theirs.eval()(*tensors, **options))
 
 
-def test_dropout_keeps_the_mean_and_falls_on_the_weights() -> None:
+def test_dropout_is_applied_to_weights() -> None:
     _, ours = both(dropout=0.3, dtype=torch.float64)
     tensors = inputs()
     weights = torch.stack(
@@ -372,7 +381,7 @@ def with_ours(model: nn.Module) -> nn.Module:
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("mode", ["train", "eval", "inference"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_inside_pytorchs_transformer(
+def test_replaces_attention_of_torch_transformer(
     batch_first: bool, norm_first: bool, mode: str, bias: bool
 ) -> None:
     theirs = nn.Transformer(
@@ -388,23 +397,23 @@ def test_inside_pytorchs_transformer(
     padded = torch.arange(KEYS) >= torch.tensor([5, 2, 3])[:, None]
     causal = nn.Transformer.generate_square_subsequent_mask(QUERIES)
     with torch.inference_mode(mode == "inference"):
-        for given in (
+        for mask_arguments in (
             {},
             {"src_key_padding_mask": padded, "memory_key_padding_mask": padded},
             {"tgt_mask": causal, "tgt_is_causal": True},
             {"src_mask": torch.ones(KEYS, KEYS).triu(1).bool(), "src_key_padding_mask": padded},
         ):
-            found, expected = (m(source, target, **given) for m in (ours, theirs))
-            assert_close(found, expected, atol=1e-5, rtol=1e-5)
+            actual, expected = (m(source, target, **mask_arguments) for m in (ours, theirs))
+            assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("hooked", [True, False])
-def test_inside_pytorchs_encoder_with_nested_tensors(fast: bool, hooked: bool) -> None:
+def test_replaces_attention_of_torch_encoder_with_nested_tensors(fast: bool, hooked: bool) -> None:
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 12, 0.0, batch_first=True)
     theirs = nn.TransformerEncoder(layer, 2).eval()
     ours = with_ours(theirs)
-    if hooked:  # PyTorch's layer then calls its parts, with a nested tensor
+    if hooked:  # then PyTorch's layer calls its submodules with a nested tensor
         for model in (theirs, ours):
             model.get_submodule("layers.0.linear1").register_forward_hook(lambda *_: None)
     x = torch.randn(ROWS, KEYS, WIDTH)
@@ -413,37 +422,39 @@ def test_inside_pytorchs_encoder_with_nested_tensors(fast: bool, hooked: bool) -
     torch.backends.mha.set_fastpath_enabled(fast)
     try:
         with torch.no_grad():
-            found, expected = (m(x, src_key_padding_mask=padded)[~padded] for m in (ours, theirs))
+            actual, expected = (m(x, src_key_padding_mask=padded)[~padded] for m in (ours, theirs))
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-    assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 def nested(*lengths: int) -> Tensor:
     return torch.nested.nested_tensor([torch.randn(length, WIDTH) for length in lengths])
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_nested_tensors(look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_nested_tensors(options: dict[str, bool]) -> None:
     theirs, ours = (module.eval() for module in both(batch_first=True))
     x = nested(4, 2, 3)
     with torch.no_grad():
-        (found, weights), (expected, their_weights) = (m(x, x, x, **look) for m in (ours, theirs))
-    assert_close(list(found.unbind()), list(expected.unbind()))
+        (actual, weights), (expected, their_weights) = (
+            m(x, x, x, **options) for m in (ours, theirs)
+        )
+    assert_close(list(actual.unbind()), list(expected.unbind()))
     assert_close(weights, their_weights)
 
 
-def test_nested_tensors_only_where_theirs_may_be() -> None:
-    x, other = nested(4, 2), nested(4, 2)
+def test_nested_tensors_raise_torch_errors() -> None:
+    x, theirs_weight = nested(4, 2), nested(4, 2)
     mask = torch.zeros(2, 4, dtype=torch.bool)
     theirs, ours = (module.eval() for module in both(batch_first=True))
     first_theirs, first_ours = (module.eval() for module in both())
     for module in (theirs, ours, first_theirs, first_ours):
-        refused = [((x, other, other), {}), ((x, x, x), {"key_padding_mask": mask})]
+        refused = [((x, theirs_weight, theirs_weight), {}), ((x, x, x), {"key_padding_mask": mask})]
         refused += [((x, x, x), {})] if module in (first_theirs, first_ours) else []
-        for tensors, given in refused:
+        for tensors, mask_arguments in refused:
             with torch.no_grad(), pytest.raises(AssertionError, match="outside of its fast path"):
-                module(*tensors, **given)
+                module(*tensors, **mask_arguments)
         if module in (theirs, ours):
             with pytest.raises(AssertionError, match=r"fast path.*grad is enabled and .*requires"):
                 module(x, x, x)
@@ -451,21 +462,21 @@ def test_nested_tensors_only_where_theirs_may_be() -> None:
 
 @pytest.mark.parametrize("heads", [None, 2])
 @pytest.mark.parametrize("padded", [True, False])
-def test_masks_are_merged_as_theirs(heads: int | None, padded: bool) -> None:
+def test_merge_masks_matches_torch(heads: int | None, padded: bool) -> None:
     theirs, ours = both()
     query = torch.randn(ROWS, 4, WIDTH)
     mask = torch.rand((4, 4) if heads is None else (ROWS * heads, 4, 4)) > 0.5
     padding = torch.rand(ROWS, 4) > 0.5 if padded else None
-    for attention in (mask, None, added(mask, torch.float32)):
+    for attention in (mask, None, float_mask(mask, torch.float32)):
         both_masks = (attention, padding, query)
         if attention is not None and attention.is_floating_point() and padding is not None:
-            both_masks = (attention, added(padding, torch.float32), query)
-        found, expected = ours.merge_masks(*both_masks), theirs.merge_masks(*both_masks)
-        assert found[1] == expected[1]
-        assert_close(found[0], expected[0])
+            both_masks = (attention, float_mask(padding, torch.float32), query)
+        actual, expected = ours.merge_masks(*both_masks), theirs.merge_masks(*both_masks)
+        assert actual[1] == expected[1]
+        assert_close(actual[0], expected[0])
 
 
-def test_a_bias_may_be_of_another_type() -> None:
+def test_bias_of_another_dtype() -> None:
     _, ours = both(dtype=torch.float64)
     x = torch.randn(4, ROWS, WIDTH, dtype=torch.float64)
     expected = ours(x, x, x)
@@ -474,7 +485,7 @@ def test_a_bias_may_be_of_another_type() -> None:
     assert_close(ours(x, x, x), expected, atol=0.01, rtol=0)
 
 
-def test_copies_and_old_pickles() -> None:
+def test_deepcopy_and_setstate() -> None:
     _, ours = both()
     x = torch.randn(4, ROWS, WIDTH)
     assert_close(copy.deepcopy(ours)(x, x, x), ours(x, x, x))
@@ -485,40 +496,45 @@ def test_copies_and_old_pickles() -> None:
 
 
 class Doubled(nn.Module):
-    """A parametrisation that can be seen."""
+    """A parametrization with a visible effect."""
 
     def forward(self, weight: Tensor) -> Tensor:
         return 2 * weight
 
 
-def test_weights_may_be_parametrised() -> None:
+def test_parametrized_weights() -> None:
     modules = both()
     for module in modules:
         parametrize.register_parametrization(module, "in_proj_weight", Doubled())
         parametrize.register_parametrization(module.out_proj, "weight", Doubled())
     x = torch.randn(4, ROWS, WIDTH)
-    found, expected = (module(x, x, x) for module in reversed(modules))
-    assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    actual, expected = (module(x, x, x) for module in reversed(modules))
+    assert_close(actual, expected, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_it_compiles_as_one_graph(look: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", WEIGHT_OPTIONS)
+def test_compiles_without_graph_breaks(options: dict[str, bool]) -> None:
     _, ours = both(add_zero_attn=True)
     tensors = inputs(dtype=torch.float32)
     mask = torch.rand(QUERIES, KEYS) > 0.5
     compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
-    assert_close(compiled(*tensors, attn_mask=mask, **look), ours(*tensors, attn_mask=mask, **look))
+    assert_close(
+        compiled(*tensors, attn_mask=mask, **options), ours(*tensors, attn_mask=mask, **options)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-def test_it_is_traced_and_exported() -> None:
+def test_trace_and_export() -> None:
     _, ours = both()
     tensors = tuple(x.detach() for x in inputs(dtype=torch.float32))
-    for other in (torch.jit.trace(ours, tensors), torch.export.export(ours, tensors).module()):
-        assert_close(other(*tensors), ours(*tensors))
+    for theirs_weight in (
+        torch.jit.trace(ours, tensors),
+        torch.export.export(ours, tensors).module(),
+    ):
+        assert_close(theirs_weight(*tensors), ours(*tensors))
 
 
-def test_it_says_what_it_is() -> None:
+def test_repr() -> None:
     assert "8, 2, dropout=0.1, kdim=6, vdim=8, batch_first=True" in repr(
         MultiheadAttention(8, 2, 0.1, kdim=6, batch_first=True)
     )

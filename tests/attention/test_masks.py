@@ -12,39 +12,39 @@ sizes = st.integers(1, 9)
 
 
 @given(lengths=st.lists(sizes, min_size=1, max_size=4))
-def test_padding_is_not_seen(lengths: list[int]) -> None:
+def test_padding_mask(lengths: list[int]) -> None:
     mask = padding(torch.tensor(lengths), max(lengths))
     assert mask.shape == (len(lengths), 1, 1, max(lengths))
     for row, length in zip(mask[:, 0, 0], lengths, strict=True):
-        assert row.tolist() == [place < length for place in range(max(lengths))]
+        assert row.tolist() == [position < length for position in range(max(lengths))]
 
 
 @given(queries=sizes, more=st.integers(0, 5))
-def test_causal_sees_itself_and_the_past(queries: int, more: int) -> None:
+def test_causal_mask_shows_current_and_past_positions(queries: int, more: int) -> None:
     keys = queries + more
     expected = [[k <= q + more for k in range(keys)] for q in range(queries)]
     assert causal(queries, keys).tolist() == expected
 
 
 @given(lengths=st.lists(st.integers(0, 7), min_size=1, max_size=4), more=st.integers(1, 4))
-def test_prefix_is_seen_by_all_and_the_rest_is_causal(lengths: list[int], more: int) -> None:
+def test_prefix_mask_is_causal_after_the_prefix(lengths: list[int], more: int) -> None:
     longest = max(lengths) + more
     mask = prefix(torch.tensor(lengths), longest)
-    for own, length in zip(mask[:, 0], lengths, strict=True):
+    for ours, length in zip(mask[:, 0], lengths, strict=True):
         expected = [[k < length or k <= q for k in range(longest)] for q in range(longest)]
-        assert own.tolist() == expected
+        assert ours.tolist() == expected
 
 
 @given(order=st.integers(1, 8).flatmap(lambda n: st.permutations(range(n))), itself=st.booleans())
-def test_permutation_sees_what_comes_earlier_in_the_order(order: list[int], itself: bool) -> None:
-    ranks = torch.tensor([order.index(place) for place in range(len(order))])
+def test_permutation_mask_shows_lower_ranks(order: list[int], itself: bool) -> None:
+    ranks = torch.tensor([order.index(position) for position in range(len(order))])
     mask = permutation(ranks, itself=itself)[0]
-    for number, place in enumerate(order):
-        seen = {*order[: number + itself]}
-        assert {key for key in range(len(order)) if mask[place, key]} == seen
+    for number, position in enumerate(order):
+        visible = {*order[: number + itself]}
+        assert {key for key in range(len(order)) if mask[position, key]} == visible
 
 
-def test_the_identity_is_causal() -> None:
+def test_identity_permutation_is_causal() -> None:
     assert torch.equal(permutation(torch.arange(6))[0], causal(6, 6))
 
 
@@ -52,13 +52,13 @@ def test_the_identity_is_causal() -> None:
     queries=st.lists(st.integers(0, 2), min_size=1, max_size=6),
     keys=st.lists(st.integers(0, 2), min_size=1, max_size=6),
 )
-def test_segments_see_their_own(queries: list[int], keys: list[int]) -> None:
+def test_segment_mask(queries: list[int], keys: list[int]) -> None:
     mask = segments(torch.tensor([queries]), torch.tensor([keys]))
     assert mask[0, 0].tolist() == [[q == k for k in keys] for q in queries]
 
 
 @given(queries=sizes, more=st.integers(0, 5), width=st.integers(0, 4))
-def test_windows_see_their_neighbours(queries: int, more: int, width: int) -> None:
+def test_window_mask(queries: int, more: int, width: int) -> None:
     keys = queries + more
     expected = [[abs(q + more - k) <= width for k in range(keys)] for q in range(queries)]
     assert window(queries, keys, width).tolist() == expected

@@ -1,4 +1,4 @@
-"""Attention without a query."""
+"""Attention without queries: max pooling and gates."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import torch
 from regard.attention import Gate, max_pooling
 
 
-def test_the_strongest_wins_in_each_dimension() -> None:
+def test_max_pooling() -> None:
     values = torch.tensor([[1.0, -5.0], [0.0, 3.0], [9.0, 9.0]])
     assert max_pooling(values).tolist() == [9.0, 9.0]
     assert max_pooling(values, torch.tensor([True, True, False])).tolist() == [1.0, 3.0]
     assert max_pooling(values, torch.tensor([True, False, False])).tolist() == [1.0, -5.0]
 
 
-def test_nothing_to_see_gives_zeros_and_finite_gradients() -> None:
+def test_max_pooling_of_fully_masked_inputs() -> None:
     values = torch.randn(2, 3, 4, requires_grad=True)
     pooled = max_pooling(values, torch.tensor([[False] * 3, [True] * 3]))
     assert pooled[0].abs().max() == 0
@@ -24,9 +24,9 @@ def test_nothing_to_see_gives_zeros_and_finite_gradients() -> None:
     assert values.grad[1].sum() == 4
 
 
-def test_a_gate_scales_each_input_by_itself() -> None:
+def test_gate_scales_each_input() -> None:
     gate, values = Gate(5), torch.randn(3, 4, 5)
-    found = gate(values)
-    passed = found / values
+    actual = gate(values)
+    passed = actual / values
     assert ((passed > 0) & (passed < 1)).all()
-    torch.testing.assert_close(found[1, 2], gate(values[1, 2]))
+    torch.testing.assert_close(actual[1, 2], gate(values[1, 2]))

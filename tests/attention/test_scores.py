@@ -19,21 +19,21 @@ sizes = st.integers(1, 6)
 Definition = Callable[[Any, Tensor, Tensor], Any]
 MODULES: dict[str, tuple[Callable[..., nn.Module], Definition]] = {
     "additive": (
-        lambda q, k, heads=None: Additive(q, k, 5, heads),
+        lambda q, k, num_heads=None: Additive(q, k, 5, num_heads),
         lambda m, k, q: (m.out.squeeze(-1) * torch.tanh(k @ m.key + q @ m.query)).sum(),
     ),
     "bilinear": (
-        lambda q, k, heads=None: Bilinear(q, k, heads=heads),
+        lambda q, k, num_heads=None: Bilinear(q, k, num_heads=num_heads),
         lambda m, k, q: sum(
             k[i] * m.weight[j, i] * q[j] for i in range(len(k)) for j in range(len(q))
         ),
     ),
     "scaled bilinear": (
-        lambda q, k, heads=None: Bilinear(q, k, scaled=True, heads=heads),
+        lambda q, k, num_heads=None: Bilinear(q, k, scaled=True, num_heads=num_heads),
         lambda m, k, q: (q @ m.weight @ k) / len(k) ** 0.5,
     ),
     "projected dot": (
-        lambda q, k, heads=None: ProjectedDot(q, k, 5, heads),
+        lambda q, k, num_heads=None: ProjectedDot(q, k, 5, num_heads),
         lambda m, k, q: ((q @ m.query) * (k @ m.key)).sum() / 5**0.5,
     ),
 }
@@ -59,25 +59,28 @@ def by_hand(score: Callable[[Tensor, Tensor], Tensor], query: Tensor, key: Tenso
 def test_dot_products(scaled: bool, batch: int, queries: int, keys: int, width: int) -> None:
     query, key = random(batch, queries, width), random(batch, keys, width)
     scale = width**-0.5 if scaled else 1.0
-    found = scaled_dot(query, key) if scaled else dot(query, key)
-    torch.testing.assert_close(found, by_hand(lambda k, q: (k * q).sum() * scale, query, key))
+    actual = scaled_dot(query, key) if scaled else dot(query, key)
+    torch.testing.assert_close(actual, by_hand(lambda k, q: (k * q).sum() * scale, query, key))
 
 
 @pytest.mark.parametrize("name", MODULES)
 @settings(deadline=None, max_examples=25)
 @given(batch=sizes, queries=sizes, keys=sizes, query_width=sizes, key_width=sizes)
-def test_scores_with_weights(
+def test_parametric_scores(
     name: str, batch: int, queries: int, keys: int, query_width: int, key_width: int
 ) -> None:
     make, definition = MODULES[name]
     module = make(query_width, key_width).double()
     query, key = random(batch, queries, query_width), random(batch, keys, key_width)
-    found, expected = module(query, key), by_hand(lambda k, q: definition(module, k, q), query, key)
-    torch.testing.assert_close(found, expected)
+    actual, expected = (
+        module(query, key),
+        by_hand(lambda k, q: definition(module, k, q), query, key),
+    )
+    torch.testing.assert_close(actual, expected)
     weights = list(module.parameters())
-    noise = torch.randn_like(found)
+    noise = torch.randn_like(actual)
     for ours, theirs in zip(
-        torch.autograd.grad((found * noise).sum(), weights),
+        torch.autograd.grad((actual * noise).sum(), weights),
         torch.autograd.grad((expected * noise).sum(), weights),
         strict=True,
     ):
@@ -85,28 +88,28 @@ def test_scores_with_weights(
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_each_head_has_weights_of_its_own(name: str) -> None:
+def test_heads_have_separate_weights(name: str) -> None:
     make, _ = MODULES[name]
-    several, alone = make(4, 3, heads=2).double(), make(4, 3).double()
+    several, alone = make(4, 3, num_heads=2).double(), make(4, 3).double()
     query, key = random(5, 2, 6, 4), random(5, 2, 7, 3)
-    found = several(query, key)
+    actual = several(query, key)
     for head in range(2):
         with torch.no_grad():
-            for own, shared in zip(alone.parameters(), several.parameters(), strict=True):
-                own.copy_(shared[head])
-        torch.testing.assert_close(found[:, head], alone(query[:, head], key[:, head]))
+            for ours, shared in zip(alone.parameters(), several.parameters(), strict=True):
+                ours.copy_(shared[head])
+        torch.testing.assert_close(actual[:, head], alone(query[:, head], key[:, head]))
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_attend_takes_any_score(name: str) -> None:
+def test_attend_supports_any_score(name: str) -> None:
     score: Score = MODULES[name][0](4, 3).double()
     query, key, value = random(2, 5, 4), random(2, 6, 3), random(2, 6, 7)
-    found = attend(query, key, value, score=score)
-    torch.testing.assert_close(found, score(query, key).softmax(-1) @ value)
+    actual = attend(query, key, value, score=score)
+    torch.testing.assert_close(actual, score(query, key).softmax(-1) @ value)
 
 
 @pytest.mark.parametrize("width", [4, 64, 1024])
-def test_scaling_keeps_the_variance_at_one(width: int) -> None:
+def test_scaling_keeps_unit_variance(width: int) -> None:
     torch.manual_seed(0)
     query, key = torch.randn(400, width), torch.randn(400, width)
     assert float(scaled_dot(query, key).var()) == pytest.approx(1, rel=0.1)

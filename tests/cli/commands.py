@@ -1,4 +1,4 @@
-"""Runs the command in this process, as a person would call it."""
+"""Runs the command in this process."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def regard(
     if "XDG_STATE_HOME" not in os.environ:
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
 
-    def call(*words: str | Path, stdin: str | bytes = b"", expect_bug: bool = False) -> Outcome:
+    def call(*arguments: str | Path, stdin: str | bytes = b"", expect_bug: bool = False) -> Outcome:
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main()
         captured = capsys.readouterr()
-        if left.value.code == 70 and not expect_bug:
+        if exit_info.value.code == 70 and not expect_bug:
             pytest.fail(log_of(captured.err))
-        return Outcome(int(left.value.code or 0), captured.out, captured.err)
+        return Outcome(int(exit_info.value.code or 0), captured.out, captured.err)
 
     return call
 
 
-def log_of(said: str) -> str:
+def log_of(message: str) -> str:
     """The log that a sentence about an unexpected exception names."""
-    return Path(said.rstrip().removesuffix(".").rsplit(" ", 1)[-1]).read_text()
+    return Path(message.rstrip().removesuffix(".").rsplit(" ", 1)[-1]).read_text()

@@ -26,11 +26,11 @@ _SECONDS = 60
 class Case:
     """A command line, and what its standard streams are.
 
-    Streams are "file" (which is read afterwards), "closed", "full", "broken" (a pipe that nobody
-    reads) or "busy" (a pipe that does not block, read slowly).
+    Streams are "file" (which is read afterwards), "closed", "full", "broken" (a pipe without a
+    reader) or "busy" (a pipe that does not block, read slowly).
     """
 
-    words: Sequence[str]
+    arguments: Sequence[str]
     input: str | None = ""  # None: closed
     output: str = "file"
     error: str = "file"
@@ -49,7 +49,7 @@ def outcomes(cases: Sequence[Case]) -> list[Outcome]:
     """Of each case, from one process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONUNBUFFERED", None)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, __file__],
         input=json.dumps([vars(case) for case in cases]),
         capture_output=True,
@@ -57,8 +57,8 @@ def outcomes(cases: Sequence[Case]) -> list[Outcome]:
         check=False,
         env=environment,
     )
-    assert done.returncode == 0, done.stderr
-    return [Outcome(**row) for row in json.loads(done.stdout)]
+    assert result.returncode == 0, result.stderr
+    return [Outcome(**row) for row in json.loads(result.stdout)]
 
 
 def _run(case: Case) -> Outcome | None:
@@ -73,7 +73,7 @@ def _run(case: Case) -> Outcome | None:
             _replace(1, case.output, {"file": out.fileno(), "busy": writing})
             _replace(2, case.error, {"file": err.fileno(), "busy": writing})
             os.close(writing)
-            sys.argv = ["regard", *case.words]
+            sys.argv = ["regard", *case.arguments]
             return None
         os.close(writing)
         piped = b""
@@ -151,25 +151,25 @@ def _end() -> None:
 def main() -> None:
     """Fork for each case."""
     torch.set_num_threads(1)
-    found = []
+    results = []
     for row in json.load(sys.stdin):
         outcome = _run(Case(**row))
         if outcome is None:
             _end()
         else:
-            found.append(vars(outcome))
-    json.dump(found, sys.stdout)
+            results.append(vars(outcome))
+    json.dump(results, sys.stdout)
 
 
 if __name__ == "__main__":
     # What commands import when they run; once is enough.
     import torch
 
-    import regard.cli.piped
+    import regard.cli.stdin
     import regard.decoding.embedder
-    import regard.decoding.filler
     import regard.decoding.generator
-    import regard.decoding.labeller
+    import regard.decoding.labelling
+    import regard.decoding.mask_filler
     import regard.decoding.translator
     import regard.evaluation.report  # noqa: F401
     from regard.cli import main as regard_main

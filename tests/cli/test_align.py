@@ -1,4 +1,4 @@
-"""Alignments by the command: from text, from a model, and fertilities into a prepared folder."""
+"""`regard align`: trained aligner, attention alignment, and fertilities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from cli.commands import Command, regard
 from cli.test_pipeline import run, texts
-from data.corpora import prepared, some_pairs, write_pairs
+from data.corpora import prepare_pairs, some_pairs, write_pairs
 from regard.data.fertilities import read_fertilities
 from regard.data.store import Store
 
@@ -26,12 +26,12 @@ def diagonal(count: int) -> list[str]:
     return [f"{place}-{place}" for place in range(count)]
 
 
-def test_words_are_aligned_by_their_text_alone(
+def test_words_are_aligned_by_a_trained_aligner(
     text: list[str | Path], tmp_path: Path, regard: Command
 ) -> None:
-    done = regard("align", *text, "--picture", tmp_path / "a.png", "--line", "3")
-    assert done.status == 0, done.err
-    lines = done.out.split("\n")
+    result = regard("align", *text, "--picture", tmp_path / "a.png", "--line", "3")
+    assert result.status == 0, result.err
+    lines = result.out.split("\n")
     lengths = [len(source.split()) for source, _ in some_pairs()]
     right = [line.split() == diagonal(n) for line, n in zip(lines, lengths, strict=False)]
     assert sum(right) >= 55
@@ -39,97 +39,109 @@ def test_words_are_aligned_by_their_text_alone(
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_gold_links_are_compared_with(
+def test_gold_alignments_are_evaluated(
     text: list[str | Path], tmp_path: Path, regard: Command
 ) -> None:
     gold = tmp_path / "gold"
     lines = [" ".join(diagonal(len(source.split()))) for source, _ in some_pairs()]
     gold.write_text("\n".join([*lines, ""]) + "\n")
-    done = regard("align", *text, "--gold", gold, "--rule", "intersection")
-    assert done.status == 0
-    [told] = [line for line in done.err.splitlines() if "Alignment error rate" in line]
-    assert float(told.split()[3]) < 5
+    result = regard("align", *text, "--gold", gold, "--symmetrization", "intersection")
+    assert result.status == 0
+    [notice] = [line for line in result.err.splitlines() if "Alignment error rate" in line]
+    assert float(notice.split()[3]) < 5
 
 
-def test_a_store_gets_fertilities(tmp_path: Path, regard: Command) -> None:
-    prepared(tmp_path / "data", some_pairs(200), some_pairs(20, seed=9))
-    done = regard("align", "--data", tmp_path / "data")
-    assert done.status == 0, done.err
-    assert done.out == ""
+def test_fertilities_are_written_to_a_store(tmp_path: Path, regard: Command) -> None:
+    prepare_pairs(tmp_path / "data", some_pairs(200), some_pairs(20, seed=9))
+    result = regard("align", "--data", tmp_path / "data")
+    assert result.status == 0, result.err
+    assert result.out == ""
     store = Store(tmp_path / "data")
     for name in ("train", "valid"):
-        part, found = store.part(name), read_fertilities(store.folder, name)
-        assert [found[i].sum() for i in range(len(part))] == part.target.lengths().tolist()
-        assert f"Written: fertilities of {name}, {len(part)} pairs" in done.err
+        part, fertilities = store.part(name), read_fertilities(store.folder, name)
+        assert [fertilities[i].sum() for i in range(len(part))] == part.target.lengths().tolist()
+        assert f"Wrote fertilities of {name}, {len(part)} pairs" in result.err
 
 
-def test_a_models_attention_aligns(
+def test_alignment_by_attention(
     run: Path, texts: Path, text: list[str | Path], regard: Command, tmp_path: Path
 ) -> None:
     folder = texts / "data"
-    done = regard("align", run, *text, "--data", folder, "--device", "cpu")
-    assert done.status == 0, done.err
-    assert len(done.out.split("\n")) == 62
-    assert "alignment error rate, %" in done.err
-    [best] = [line for line in done.err.splitlines() if line.startswith("Best on ")]
+    result = regard("align", run, *text, "--data", folder, "--device", "cpu")
+    assert result.status == 0, result.err
+    assert len(result.out.split("\n")) == 62
+    assert "alignment error rate, %" in result.err
+    [best] = [
+        line
+        for line in result.err.splitlines()
+        if line.startswith("Lowest alignment error rate on ")
+    ]
     layer, head = (word.rstrip(",") for word in best.split(": ")[1].split()[1:4:2])
     if best.split(": ")[1].split()[2] == "head":
         chosen = ["--layer", layer, "--head", head]
-        chosen += [] if "is read" in best else ["--written"]
+        chosen += [] if "SHIFT-ATT" in best else ["--naive-att"]
         again = regard("align", run, *text, *chosen, "--device", "cpu")
-        assert again.out == done.out
-    told = regard("align", run, "--data", folder, "--layer", "1", "--device", "cpu")
-    assert told.status == 0, told.err
+        assert again.out == result.out
+    notice = regard("align", run, "--data", folder, "--layer", "1", "--device", "cpu")
+    assert notice.status == 0, notice.err
     lengths = Store(folder).part("train").target.lengths()
     assert read_fertilities(folder, "train").flat().sum() == lengths.sum()
 
 
-def test_subwords_can_be_linked(run: Path, text: list[str | Path], regard: Command) -> None:
-    options = ["--layer", "1", "--written", "--device", "cpu"]
-    words = regard("align", run, *text, *options).out.split("\n")
+def test_subwords_are_aligned(run: Path, text: list[str | Path], regard: Command) -> None:
+    options = ["--layer", "1", "--naive-att", "--device", "cpu"]
+    arguments = regard("align", run, *text, *options).out.split("\n")
     parts = regard("align", run, *text, *options, "--subwords").out.split("\n")
-    assert len(words) == len(parts)
-    assert sum(map(len, parts)) > sum(map(len, words))
+    assert len(arguments) == len(parts)
+    assert sum(map(len, parts)) > sum(map(len, arguments))
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
-        ([], "Give a text by --source and --target"),
-        (["TEXT", "--rule", "best"], "There is no rule 'best'. Rules are forward"),
+        ([], "Use --source and --target, or --data"),
+        (
+            ["TEXT", "--symmetrization", "best"],
+            "--symmetrization is 'best', but must be one of forward",
+        ),
         (["TEXT", "--head", "1"], "--head: no effect without a model"),
-        (["TEXT", "--layer", "1", "--written"], "--layer, --written: no effect without a model"),
+        (
+            ["TEXT", "--layer", "1", "--naive-att"],
+            "--layer, --naive-att: no effect without a model",
+        ),
         (["TEXT", "--device", "cpu"], "--device: no effect without a model"),
-        (["RUN", "TEXT", "--head", "1"], "--head: a layer is needed. Give --layer."),
-        (["RUN", "TEXT", "--written"], "--written: a layer is needed. Give --layer."),
+        (["RUN", "TEXT", "--head", "1"], "--head: no effect without --layer."),
+        (["RUN", "TEXT", "--naive-att"], "--naive-att: no effect without --layer."),
         (["TEXT", "--line", "2"], "--line: no effect without --picture"),
-        (["TEXT", "--overwrite"], "--overwrite: nothing is written without --picture"),
-        (["--data", "DATA", "--subwords"], "--subwords: a text is needed"),
-        (["TEXT", "--subwords"], "needs a model or --data"),
-        (["TEXT", "--line", "99", "--picture", "x.png"], "There is no line 99: the text has 61"),
+        (["TEXT", "--overwrite"], "--overwrite: no effect without --picture"),
+        (["--data", "DATA", "--subwords"], "--subwords: no effect without --source"),
+        (["TEXT", "--subwords"], "Give a model folder, or use --data"),
+        (["TEXT", "--line", "99", "--picture", "x.png"], "--line is 99, but the text has 61 lines"),
         (
             ["--data", "DATA", "--picture", "x.png"],
-            "--picture: a text is needed. Give --source and --target.",
+            "--picture: no effect without --source and --target.",
         ),
-        (["RUN", "TEXT", "--layer", "9"], "There is no layer 9, all heads, as a word is read"),
-        (["RUN", "TEXT", "--data", "OTHER"], "is cut in another way than"),
+        (["RUN", "TEXT", "--layer", "9"], "This model has no layer 9, all heads, SHIFT-ATT"),
+        (["RUN", "TEXT", "--data", "OTHER"], "use different tokenizers"),
     ],
 )
-def test_mistakes_get_a_sentence(
+def test_user_errors(
     run: Path,
     texts: Path,
     text: list[str | Path],
     regard: Command,
     tmp_path: Path,
-    words: list[str],
+    arguments: list[str],
     message: str,
 ) -> None:
-    if "OTHER" in words:
-        prepared(tmp_path / "other", some_pairs(30, seed=7))
+    if "OTHER" in arguments:
+        prepare_pairs(tmp_path / "other", some_pairs(30, seed=7))
     places = {"RUN": run, "DATA": texts / "data", "OTHER": tmp_path / "other"}
-    given = [
-        part for word in words for part in (text if word == "TEXT" else [places.get(word, word)])
+    arguments_of_case = [
+        part
+        for word in arguments
+        for part in (text if word == "TEXT" else [places.get(word, word)])
     ]
-    done = regard("align", *given)
-    assert done.status == 2
-    assert message in done.err
+    result = regard("align", *arguments_of_case)
+    assert result.status == 2
+    assert message in result.err

@@ -1,4 +1,4 @@
-"""Back-translation by the command alone: backwards, translate, mix, forwards."""
+"""Back-translation with the command: backward model, synthetic data, forward model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["regard", "texts"]  # fixtures
 WORDS = ["--tokenizer", "word", "--vocab-size", "300"]
 
 
-def done_well(outcome: Outcome) -> Outcome:
+def assert_success(outcome: Outcome) -> Outcome:
     assert outcome.status == 0, outcome.err
     return outcome
 
@@ -37,19 +37,21 @@ def backward(texts: Path, regard: Command) -> Path:
     out = texts / "backward"
     if not (out / "model.safetensors").exists():
         files = ["--source", texts / "train.y", "--target", texts / "train.x"]
-        done_well(regard("prepare", *files, *WORDS, "--out", texts / "yx"))
-        done_well(regard("train", "--data", texts / "yx", "--out", out, *settings(*SMALL)))
+        assert_success(regard("prepare", *files, *WORDS, "--out", texts / "yx"))
+        assert_success(regard("train", "--data", texts / "yx", "--out", out, *settings(*SMALL)))
     return out
 
 
 @pytest.mark.parametrize("search", [["--beam-size", "2"], ["--sample", "--seed", "3"]])
-def test_the_whole_pipeline(
+def test_back_translation_pipeline(
     texts: Path, monolingual: Path, backward: Path, search: list[str], regard: Command
 ) -> None:
-    found = done_well(regard("translate", backward, *search, stdin=monolingual.read_bytes()))
-    (texts / "bt.x").write_text(found.out)
+    translated = assert_success(
+        regard("translate", backward, *search, stdin=monolingual.read_bytes())
+    )
+    (texts / "bt.x").write_text(translated.out)
     data, run = texts / f"xy{search[0]}", texts / f"forward{search[0]}"
-    prepared = done_well(
+    prepared = assert_success(
         regard(
             *["prepare", "--source", texts / "train.x", "--target", texts / "train.y"],
             *["--source", texts / "bt.x", "--target", monolingual, "--tag", "", "--tag", "<bt>"],
@@ -62,23 +64,28 @@ def test_the_whole_pipeline(
     assert (genuine.tag, synthetic.tag) == ("", "<bt>")
     assert len(genuine) > 200
     assert 30 < len(synthetic) <= 60
-    mixed = settings(*SMALL, "data.weights=[1,0.5]")
-    done_well(regard("train", "--data", data, "--out", run, *mixed))
-    assert json.loads((run / "run.json").read_text())["settings"]["data"]["weights"] == [1, 0.5]
+    mixed = settings(*SMALL, "data.corpus_weights=[1,0.5]")
+    assert_success(regard("train", "--data", data, "--out", run, *mixed))
+    assert json.loads((run / "run.json").read_text())["settings"]["data"]["corpus_weights"] == [
+        1,
+        0.5,
+    ]
     for text in ("a b c\n", "<bt> a b c\n"):
-        assert done_well(regard("translate", run, stdin=text)).out.count("\n") == 1
+        assert assert_success(regard("translate", run, stdin=text)).out.count("\n") == 1
     assert "└ ▁<bt>" in regard("show", "attention", run, "<bt> a b").out
 
 
-def test_a_tokenizer_is_taken_from_a_model_or_a_prepared_folder(
+def test_tokenizer_is_reused_from_a_model_or_prepared_folder(
     texts: Path, backward: Path, regard: Command
 ) -> None:
     files = ["--source", texts / "test.y", "--target", texts / "test.x"]
     wanted = Store(texts / "yx").tokenizers
     for number, folder in enumerate((backward, texts / "yx")):
         out = texts / f"taken{number}"
-        taken = done_well(regard("prepare", *files, "--tokenizer-from", folder, "--out", out))
-        assert "vocabulary has" not in taken.err
+        prepared = assert_success(
+            regard("prepare", *files, "--tokenizer-from", folder, "--out", out)
+        )
+        assert "vocabulary has" not in prepared.err
         store = Store(out)
         assert store.tokenizers.files() == wanted.files()
         lines = (texts / "test.y").read_text().splitlines()
@@ -86,11 +93,9 @@ def test_a_tokenizer_is_taken_from_a_model_or_a_prepared_folder(
         assert store.part("train").source[0].tolist() in ids
 
 
-def test_a_tag_that_a_taken_tokenizer_does_not_know_is_worth_a_notice(
-    texts: Path, backward: Path, regard: Command
-) -> None:
+def test_tag_without_a_token_is_reported(texts: Path, backward: Path, regard: Command) -> None:
     files = ["--source", texts / "test.y", "--target", texts / "test.x", "--tag", "<bt>"]
-    taken = regard("prepare", *files, "--tokenizer-from", backward, "--out", texts / "spelled")
-    assert "does not know <bt>" in done_well(taken).err
+    prepared = regard("prepare", *files, "--tokenizer-from", backward, "--out", texts / "spelled")
+    assert "has no token <bt>" in assert_success(prepared).err
     again = ["--tokenizer-from", texts / "spelled", "--out", texts / "spelled again"]
-    assert "does not know <bt>" in done_well(regard("prepare", *files, *again)).err
+    assert "has no token <bt>" in assert_success(regard("prepare", *files, *again)).err

@@ -1,4 +1,4 @@
-"""`regard compare`: layers without models, and models of every kind side by side."""
+"""`regard compare`: layer types, and models of every kind."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ from pathlib import Path
 import pytest
 
 from cli.commands import Command, regard
-from cli.test_errors import assert_told
+from cli.test_errors import assert_error
 from cli.test_kinds import KINDS, small
 from regard.data.store import Store
 
 __all__ = ["regard"]  # a fixture
 
-SMALL = ["--width", "8", "--heads", "2", "--batch", "2", "--rounds", "1", "--lengths", "4,8"]
+SMALL = [
+    "--d-model",
+    "8",
+    "--num-heads",
+    "2",
+    "--layer-batch-size",
+    "2",
+    "--rounds",
+    "1",
+    "--lengths",
+    "4,8",
+]
 
 
-def test_layers_in_a_table_and_a_picture(tmp_path: Path, regard: Command) -> None:
+def test_layer_costs_as_table_and_picture(tmp_path: Path, regard: Command) -> None:
     picture = tmp_path / "layers.png"
-    done = regard("compare", *SMALL, "--out", picture)
-    assert done.status == 0, done.err
-    rows = [line.split() for line in done.out.splitlines()[1:7]]
+    result = regard("compare", *SMALL, "--out", picture)
+    assert result.status == 0, result.err
+    rows = [line.split() for line in result.out.splitlines()[1:7]]
     assert [row[:2] for row in rows[:3]] == [
         ["4", "self-attention"],
         ["4", "recurrence"],
@@ -29,35 +40,35 @@ def test_layers_in_a_table_and_a_picture(tmp_path: Path, regard: Command) -> Non
     ]
     assert rows[0][2] == f"{2 * 4 * 4 * 8 + 4 * 4 * 8 * 8:,}"
     assert rows[1][3:5] == ["4", "4"]
-    assert "what forward keeps for backward" in done.out
+    assert "activations stored for the backward pass" in result.out
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_length_that_takes_too_long_is_shown_as_such(regard: Command) -> None:
-    done = regard("compare", *SMALL, "--seconds", "0")
-    assert done.status == 0, done.err
-    assert done.out.count("over 0 s") == 3
-    told = json.loads(regard("compare", *SMALL, "--seconds", "0", "--format", "json").out)
-    points = told["results"]
+def test_lengths_beyond_max_seconds_are_skipped(regard: Command) -> None:
+    result = regard("compare", *SMALL, "--max-seconds", "0")
+    assert result.status == 0, result.err
+    assert result.out.count("over 0 s") == 3
+    document = json.loads(regard("compare", *SMALL, "--max-seconds", "0", "--format", "json").out)
+    points = document["results"]
     assert [point["forward"] is None for point in points] == [False] * 3 + [True] * 3
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
-        (["--lengths", "4,many"], "Write numbers and commas"),
-        (["--lengths", "0"], "Write numbers and commas"),
-        (["--heads", "3"], "3 heads do not divide"),
-        (["--kernel", "2"], "has no middle"),
-        (["--precision", "int8"], "Use float32 or bfloat16"),
-        (["--format", "xml"], "Use text, json or jsonl"),
-        (["somewhere"], "Give --source and --reference"),
-        (["--source", "text", "--reference", "text"], "for models. Name some"),
-        (["--gradients", "2"], "for models. Name some"),
+        (["--lengths", "4,many"], "must be integers below a million"),
+        (["--lengths", "0"], "must be integers below a million"),
+        (["--num-heads", "3"], "must be divisible by --num-heads (3)"),
+        (["--kernel-size", "2"], "must be odd"),
+        (["--precision", "int8"], "must be float32 or bfloat16"),
+        (["--format", "xml"], "must be text, json or jsonl"),
+        (["somewhere"], "Use --source and --reference"),
+        (["--source", "text", "--reference", "text"], "no effect without models"),
+        (["--gradients", "2"], "no effect without models"),
     ],
 )
-def test_what_cannot_be_compared_is_told(words: list[str], said: str, regard: Command) -> None:
-    assert_told(regard("compare", *words), said)
+def test_user_errors(arguments: list[str], message: str, regard: Command) -> None:
+    assert_error(regard("compare", *arguments), message)
 
 
 @pytest.fixture
@@ -74,24 +85,24 @@ def test_models_of_every_kind(
 ) -> None:
     runs = [tmp_path / name for name in KINDS]
     for run in runs:
-        done = regard("train", "--data", reversal_store.folder, "--out", run, *small(run.name))
-        assert done.status == 0, done.err
+        result = regard("train", "--data", reversal_store.folder, "--out", run, *small(run.name))
+        assert result.status == 0, result.err
     (runs[1] / "metrics.jsonl").unlink()  # as of a folder that was copied without it
-    few = ["--rounds", "1", "--one-by-one", "2", "--batch-size", "4", "--gradients", "3"]
-    done = regard("compare", *runs, *text, *few, "--picture", tmp_path / "models.png")
-    assert done.status == 0, done.err
-    for part in (*map(str, runs), "BLEU by length", "reaches the first source word"):
-        assert part in done.out
+    few = ["--rounds", "1", "--latency-sentences", "2", "--batch-size", "4", "--gradients", "3"]
+    result = regard("compare", *runs, *text, *few, "--picture", tmp_path / "models.png")
+    assert result.status == 0, result.err
+    for part in (*map(str, runs), "BLEU by length", "Gradient norm at the first source token"):
+        assert part in result.out
     assert (tmp_path / "models.png").read_bytes().startswith(b"\x89PNG")
 
-    found = json.loads(regard("compare", *runs, *text, *few, "--format", "json").out)
-    first, second, third, *others = found["results"]
+    document = json.loads(regard("compare", *runs, *text, *few, "--format", "json").out)
+    first, second, third, *others = document["results"]
     kinds = ["recurrent", "recurrent", "convolutional", "unilm", "nonautoregressive"]
-    assert [model["kind"] for model in found["results"]] == kinds
+    assert [model["kind"] for model in document["results"]] == kinds
     assert first["training"]["steps"] == 12
     assert first["training"]["tokens_per_second"] > 0
     assert second["training"] is None
-    for model in found["results"]:
+    for model in document["results"]:
         assert model["parameters"] > 1000
         assert min(model["speed"].values()) > 0
         assert sum(group["sentences"] for group in model["quality"]["by_length"]) == 12
@@ -103,5 +114,7 @@ def test_models_of_every_kind(
     assert first["quality"]["bleu"] == evaluated["results"][0]["metrics"][0]["value"]
 
 
-def test_a_bad_model_is_told_first(tmp_path: Path, text: list[str | Path], regard: Command) -> None:
-    assert_told(regard("compare", tmp_path / "nothing", *text), "nothing")
+def test_bad_model_is_reported_first(
+    tmp_path: Path, text: list[str | Path], regard: Command
+) -> None:
+    assert_error(regard("compare", tmp_path / "nothing", *text), "nothing")

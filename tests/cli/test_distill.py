@@ -1,4 +1,4 @@
-"""Distillation by the command: what it says, shares, kills, and a shortlist for the student."""
+"""`regard distill`: notices, shards, kills; and `regard shortlist`."""
 
 from __future__ import annotations
 
@@ -41,35 +41,37 @@ def distilled(run: Path, texts: Path, regard: Command) -> Path:
     """The data as the run translates it, made once."""
     out = texts / "distilled"
     if not out.exists():
-        done = regard("distill", run, "--data", texts / "data", "--out", out, *SEARCH)
-        assert done.status == 0, done.err
-        [count] = re.findall(r"(\d+) pairs have a new target; [1-9]", done.err)
-        assert f"BLEU of new targets against old ones, {count} pairs" in done.err
-        assert "training.word_distillation" in done.err
+        result = regard("distill", run, "--data", texts / "data", "--out", out, *SEARCH)
+        assert result.status == 0, result.err
+        [count] = re.findall(r"(\d+) pairs have a new target; [1-9]", result.err)
+        assert f"BLEU of new against original targets, {count} pairs" in result.err
+        assert "training.word_distillation" in result.err
     return out
 
 
-def test_a_student_is_trained_on_it(distilled: Path, texts: Path, regard: Command) -> None:
+def test_student_is_trained_on_distilled_data(
+    distilled: Path, texts: Path, regard: Command
+) -> None:
     out = texts / "student"
     assert regard("train", "--data", distilled, "--out", out, *settings(*SMALL)).status == 0
-    done = regard("shortlist", out, "--data", distilled, "--likeliest", "3", "--frequent", "2")
-    assert done.status == 0, done.err
-    assert [line.split()[0] for line in done.out.splitlines()[2:4]] == ["3", "5"]
+    result = regard("shortlist", out, "--data", distilled, "--likeliest", "3", "--frequent", "2")
+    assert result.status == 0, result.err
+    assert [line.split()[0] for line in result.out.splitlines()[2:4]] == ["3", "5"]
     tokenizers = Store(distilled).tokenizers
     rows = Shortlist.read(out, tokenizers).rows
     assert max(map(len, rows)) == 4  # three, and its copy
 
 
-def test_distributions_lie_beside_it(distilled: Path) -> None:
-    found, target = read_distributions(Store(distilled)), Store(distilled).part("train").target
-    assert found.lengths().tolist() == (target.lengths() + 1).tolist()
-    probabilities = found.flat()["probabilities"].astype(float)
+def test_teacher_distributions_are_stored(distilled: Path) -> None:
+    actual, target = read_distributions(Store(distilled)), Store(distilled).part("train").target
+    assert actual.lengths().tolist() == (target.lengths() + 1).tolist()
+    probabilities = actual.flat()["probabilities"].astype(float)
     assert probabilities.shape[1] == 2
     assert (probabilities.sum(1) <= 1.001).all()
     assert (probabilities[:, 0] >= probabilities[:, 1]).all()
 
 
-def test_the_same_command_again_says_that_it_is_finished(
+def test_repeated_command_reports_finished_distillation(
     distilled: Path, run: Path, texts: Path, regard: Command
 ) -> None:
     before = contents(distilled)
@@ -80,24 +82,35 @@ def test_the_same_command_again_says_that_it_is_finished(
     assert not distilled.with_name("distilled.portions").exists()
 
 
-def test_shares_and_what_they_say(distilled: Path, run: Path, texts: Path, regard: Command) -> None:
-    words = ["distill", run, "--data", texts / "data", "--out", texts / "shared", *SEARCH]
-    words += ["--portion", "2000"]
-    first = regard(*words, "--share", "2/2")  # nothing: there is one portion
+def test_shards(distilled: Path, run: Path, texts: Path, regard: Command) -> None:
+    arguments = ["distill", run, "--data", texts / "data", "--out", texts / "shared", *SEARCH]
+    arguments += ["--chunk-size", "2000"]
+    first = regard(*arguments, "--shard", "2/2")  # nothing: there is one portion
     assert first.status == 0
-    assert f"{pairs(texts)} sentences of other shares are not" in first.err
-    second = regard(*words, "--share", "1/2")
-    assert "Written" in second.err
+    assert f"{pairs(texts)} sentences of other shards are not" in first.err
+    second = regard(*arguments, "--shard", "1/2")
+    assert "Wrote" in second.err
     assert contents(texts / "shared") == contents(distilled)
 
 
-def test_mixed_and_nearest(run: Path, texts: Path, regard: Command) -> None:
+def test_mix_and_select_best_bleu(run: Path, texts: Path, regard: Command) -> None:
     out = texts / "mixed"
-    done = regard(
-        *["distill", run, "--data", texts / "data", "--out", out, *SEARCH, "--mix", "--nearest"]
+    result = regard(
+        *[
+            "distill",
+            run,
+            "--data",
+            texts / "data",
+            "--out",
+            out,
+            *SEARCH,
+            "--mix",
+            "--select",
+            "best-bleu",
+        ]
     )
-    assert done.status == 0, done.err
-    assert "data.weights=[1,1]" in done.err
+    assert result.status == 0, result.err
+    assert "data.corpus_weights=[1,1]" in result.err
     store, old = Store(out), Store(texts / "data")
     new = texts_of(store)[: pairs(texts)]
     others = [pair for pair in texts_of(old) if pair not in new]
@@ -105,10 +118,10 @@ def test_mixed_and_nearest(run: Path, texts: Path, regard: Command) -> None:
     assert texts_of(store)[len(new) :] == others
 
 
-def test_kills_at_random_moments_change_nothing(distilled: Path, run: Path, texts: Path) -> None:
+def test_random_kills_do_not_change_the_result(distilled: Path, run: Path, texts: Path) -> None:
     out = texts / "killed"
     command = [sys.executable, "-m", "regard", "distill", str(run), "--data", str(texts / "data")]
-    command += ["--out", str(out), *SEARCH, "--portion", "7"]
+    command += ["--out", str(out), *SEARCH, "--chunk-size", "7"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     draw = random.Random()
     for number in range(3):
@@ -120,17 +133,17 @@ def test_kills_at_random_moments_change_nothing(distilled: Path, run: Path, text
                 time.sleep(0.1)
             time.sleep(draw.random() * 0.3)
             process.kill()
-        _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+        _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
     assert not out.with_name("killed.portions").exists()
-    found, expected = contents(out), contents(distilled)
-    about = [json.loads(each.pop("store.json")) for each in (found, expected)]
+    actual, expected = contents(out), contents(distilled)
+    about = [json.loads(each.pop("store.json")) for each in (actual, expected)]
     for tree in about:
         del tree["files"], tree["checksum"]  # last digits of probabilities, see below
     about[0]["distilled"]["portion"] = 2000
     assert about[0] == about[1]
-    found.pop(DISTRIBUTIONS), expected.pop(DISTRIBUTIONS)
-    assert found == expected
+    actual.pop(DISTRIBUTIONS), expected.pop(DISTRIBUTIONS)
+    assert actual == expected
     ours, theirs = (
         np.sort(read_distributions(Store(folder)).flat()["probabilities"].astype(float))
         for folder in (out, distilled)
@@ -139,7 +152,7 @@ def test_kills_at_random_moments_change_nothing(distilled: Path, run: Path, text
 
 
 @pytest.mark.parametrize("left", [(), (LOCK,)])
-def test_a_share_that_a_kill_left_without_a_plan_is_removed(
+def test_shard_without_a_plan_is_removed(
     left: tuple[str, ...], run: Path, texts: Path, regard: Command
 ) -> None:
     out = texts / f"left{len(left)}"
@@ -153,19 +166,21 @@ def test_a_share_that_a_kill_left_without_a_plan_is_removed(
 
 
 @pytest.mark.parametrize("share", ["0/2", "3/2", "2", "a/b", "1/0"])
-def test_a_share_that_is_none(share: str, run: Path, texts: Path, regard: Command) -> None:
-    words = ["distill", run, "--data", texts / "data", "--out", texts / "none"]
-    done = regard(*words, "--share", share)
-    assert done.status == 2
-    assert "the second of four" in done.err
+def test_invalid_shards(share: str, run: Path, texts: Path, regard: Command) -> None:
+    arguments = ["distill", run, "--data", texts / "data", "--out", texts / "none"]
+    result = regard(*arguments, "--shard", share)
+    assert result.status == 2
+    assert "the second of four" in result.err
 
 
-def test_a_shortlist_needs_the_models_tokenizer(run: Path, texts: Path, regard: Command) -> None:
+def test_shortlist_needs_the_tokenizer_of_the_model(
+    run: Path, texts: Path, regard: Command
+) -> None:
     files = ["--source", texts / "train.y", "--target", texts / "train.x"]
     regard("prepare", *files, "--tokenizer", "char", "--vocab-size", "300", "--out", texts / "yx")
-    done = regard("shortlist", run, "--data", texts / "yx")
-    assert done.status == 2
-    assert "--tokenizer-from" in done.err
+    result = regard("shortlist", run, "--data", texts / "yx")
+    assert result.status == 2
+    assert "--tokenizer-from" in result.err
     assert not (run / SHORTLIST).exists()
 
 
@@ -175,22 +190,22 @@ def test_data_of_another_direction_is_refused(
     model, other = write_model_folder(tmp_path / "model", reversal_store), tmp_path / "backwards"
     files = ["--source", texts / "train.y", "--target", texts / "train.x"]
     languages = ["--source-lang", "yy", "--target-lang", "xx"]
-    made = regard("prepare", *files, *languages, "--tokenizer-from", model, "--out", other)
-    assert made.status == 0, made.err
+    prepared = regard("prepare", *files, *languages, "--tokenizer-from", model, "--out", other)
+    assert prepared.status == 0, prepared.err
     out = ["--out", tmp_path / "never"]
-    for words in (["shortlist", model], ["align", model], ["distill", model, *out]):
-        done = regard(*words, "--data", other)
-        assert done.status == 2, words
-        assert "translates xx to yy, and the source of" in done.err
+    for arguments in (["shortlist", model], ["align", model], ["distill", model, *out]):
+        result = regard(*arguments, "--data", other)
+        assert result.status == 2, arguments
+        assert "translates xx to yy, but the source language of" in result.err
     assert not (other / "train.fertilities").exists()
 
 
-def test_a_teacher_that_cannot_teach_is_told_first(run: Path, texts: Path, regard: Command) -> None:
+def test_unsuitable_teacher_is_refused_first(run: Path, texts: Path, regard: Command) -> None:
     exported, out = texts / "exported", texts / "never"
     assert regard("export", run, "--to", "ctranslate2", "--out", exported).status == 0
-    words = ["--data", texts / "data", "--out", out]
-    done = regard("distill", exported, *words, "--distributions", "2")
-    assert "use the model that it was made from" in done.err
+    arguments = ["--data", texts / "data", "--out", out]
+    result = regard("distill", exported, *arguments, "--distributions", "2")
+    assert "use the model that it was exported from" in result.err
     assert not out.with_name("never.portions").exists()
-    done = regard("distill", run, *words, "--nearest", "--beam-size", "1")
-    assert "nearest chooses from a beam" in done.err
+    result = regard("distill", run, *arguments, "--select", "best-bleu", "--beam-size", "1")
+    assert "requires search.beam_size above 1" in result.err

@@ -1,4 +1,4 @@
-"""Every exception ends in one sentence and an exit status; what only a bug can cause is logged."""
+"""Exceptions become one message and an exit status; bugs are logged with a traceback."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def status_of(error: BaseException) -> int:
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(BUGS), message=st.text(max_size=400))
-def test_a_bug_is_one_sentence_and_a_log(
+def test_bug_is_reported_in_one_line_with_a_log(
     kind: type[Exception], message: str, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_of(kind(message)) == 70
-    said = capsys.readouterr().err
-    path = Path(said.rstrip().removesuffix(".").rsplit(" ", 1)[-1])
-    assert said.count("\n") == 1
-    assert f"{kind.__name__}" in said
-    assert "This is a bug in regard. The traceback is in" in said
+    stderr = capsys.readouterr().err
+    path = Path(stderr.rstrip().removesuffix(".").rsplit(" ", 1)[-1])
+    assert stderr.count("\n") == 1
+    assert f"{kind.__name__}" in stderr
+    assert "This is a bug in regard. The traceback is in" in stderr
     assert path.parent == state
     assert path.stat().st_mode & 0o077 == 0
     assert path.read_text().startswith(f"regard {__version__}, Python ")
@@ -54,7 +54,7 @@ def test_a_bug_is_one_sentence_and_a_log(
     path.unlink()
 
 
-def test_where_no_log_can_be_written_the_traceback_is_shown(
+def test_traceback_is_printed_if_no_log_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -77,10 +77,10 @@ def surrogate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "fragments"),
     [
-        (too_large, ["does not fit into memory", "--batch-size"]),
-        (lambda: bytearray(2**62), ["does not fit into memory"]),
+        (too_large, ["Out of memory", "--batch-size"]),
+        (lambda: bytearray(2**62), ["Out of memory"]),
         (too_deep, ["nested too deeply"]),
         (surrogate, [r"'caf\udce9'", "UTF-8"]),
         (lambda: os.open("/" + "x" * 300, os.O_RDONLY), ["name is too long", "xxx"]),
@@ -88,14 +88,14 @@ def surrogate() -> None:
         (lambda: os.read(10**6, 1), [os.strerror(errno.EBADF)]),
     ],
 )
-def test_what_the_user_can_mend_has_status_2(
-    command: object, words: list[str], capsys: pytest.CaptureFixture[str]
+def test_user_errors_have_status_2(
+    command: object, fragments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_status(command) == 2  # type: ignore[arg-type]
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    for word in words:
-        assert word in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    for fragment in fragments:
+        assert fragment in stderr
 
 
 def test_out_of_memory_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_out_of_memory_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (SystemExit(), 0, ""),
         (SystemExit(3), 3, ""),
@@ -113,22 +113,22 @@ def test_out_of_memory_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
         (RegardError("Too bad."), 2, "regard: Too bad."),
     ],
 )
-def test_other_ends(
-    error: BaseException, status: int, said: str, capsys: pytest.CaptureFixture[str]
+def test_exit_statuses(
+    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_of(error) == status
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", [EOFError, BrokenPipeError, ZeroDivisionError])
-def test_what_typer_would_hide(
+def test_exceptions_that_typer_would_hide(
     error: type[Exception], regard: Command, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(sys.modules["regard.config"], "settings_of", fail)
-    done = regard("show", "settings", expect_bug=True)
-    assert done.status == 70
-    assert error.__name__ in done.err
+    result = regard("show", "settings", expect_bug=True)
+    assert result.status == 70
+    assert error.__name__ in result.err
     assert len([*state.iterdir()]) == 1

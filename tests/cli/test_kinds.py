@@ -1,4 +1,4 @@
-"""Every kind of model by the command: trained, used and looked into; and what it refuses."""
+"""Every model kind with the command: training, inference, inspection, errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ __all__ = ["regard"]  # a fixture
 
 KINDS = {
     "recurrent": ["model.kind=recurrent", "model.attention.score=additive"],
-    "no-attention": ["model.kind=recurrent", "model.cell=gru", "model.memory=none"],
+    "no-attention": ["model.kind=recurrent", "model.cell=gru", "model.cross_attention=none"],
     "convolutional": ["model.kind=convolutional"],
     "one-stack": ["model.kind=unilm", "model.masks.left_to_right=1", "model.masks.bidirectional=1"],
-    "at-once": ["model.kind=nonautoregressive", "model.lengths=ctc", "training.glancing=0.5"],
+    "at-once": [
+        "model.kind=nonautoregressive",
+        "model.length_prediction=ctc",
+        "training.glancing=0.5",
+    ],
 }
 FEW = ["training.max_steps=12", "training.checkpoint_every=6", "training.tensorboard=false"]
 
@@ -34,27 +38,27 @@ def small(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_kind_goes_the_whole_way(
+def test_pipeline_of_every_model_kind(
     tmp_path: Path, reversal_store: Store, regard: Command, name: str
 ) -> None:
     run, lines = tmp_path / "run", "a b c\nd e\n"
-    done = regard("train", "--data", reversal_store.folder, "--out", run, *small(name))
-    assert done.status == 0, done.err
+    result = regard("train", "--data", reversal_store.folder, "--out", run, *small(name))
+    assert result.status == 0, result.err
     kind = KINDS[name][0].partition("=")[2]
     assert json.loads((run / "config.json").read_text())["model"]["kind"] == kind
     again = regard("train", "--data", reversal_store.folder, "--out", run, *small(name))
     assert "finished" in again.err
 
-    found = regard("translate", run, stdin=lines)
-    assert found.status == 0, found.err
-    assert len(found.out.splitlines()) == 2
+    translated = regard("translate", run, stdin=lines)
+    assert translated.status == 0, translated.err
+    assert len(translated.out.splitlines()) == 2
     (tmp_path / "source").write_text(lines)
     (tmp_path / "target").write_text("c b a\ne d\n")
-    given = regard("score", run, "--source", tmp_path / "source", "--target", tmp_path / "target")
-    assert all(float(line.split("\t")[0]) < 0 for line in given.out.splitlines())
+    scored = regard("score", run, "--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert all(float(line.split("\t")[0]) < 0 for line in scored.out.splitlines())
 
-    shown = regard("show", "model", run)
-    assert f"{kind}, xx to yy" in shown.out
+    output = regard("show", "model", run)
+    assert f"{kind}, xx to yy" in output.out
     picture = tmp_path / "attention.png"
     drawn = regard("show", "attention", run, "a b c", "--out", picture)
     if name == "no-attention":
@@ -75,67 +79,73 @@ def test_a_kind_goes_the_whole_way(
         assert f"model.kind is {kind}" in " ".join(refused.err.split())
 
 
-def test_kinds_do_not_mix(tmp_path: Path, reversal_store: Store, regard: Command) -> None:
+def test_incompatible_model_kinds_are_refused(
+    tmp_path: Path, reversal_store: Store, regard: Command
+) -> None:
     run = tmp_path / "run"
     begin = ["train", "--data", reversal_store.folder, "--out"]
     assert regard(*begin, run, *small("recurrent")).status == 0
     kind = settings("model.kind=convolutional")
-    for words, said in (
-        (["--preset", "tiny", *kind], "tiny is for a transformer model"),
-        (["--from", run, *kind], f"{run} is for a recurrent model"),
-        (["--from", run, "--preset", "tiny"], f"{run} is for a recurrent model"),
-        (settings("model.kind=recurrent", "model.heads=2"), "model.heads does not exist"),
+    for arguments, message in (
+        (["--preset", "tiny", *kind], "tiny is for model kind 'transformer'"),
+        (["--from", run, *kind], f"{run} is for model kind 'recurrent'"),
+        (["--from", run, "--preset", "tiny"], f"{run} is for model kind 'recurrent'"),
+        (settings("model.kind=recurrent", "model.num_heads=2"), "model.num_heads does not exist"),
         (settings("model.kind=abacus"), "transformer | recurrent | convolutional"),
     ):
-        refused = regard(*begin, tmp_path / "other", *words)
+        refused = regard(*begin, tmp_path / "other", *arguments)
         assert refused.status == 2
-        assert said in " ".join(refused.err.split()), refused.err
+        assert message in " ".join(refused.err.split()), refused.err
     tuned = regard(*begin, tmp_path / "tuned", "--from", run, *settings(*FEW))
     assert tuned.status == 0, tuned.err
 
 
-def test_all_kinds_are_listed(regard: Command) -> None:
+def test_settings_of_all_model_kinds_are_listed(regard: Command) -> None:
     assert "recurrent, convolutional" in regard("show", "settings").err
-    for kind, path in (("recurrent", "input_feeding"), ("convolutional", "kernel")):
-        shown = regard("show", "settings", "model", "--kind", kind).out
-        assert shown.startswith(f'model.kind = "{kind}"\n')
-        assert f"\nmodel.{path} = " in shown
-        assert max(map(len, shown.splitlines())) <= 80
+    for kind, path in (("recurrent", "input_feeding"), ("convolutional", "kernel_size")):
+        output = regard("show", "settings", "model", "--kind", kind).out
+        assert output.startswith(f'model.kind = "{kind}"\n')
+        assert f"\nmodel.{path} = " in output
+        assert max(map(len, output.splitlines())) <= 80
     refused = regard("show", "settings", "--kind", "oracle")
     assert refused.status == 2
     assert "transformer, recurrent" in refused.err
 
 
-def test_all_words_at_once_by_the_command(tmp_path: Path, regard: Command) -> None:
+def test_nonautoregressive_pipeline(tmp_path: Path, regard: Command) -> None:
     store = write_reversal_store(tmp_path, valid=True)
     run, begin = tmp_path / "run", ["train", "--data", store.folder, "--out"]
     sizes = [f"model.{key}={value}" for key, value in TINY["nonautoregressive"].items()]
-    words = settings("model.kind=nonautoregressive", *sizes, *FEW)
-    refused = regard(*begin, run, *words)
+    arguments = settings("model.kind=nonautoregressive", *sizes, *FEW)
+    refused = regard(*begin, run, *arguments)
     assert refused.status == 2
     assert "regard align --data" in refused.err
     assert regard("align", "--data", store.folder).status == 0
-    assert regard(*begin, run, *words).status == 0
+    assert regard(*begin, run, *arguments).status == 0
     teacher = write_model_folder(tmp_path / "teacher", store)
     tuned = settings(*FEW, f"training.teacher={teacher}")
-    done = regard(*begin, tmp_path / "tuned", "--from", run, *tuned)
-    assert done.status == 0, done.err
+    result = regard(*begin, tmp_path / "tuned", "--from", run, *tuned)
+    assert result.status == 0, result.err
 
     lines = "a b c\nd e\n"
-    options = ["--candidates", "4", "--teacher", teacher, "--top-beams", "2", "--scores"]
-    found = regard("translate", run, *options, stdin=lines)
-    assert len(found.out.splitlines()) == 4
-    assert found.out == regard("translate", run, *options, stdin=lines).out
+    options = ["--candidates", "4", "--teacher", teacher, "--num-hypotheses", "2", "--scores"]
+    translated = regard("translate", run, *options, stdin=lines)
+    assert len(translated.out.splitlines()) == 4
+    assert translated.out == regard("translate", run, *options, stdin=lines).out
     mistakes: list[tuple[Path, list[str | Path], str]] = [
-        (run, ["--candidates", "2", "--teacher", teacher, "--top-beams", "3"], "is more than"),
-        (run, ["--teacher", teacher], "chooses among --candidates"),
+        (
+            run,
+            ["--candidates", "2", "--teacher", teacher, "--num-hypotheses", "3"],
+            "exceeds the number of candidates",
+        ),
+        (run, ["--teacher", teacher], "--teacher has no effect without candidates"),
         (teacher, ["--candidates", "2"], "no effect in beam search"),
         (teacher, ["--fertility", "average"], "no effect in beam search"),
     ]
-    for model, mistake, said in mistakes:
+    for model, mistake, message in mistakes:
         refused = regard("translate", model, *mistake, stdin=lines)
         assert refused.status == 2
-        assert said in refused.err
+        assert message in refused.err
     (tmp_path / "source").write_text(lines)
     (tmp_path / "target").write_text("c b a\ne d\n")
     files = ["--source", tmp_path / "source", "--reference", tmp_path / "target"]
@@ -148,9 +158,9 @@ def test_all_words_at_once_by_the_command(tmp_path: Path, regard: Command) -> No
     files = ["--source", tmp_path / "source", "--target", tmp_path / "target"]
     assert "with the model's teacher" in " ".join(regard("score", run, *files).err.split())
 
-    shown = regard("show", "fertilities", run, "a b c")
-    assert shown.status == 0, shown.err
-    assert [line.split()[0] for line in shown.out.splitlines()[1:]] == ["▁a", "▁b", "▁c", "</s>"]
+    output = regard("show", "fertilities", run, "a b c")
+    assert output.status == 0, output.err
+    assert [line.split()[0] for line in output.out.splitlines()[1:]] == ["▁a", "▁b", "▁c", "</s>"]
     picture = tmp_path / "copies.png"
     assert regard("show", "fertilities", run, "a b c", "--out", picture).status == 0
     assert picture.stat().st_size > 1000

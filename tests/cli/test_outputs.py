@@ -1,4 +1,4 @@
-"""What commands may write: not onto inputs, not onto what exists, and nothing half."""
+"""Outputs: inputs and existing files are not overwritten, and no partial files are left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from cli.commands import Command, Outcome, regard
 from regard.cli.results import OutputOptions
 from regard.data.store import Store
-from regard.files import held_output, whole_file
+from regard.files import atomic_file, locked_output
 from toys import altered, run, small_run, write_model_folder
 
 __all__ = ["regard"]  # a fixture
@@ -43,7 +43,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> World:
+def original_world(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> World:
     world = World(tmp_path_factory.mktemp("world"))
     shutil.copytree(reversal_store.folder, world.data)
     write_model_folder(world.model, reversal_store)
@@ -61,14 +61,14 @@ def made(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Wor
 
 
 @pytest.fixture
-def world(made: World, tmp_path: Path) -> World:
+def world(original_world: World, tmp_path: Path) -> World:
     """A copy, which commands may harm."""
-    shutil.copytree(made.folder, tmp_path / "world")
+    shutil.copytree(original_world.folder, tmp_path / "world")
     return World(tmp_path / "world")
 
 
 Words = Callable[[World], list[str | Path]]
-GREEDY = ["--engine", "torch", "--beam-size", "1"]
+GREEDY = ["--backend", "torch", "--beam-size", "1"]
 TEXTS: Words = lambda w: ["--source", w.source, "--target", w.target]  # noqa: E731
 TEST: Words = lambda w: ["--source", w.source, "--reference", w.target, *GREEDY]  # noqa: E731
 SMALL = ["--vocab-size", "300"]
@@ -104,25 +104,25 @@ def command(name: str, world: World) -> tuple[list[str | Path], Path]:
     return COMMANDS[name][0](world), world.folder.parent / f"out{ending}"
 
 
-def assert_refused(outcome: Outcome, *words: str) -> None:
+def assert_refused(outcome: Outcome, *arguments: str) -> None:
     assert outcome.status == 2, outcome.err
     assert "Traceback" not in outcome.err
-    for word in words:
+    for word in arguments:
         assert word in outcome.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_exists_is_replaced_only_with_overwrite(
+def test_existing_output_is_replaced_with_overwrite_only(
     name: str, world: World, regard: Command
 ) -> None:
     before = world.contents()
-    words, out = command(name, world)
-    assert regard(*words, out, stdin=LINES).status == 0
+    arguments, out = command(name, world)
+    assert regard(*arguments, out, stdin=LINES).status == 0
     assert {path.name for path in out.parent.iterdir()} == {"world", out.name}
     first = out.stat().st_ino
-    assert_refused(regard(*words, out, stdin=LINES), f"{out} exists", "--overwrite")
+    assert_refused(regard(*arguments, out, stdin=LINES), f"{out} exists", "--overwrite")
     assert out.stat().st_ino == first
-    again = regard(*words, out, "--overwrite", stdin=LINES)
+    again = regard(*arguments, out, "--overwrite", stdin=LINES)
     assert again.status == 0, again.err
     assert out.stat().st_ino != first
     assert {path.name for path in out.parent.iterdir()} == {"world", out.name}
@@ -130,9 +130,9 @@ def test_what_exists_is_replaced_only_with_overwrite(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_inputs_are_not_written_onto(name: str, world: World, regard: Command) -> None:
-    words, out = command(name, world)
-    inputs = [word for word in words if isinstance(word, Path)]
+def test_inputs_are_not_overwritten(name: str, world: World, regard: Command) -> None:
+    arguments, out = command(name, world)
+    inputs = [word for word in arguments if isinstance(word, Path)]
     link = world.folder.parent / f"link{out.suffix}"
     hard = world.folder.parent / f"hard{out.suffix}"
     before = world.contents()
@@ -145,55 +145,55 @@ def test_inputs_are_not_written_onto(name: str, world: World, regard: Command) -
         if name not in ("embed", "export argos"):
             places.append(world.folder / ".." / "world" / path.name)
         for place in places:
-            done = regard(*words, place, "--overwrite", stdin=LINES)
-            assert_refused(done, f"{place}", "which this command reads")
+            result = regard(*arguments, place, "--overwrite", stdin=LINES)
+            assert_refused(result, f"{place}", "which is an input of this command")
             assert world.contents() == before
         link.unlink(missing_ok=True)
         hard.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_second_process_is_refused_before_it_works(
-    name: str, made: World, regard: Command, monkeypatch: pytest.MonkeyPatch
+def test_second_process_with_the_same_output_is_refused(
+    name: str, original_world: World, regard: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words, out = command(name, made)
-    with held_output(out):
+    arguments, out = command(name, original_world)
+    with locked_output(out):
         monkeypatch.setattr(os, "getpid", lambda: 1)  # as in another process
-        assert_refused(regard(*words, out, stdin=LINES), f"{out} is in use by another process")
+        assert_refused(regard(*arguments, out, stdin=LINES), f"{out} is in use by another process")
     assert not out.exists()
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_folders_of_users_are_not_replaced(name: str, world: World, regard: Command) -> None:
-    words, out = command(name, world)
+def test_foreign_folders_are_not_replaced(name: str, world: World, regard: Command) -> None:
+    arguments, out = command(name, world)
     shutil.copytree(world.model, out)
     (out / "letter.txt").write_text("dear")
-    assert_refused(regard(*words, out, "--overwrite"), "letter.txt", "left as it is")
+    assert_refused(regard(*arguments, out, "--overwrite"), "letter.txt", "does not replace it")
     assert (out / "letter.txt").read_text() == "dear"
     shutil.rmtree(out)
     shutil.copytree(world.run, out)
-    assert_refused(regard(*words, out, "--overwrite"), "left as it is")
+    assert_refused(regard(*arguments, out, "--overwrite"), "does not replace it")
     assert (out / "checkpoints").is_dir()
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_limit_on_file_sizes_is_a_sentence(
-    name: str, made: World, tmp_path: Path, regard: Command
+def test_file_size_limit_is_reported(
+    name: str, original_world: World, tmp_path: Path, regard: Command
 ) -> None:
-    words, out = command(name, made)
+    arguments, out = command(name, original_world)
     out = tmp_path / out.name
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        done = regard(*words, out, stdin=LINES)
+        result = regard(*arguments, out, stdin=LINES)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     place = tempfile.gettempdir() if name == "export argos" else out  # where that begins
-    assert_refused(done, f"{place}")
-    assert "larger than the system permits" in done.err or "limit on files" in done.err
+    assert_refused(result, f"{place}")
+    assert "larger than the system permits" in result.err or "limit on files" in result.err
     assert list(tmp_path.iterdir()) == []
     if name.startswith("evaluate"):
-        assert "BLEU" in done.out
+        assert "BLEU" in result.out
 
 
 @pytest.fixture
@@ -209,45 +209,45 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_is_a_sentence(
-    name: str, made: World, full_disk: Path, regard: Command
+def test_full_disk_is_reported(
+    name: str, original_world: World, full_disk: Path, regard: Command
 ) -> None:
-    words, out = command(name, made)
-    done = regard(*words, full_disk / out.name, stdin=LINES)
-    assert_refused(done, f"{full_disk / out.name}: ", "disk is full")
+    arguments, out = command(name, original_world)
+    result = regard(*arguments, full_disk / out.name, stdin=LINES)
+    assert_refused(result, f"{full_disk / out.name}: ", "disk is full")
     assert list(full_disk.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_output_that_cannot_be_is_told_before_any_work(
-    name: str, made: World, regard: Command
+def test_impossible_output_is_reported_first(
+    name: str, original_world: World, regard: Command
 ) -> None:
-    words, out = command(name, made)
-    done = regard(*words, made.source / "below" / out.name, stdin=LINES)
-    assert_refused(done, "in the way")
-    assert done.out == ""
-    assert "ngine" not in done.err  # which is told once a model is loaded
+    arguments, out = command(name, original_world)
+    result = regard(*arguments, original_world.source / "below" / out.name, stdin=LINES)
+    assert_refused(result, "in the way")
+    assert result.out == ""
+    assert "Backend" not in result.err  # printed once a model is loaded
 
 
 # Outputs that lie in a folder that is read.
 
 
 @pytest.mark.parametrize(
-    ("words", "file"),
+    ("arguments", "file"),
     [
         (lambda w: ["shortlist", w.model, "--data", w.data], "model/shortlist.json"),
         (lambda w: ["align", "--data", w.data], "data/train.fertilities"),
     ],
 )
-def test_files_that_are_added_to_a_folder(
-    words: Words, file: str, world: World, regard: Command
+def test_files_written_into_input_folders(
+    arguments: Words, file: str, world: World, regard: Command
 ) -> None:
     path = world.folder / file
-    assert regard(*words(world)).status == 0
+    assert regard(*arguments(world)).status == 0
     path.write_text("mine")
-    assert_refused(regard(*words(world)), f"{path} exists", "Add --overwrite")
+    assert_refused(regard(*arguments(world)), f"{path} exists", "Use --overwrite")
     assert path.read_text() == "mine"
-    assert regard(*words(world), "--overwrite").status == 0
+    assert regard(*arguments(world), "--overwrite").status == 0
     assert path.read_bytes() != b"mine"
     names = {entry.name for entry in path.parent.iterdir()}
     assert not any(name.startswith(".regard") for name in names)
@@ -257,140 +257,145 @@ def test_files_that_are_added_to_a_folder(
 
 
 @pytest.mark.parametrize("place", ["/proc/nowhere/x", "/dev/fd/987", "LINK", "NODE"])
-def test_a_stream_that_cannot_be_written_to_is_told_before_any_work(
+def test_unwritable_stream_is_reported_first(
     place: str, world: World, regard: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (world.folder / "LINK").symlink_to("/proc/nowhere/x")
     os.mkfifo(world.folder / "NODE")
     if place == "NODE":  # root may write to anything
         monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
-    for option in ("--output", "--picture"):
-        done = regard("evaluate", world.model, *TEST(world), option, world.folder / place)
-        assert done.status == 2
-        assert not done.out, "it has translated"
-        assert done.err.count("\n") == 1, done.err
+    for option in ("--out", "--picture"):
+        result = regard("evaluate", world.model, *TEST(world), option, world.folder / place)
+        assert result.status == 2
+        assert not result.out, "it has translated"
+        assert result.err.count("\n") == 1, result.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_leave_nothing_behind(
+def test_signals_leave_no_temporary_files(
     number: signal.Signals, tmp_path: Path, regard: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = signal.getsignal(number)
 
     def interrupted(_: object, output: OutputOptions, *__: object, **___: object) -> None:
         assert output.picture is not None
-        with whole_file(output.picture) as temporary:
+        with atomic_file(output.picture) as temporary:
             temporary.write_text("half")
             os.kill(os.getpid(), number)
 
     monkeypatch.setattr("regard.cli.show.draw_map", interrupted)
-    done = regard("show", "mask", "--picture", tmp_path / "mask.png")
-    assert done.status == 128 + number
-    assert done.err == f"regard: Stopped by {number.name} before it was done.\n"
+    result = regard("show", "mask", "--picture", tmp_path / "mask.png")
+    assert result.status == 128 + number
+    assert result.err == f"regard: Stopped by {number.name} before the command finished.\n"
     assert not [*tmp_path.iterdir()]
     assert signal.getsignal(number) == before
 
 
-@pytest.mark.parametrize("words", [["show", "mask"], ["show", "positions"], ["show", "scores"]])
-def test_overwrite_needs_an_output(words: list[str], regard: Command) -> None:
-    done = regard(*words, "--overwrite")
-    assert done.status == 2
-    assert done.err == "regard: --overwrite: nothing is written without --picture. Leave it out.\n"
+@pytest.mark.parametrize("arguments", [["show", "mask"], ["show", "positions"], ["show", "scores"]])
+def test_overwrite_needs_an_output(arguments: list[str], regard: Command) -> None:
+    result = regard(*arguments, "--overwrite")
+    assert result.status == 2
+    assert result.err == "regard: --overwrite: no effect without --picture. Leave it out.\n"
 
 
-def test_two_outputs_of_one_path_are_refused(world: World, regard: Command) -> None:
-    words, out = command("evaluate output", world)
-    assert_refused(regard(*words, out, "--picture", out), "--out", "--picture", "both")
+def test_equal_output_paths_are_refused(world: World, regard: Command) -> None:
+    arguments, out = command("evaluate output", world)
+    assert_refused(regard(*arguments, out, "--picture", out), "--out", "--picture", "both")
 
 
 def test_standard_output_may_be_an_output(world: World, regard: Command) -> None:
-    words, _ = command("evaluate output", world)
-    done = regard(*words, "/dev/null")
-    assert done.status == 0
+    arguments, _ = command("evaluate output", world)
+    result = regard(*arguments, "/dev/null")
+    assert result.status == 0
     assert Path("/dev/null").is_char_device()
 
 
-def test_figures_are_printed_whatever_happens_to_the_file(world: World, regard: Command) -> None:
-    words, _ = command("evaluate output", world)
-    done = regard(*words, "/dev/full")
-    assert_refused(done, "/dev/full: the disk is full")
-    assert "BLEU" in done.out
+def test_metrics_are_printed_if_the_file_cannot_be_written(world: World, regard: Command) -> None:
+    arguments, _ = command("evaluate output", world)
+    result = regard(*arguments, "/dev/full")
+    assert_refused(result, "/dev/full: the disk is full")
+    assert "BLEU" in result.out
 
 
 # What an incomplete folder is good for.
 
 
 @pytest.mark.parametrize(
-    "kept", [["store.json"], ["train.source.ids"], ["train.target.offsets", "train.source.ids"]]
+    "remaining",
+    [["store.json"], ["train.source.ids"], ["train.target.offsets", "train.source.ids"]],
 )
-def test_an_incomplete_prepared_folder_may_be_prepared_anew(
-    kept: list[str], world: World, regard: Command
+def test_incomplete_prepared_folder_is_replaced(
+    remaining: list[str], world: World, regard: Command
 ) -> None:
-    words, out = command("prepare", world)
-    assert regard(*words, out).status == 0
+    arguments, out = command("prepare", world)
+    assert regard(*arguments, out).status == 0
     for path in out.iterdir():
-        if path.name not in kept:
+        if path.name not in remaining:
             path.unlink()
-    assert_refused(regard(*words, out), "--overwrite")
-    assert regard(*words, out, "--overwrite").status == 0
+    assert_refused(regard(*arguments, out), "--overwrite")
+    assert regard(*arguments, out, "--overwrite").status == 0
     assert (out / "store.json").is_file()
     assert len(Store(out).part("train")) > 0
 
 
 @pytest.mark.parametrize("place", ["/", "/dev/null", "/dev/stdout", "/proc/new", "x" * 300])
 @pytest.mark.parametrize("name", ["prepare", "export ctranslate2", "average"])
-def test_a_place_that_is_no_folder_is_refused(
-    name: str, place: str, made: World, regard: Command
+def test_path_that_is_not_a_folder_is_refused(
+    name: str, place: str, original_world: World, regard: Command
 ) -> None:
-    assert_refused(regard(*command(name, made)[0], place, "--overwrite"), place)
+    assert_refused(regard(*command(name, original_world)[0], place, "--overwrite"), place)
 
 
-def test_the_working_folder_is_not_replaced(
+def test_current_folder_is_not_replaced(
     world: World, regard: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words, out = command("export ctranslate2", world)
+    arguments, out = command("export ctranslate2", world)
     out.mkdir()
     monkeypatch.chdir(out)
     for place in (".", "", "../out"):
-        assert_refused(regard(*words, place, "--overwrite"), "the folder that this runs in")
+        assert_refused(
+            regard(*arguments, place, "--overwrite"), "is or contains the current folder"
+        )
 
 
 def test_an_empty_folder_is_filled(world: World, regard: Command) -> None:
-    words, out = command("prepare", world)
+    arguments, out = command("prepare", world)
     out.mkdir()
-    assert regard(*words, out).status == 0
+    assert regard(*arguments, out).status == 0
 
 
 # distill.
 
 
-def test_portions_of_users_are_left_alone(world: World, regard: Command) -> None:
+def test_foreign_chunks_are_not_deleted(world: World, regard: Command) -> None:
     out = world.folder.parent / "distilled"
-    words = ["distill", world.model, "--data", world.data, "--out", out, "--beam-size", "1"]
+    arguments = ["distill", world.model, "--data", world.data, "--out", out, "--beam-size", "1"]
     portions = out.with_name("distilled.portions")
     portions.mkdir()
     (portions / "letter").write_text("dear")
-    assert_refused(regard(*words), f"{portions}", "letter")
+    assert_refused(regard(*arguments), f"{portions}", "letter")
     assert (portions / "letter").read_text() == "dear"
     (portions / "letter").unlink()
     (portions / "1-of-1").mkdir()
     (portions / "1-of-1" / "000000.txt").write_text("dear\n")
-    assert_refused(regard(*words), f"{portions}", "1-of-1")
+    assert_refused(regard(*arguments), f"{portions}", "1-of-1")
     assert (portions / "1-of-1" / "000000.txt").read_text() == "dear\n"
     (portions / "1-of-1" / "000000.txt").unlink()
-    assert regard(*words).status == 0
+    assert regard(*arguments).status == 0
     assert not portions.exists()
     portions.mkdir()
     (portions / "letter").write_text("dear")
-    assert "finished" in regard(*words).err
+    assert "finished" in regard(*arguments).err
     assert (portions / "letter").read_text() == "dear"
 
 
-def test_another_result_is_replaced_with_overwrite(world: World, regard: Command) -> None:
+def test_other_result_is_replaced_with_overwrite(world: World, regard: Command) -> None:
     out = world.folder.parent / "distilled"
-    words = ["distill", world.model, "--data", world.data, "--out", out, "--beam-size"]
-    assert regard(*words, "1").status == 0
-    assert_refused(regard(*words, "2"), "beam_size", "--overwrite")
-    assert regard(*words, "2", "--overwrite").status == 0
+    arguments = ["distill", world.model, "--data", world.data, "--out", out, "--beam-size"]
+    assert regard(*arguments, "1").status == 0
+    assert_refused(regard(*arguments, "2"), "beam_size", "--overwrite")
+    assert regard(*arguments, "2", "--overwrite").status == 0
     assert Store(out).description["distilled"]["search"]["beam_size"] == 2
-    assert_refused(regard(*words[:5], world.data, "--overwrite"), "which this command reads")
+    assert_refused(
+        regard(*arguments[:5], world.data, "--overwrite"), "which is an input of this command"
+    )

@@ -1,4 +1,4 @@
-"""docs/json.md shows what the verbs print as JSON, and all of them print the same shape."""
+"""docs/reference/json.md documents the JSON output of all commands."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from cli.commands import Command, regard
-from docs.generated import ROOT
+from docs.generated import DOCS
 from labelled import write_labelled_store, write_tagged_store
 from regard.data.store import Store
 from toys import write_model_folder, write_text_store
 
 __all__ = ["regard"]  # a fixture
 
-PAGE = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^## ([a-z ]+)\n.*?^```json\n(.*?)^```", PAGE, re.M | re.S))
 TEXT = "a b c\nd e\n"
 TIMED = {"compare layers", "compare models"}  # which no two runs print alike
@@ -52,7 +52,7 @@ def pair(world: Path) -> list[str | Path]:
 
 Words = list[str | Path]
 COMMANDS: dict[str, Callable[[Path], Words]] = {
-    "translate": lambda w: ["translate", w / "transformer", "--top-beams", "2"],
+    "translate": lambda w: ["translate", w / "transformer", "--num-hypotheses", "2"],
     "generate": lambda w: ["generate", w / "causal", "a b", "--max-tokens", "3"],
     "fill": lambda w: ["fill", w / "masked", "a [MASK] b", "--top-k", "2"],
     "tag": lambda w: ["tag", w / "tagger", "the run"],
@@ -70,18 +70,18 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "align": lambda w: ["align", *pair(w)],
     "compare models": lambda w: [
         *("compare", w / "transformer", "--source", w / "text", "--reference", w / "text"),
-        *("--rounds", "1", "--one-by-one", "1", "--gradients", "1"),
+        *("--rounds", "1", "--latency-sentences", "1", "--gradients", "1"),
     ],
-    "compare layers": lambda _: ["compare", "--lengths", "4", "--width", "8", "--rounds", "1"],
+    "compare layers": lambda _: ["compare", "--lengths", "4", "--d-model", "8", "--rounds", "1"],
     "shortlist": lambda w: ["shortlist", w / "transformer", "--data", w / "pairs", "--overwrite"],
-    "show positions": lambda _: ["show", "positions", "--length", "2", "--width", "2"],
+    "show positions": lambda _: ["show", "positions", "--length", "2", "--d-model", "2"],
     "show mask": lambda _: ["show", "mask", "causal", "--length", "2"],
     "show scores": lambda _: ["show", "scores", "4"],
     "show schedule": lambda _: ["show", "schedule", "--preset", "tiny"],
     "show attention": lambda w: ["show", "attention", w / "transformer", "a b"],
     "show fertilities": lambda w: ["show", "fertilities", w / "nonautoregressive", "a b"],
     "show model": lambda w: ["show", "model", w / "transformer"],
-    "show settings": lambda _: ["show", "settings", "model.heads"],
+    "show settings": lambda _: ["show", "settings", "model.num_heads"],
 }
 
 
@@ -100,31 +100,31 @@ def without_free_names(row: dict[str, Any]) -> dict[str, Any]:
     return row | {name: row[name] | {"each": {}} for name in ("each", "spans") if name in row}
 
 
-def test_every_verb_is_described() -> None:
+def test_every_command_is_documented() -> None:
     assert {*EXAMPLES} == {*COMMANDS}
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_the_page_shows_what_is_printed(verb: str, world: Path, regard: Command) -> None:
-    words = COMMANDS[verb](world)
-    done = regard(*words, "--format", "jsonl", stdin=TEXT)
-    assert done.status == 0, done.err
-    rows = [json.loads(line) for line in done.out.splitlines()]
+@pytest.mark.parametrize("name", COMMANDS)
+def test_page_shows_the_printed_fields(name: str, world: Path, regard: Command) -> None:
+    arguments = COMMANDS[name](world)
+    result = regard(*arguments, "--format", "jsonl", stdin=TEXT)
+    assert result.status == 0, result.err
+    rows = [json.loads(line) for line in result.out.splitlines()]
     assert rows
     assert all(next(iter(row)) == "schema" for row in rows)
-    example = json.loads(EXAMPLES[verb])
+    example = json.loads(EXAMPLES[name])
     assert shape(without_free_names(example)) == shape(without_free_names(rows[0]))
     assert [*example] == [*rows[0]]
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_a_document_holds_the_same_results(verb: str, world: Path, regard: Command) -> None:
-    words = COMMANDS[verb](world)
-    document = json.loads(regard(*words, "--format", "json", stdin=TEXT).out)
-    more = ["summary"] if verb.startswith("evaluate") else []
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_document_has_the_same_results(name: str, world: Path, regard: Command) -> None:
+    arguments = COMMANDS[name](world)
+    document = json.loads(regard(*arguments, "--format", "json", stdin=TEXT).out)
+    more = ["summary"] if name.startswith("evaluate") else []
     assert [*document] == ["schema", "command", "results", *more]
     assert document["schema"] == 1
-    assert document["command"] in (verb, verb.split()[0])
-    if verb not in TIMED:
-        lines = regard(*words, "--json", stdin=TEXT).out.splitlines()
+    assert document["command"] in (name, name.split()[0])
+    if name not in TIMED:
+        lines = regard(*arguments, "--format", "jsonl", stdin=TEXT).out.splitlines()
         assert [{"schema": 1, **row} for row in document["results"]] == [*map(json.loads, lines)]

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or no longer read; of every verb that writes to them."""
+"""Commands with standard streams that are closed, full, or no longer read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toys import write_model_folder, write_text_store
 
 
 @pytest.fixture(scope="module")
-def verbs(
+def commands(
     tmp_path_factory: pytest.TempPathFactory, reversal_store: Store
 ) -> dict[str, tuple[list[str], str]]:
     """The words of a command line that writes to standard output, and what it reads."""
@@ -31,11 +31,11 @@ def verbs(
     lines = "a b c\n" * 3
     return {
         "help": (["--help"], ""),
-        "verb's help": (["translate", "--help"], ""),
+        "command help": (["translate", "--help"], ""),
         "version": (["--version"], ""),
         "show settings": (["show", "settings"], ""),
         "show model": (["show", "model", pairs], ""),
-        "translate": (["translate", pairs, "--engine", "torch"], lines),
+        "translate": (["translate", pairs, "--backend", "torch"], lines),
         "generate": (["generate", model(text, "causal"), "--max-tokens", "5"], lines),
         "fill": (["fill", model(text, "masked")], "a [MASK] c\n"),
         "embed": (["embed", model(text, "masked")], lines),
@@ -53,32 +53,32 @@ def verbs(
     }
 
 
-def test_standard_streams(verbs: dict[str, tuple[list[str], str]]) -> None:
+def test_standard_streams(commands: dict[str, tuple[list[str], str]]) -> None:
     """All in one test, since its process takes seconds to start."""
     kinds = {"file": 0, "closed": 2, "full": 2, "broken": 141, "busy": 0}
     cases = {}
-    for number, (verb, (words, read)) in enumerate(verbs.items()):
-        for kind in kinds if verb in ("help", "translate") else [[*kinds][1 + number % 3]]:
-            cases[verb, "output", kind] = Case(words, read, output=kind)
+    for number, (name, (arguments, read)) in enumerate(commands.items()):
+        for kind in kinds if name in ("help", "translate") else [[*kinds][1 + number % 3]]:
+            cases[name, "output", kind] = Case(arguments, read, output=kind)
         if read:
-            cases[verb, "input", "closed"] = Case(words, None)
-    for verb in ("translate", "fill", "evaluate"):
+            cases[name, "input", "closed"] = Case(arguments, None)
+    for name in ("translate", "fill", "evaluate"):
         for kind in ("file", "closed", "full", "broken"):
-            cases[verb, "error", kind] = Case(*verbs[verb], error=kind)
+            cases[name, "error", kind] = Case(*commands[name], error=kind)
     cases["nothing", "error", "full"] = Case(["translate", "nowhere"], error="full")
-    found = dict(zip(cases, outcomes([*cases.values()]), strict=True))
-    for (verb, stream, kind), outcome in found.items():
-        assert "Traceback" not in outcome.err, (verb, stream, kind)
+    results = dict(zip(cases, outcomes([*cases.values()]), strict=True))
+    for (name, stream, kind), outcome in results.items():
+        assert "Traceback" not in outcome.err, (name, stream, kind)
         if stream == "output":
-            assert outcome.status == kinds[kind], (verb, kind, outcome)
-            _check_output(outcome, kind, found.get((verb, stream, "file"), outcome).out)
+            assert outcome.status == kinds[kind], (name, kind, outcome)
+            _check_output(outcome, kind, results.get((name, stream, "file"), outcome).out)
         elif stream == "input":
-            assert outcome.status == 2, (verb, outcome)
+            assert outcome.status == 2, (name, outcome)
             assert "There is no standard input" in outcome.err
         else:
-            usual = found.get((verb, stream, "file"), outcome)
-            status = 2 if verb == "nothing" else 0
-            assert (outcome.status, outcome.out) == (status, usual.out), (verb, kind, outcome)
+            usual = results.get((name, stream, "file"), outcome)
+            status = 2 if name == "nothing" else 0
+            assert (outcome.status, outcome.out) == (status, usual.out), (name, kind, outcome)
 
 
 def _check_output(outcome: Outcome, kind: str, usual: str) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cli.commands import Command, regard
-from cli.test_process import wait_for_a_checkpoint, words
+from cli.test_process import arguments, wait_for_a_checkpoint
 from regard.data.store import Store
-from regard.training.checkpoint import folders, read_progress
+from regard.training.checkpoint import checkpoint_folders, read_progress
 from regard.training.metrics_log import read_metrics
 
 __all__ = ["regard"]  # a fixture
@@ -29,7 +29,7 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 
 def alone(store: Store, out: Path, steps: int) -> list[str]:
     """The words of a command for one process, here."""
-    command = [*words(store, out, steps)[3:], *NO_DROPOUT]
+    command = [*arguments(store, out, steps)[3:], *NO_DROPOUT]
     return [word.replace("log_every=3", "log_every=1") for word in command]
 
 
@@ -41,48 +41,50 @@ def several(store: Store, out: Path, steps: int) -> list[str]:
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
-def test_a_signal_saves_and_the_same_command_goes_on(
+def test_signal_saves_and_same_command_resumes(
     number: int, tmp_path: Path, unvalidated_store: Store, regard: Command
 ) -> None:
     out, whole = tmp_path / "run", tmp_path / "whole"
     with start(several(unvalidated_store, out, 100_000)) as process:
         wait_for_a_checkpoint(out)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert said.count("The same command goes on from there") == 1
-    saved = read_progress(folders(out)[-1])
-    assert f"Stopped at step {saved.step};" in said
+    assert stderr.count("Run the same command again to resume") == 1
+    saved = read_progress(checkpoint_folders(out)[-1])
+    assert f"Stopped at step {saved.step};" in stderr
     assert [row["step"] for row in read_metrics(out)] == [*range(1, saved.step + 1)]
 
     with start(several(unvalidated_store, out, saved.step + 3)) as process:
-        _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    assert said.count(f"Going on from step {saved.step}.") == 1
+        _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
+    assert stderr.count(f"Resuming from step {saved.step}.") == 1
     assert regard(*alone(unvalidated_store, whole, saved.step + 3)).status == 0
     losses = [[row["loss"] for row in read_metrics(path)] for path in (out, whole)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-def test_a_killed_process_takes_the_others_along_and_spares_the_run(
+def test_killed_process_stops_the_others_and_run_can_resume(
     tmp_path: Path, unvalidated_store: Store, regard: Command
 ) -> None:
     out = tmp_path / "run"
     with start(several(unvalidated_store, out, 100_000)) as process:
         wait_for_a_checkpoint(out)
         os.kill(int((out / "lock").read_text().removeprefix("pid ")), signal.SIGKILL)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert said.count("regard: Another process of this run has ended") <= 1  # torchrun may be first
-    last = read_progress(folders(out)[-1])
+    assert (
+        stderr.count("regard: Another process of this run has ended") <= 1
+    )  # torchrun may be first
+    last = read_progress(checkpoint_folders(out)[-1])
     assert regard(*alone(unvalidated_store, out, last.step + 1)).status == 0
-    assert read_progress(folders(out)[-1]).step == last.step + 1
+    assert read_progress(checkpoint_folders(out)[-1]).step == last.step + 1
 
 
-def test_an_error_is_said_once(tmp_path: Path, unvalidated_store: Store) -> None:
+def test_error_is_printed_once(tmp_path: Path, unvalidated_store: Store) -> None:
     command = [*several(unvalidated_store, tmp_path / "run", 5), "--set", "model.norm=batch"]
     with start(command) as process:
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert said.count("regard: model.norm=batch takes its statistics") == 1
+    assert stderr.count("regard: model.norm=batch is not supported with several processes") == 1
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""Small corpora, written and prepared."""
+"""Small corpora for tests, written and prepared."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import build
-from regard.data.doctor import DoctorConfig
+from regard.data.filters import CorpusFilterConfig
 from regard.data.pair_files import Files, PairReader
-from regard.data.prepare import Prepared, prepare
+from regard.data.prepare import PrepareResult, prepare
 from regard.data.store import Store
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -24,16 +24,16 @@ GERMAN = ["ein", "Hund", "sieht", "das", "Haus", "und", "schläft", "Straße"]
 
 def some_pairs(count: int = 60, *, seed: int = 1) -> list[tuple[str, str]]:
     """Distinct pairs of two to eight words."""
-    draw = random.Random(seed)
-    found: dict[tuple[str, str], None] = {}
-    while len(found) < count:
-        places = draw.choices(range(len(ENGLISH)), k=draw.randint(2, 8))
-        found[" ".join(ENGLISH[i] for i in places), " ".join(GERMAN[i] for i in places)] = None
-    return list(found)
+    rng = random.Random(seed)
+    pairs: dict[tuple[str, str], None] = {}
+    while len(pairs) < count:
+        words = rng.choices(range(len(ENGLISH)), k=rng.randint(2, 8))
+        pairs[" ".join(ENGLISH[i] for i in words), " ".join(GERMAN[i] for i in words)] = None
+    return list(pairs)
 
 
 def write_pairs(folder: Path, name: str, pairs: Pairs) -> Files:
-    """Two text files."""
+    """Write two parallel text files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / f"{name}.en", folder / f"{name}.de")
     for path, side in ((files.source, 0), (files.target, 1)):
@@ -41,32 +41,39 @@ def write_pairs(folder: Path, name: str, pairs: Pairs) -> Files:
     return files
 
 
-def prepared(
-    out: Path, pairs: Pairs, valid: Pairs = (), *, rules: DoctorConfig | None = None, **text: Any
-) -> Prepared:
-    """The pairs prepared in the folder `out`; the text lies beside it."""
+def prepare_pairs(
+    out: Path,
+    pairs: Pairs,
+    valid: Pairs = (),
+    *,
+    filters: CorpusFilterConfig | None = None,
+    **text: Any,
+) -> PrepareResult:
+    """Prepare pairs in the folder `out`, with the text next to it."""
     parts = {"train": [write_pairs(out.parent / "text", "train", pairs)]}
     if valid:
         parts["valid"] = [write_pairs(out.parent / "text", "valid", valid)]
     config = build(TokenizerConfig, {"vocab_size": 320, **text})
-    return prepare(PairReader(parts, rules or DoctorConfig()), out, tokenizer=config)
+    return prepare(PairReader(parts, filters or CorpusFilterConfig()), out, tokenizer=config)
 
 
-def mixed(
+def prepare_corpora(
     out: Path,
     *corpora: tuple[str, Pairs],
     tokenizer: Tokenizers | None = None,
-    rules: DoctorConfig | None = None,
+    filters: CorpusFilterConfig | None = None,
     **text: Any,
-) -> Prepared:
-    """Several corpora, each a tag and its pairs, prepared in the folder `out`."""
+) -> PrepareResult:
+    """Prepare several corpora, each a tag and its pairs, in the folder `out`."""
     files = [
         replace(write_pairs(out.parent / "text", f"{out.name}-{number}", pairs), tag=tag)
         for number, (tag, pairs) in enumerate(corpora)
     ]
     config = build(TokenizerConfig, {"vocab_size": 320, **text})
     return prepare(
-        PairReader({"train": files}, rules or DoctorConfig()), out, tokenizer=tokenizer or config
+        PairReader({"train": files}, filters or CorpusFilterConfig()),
+        out,
+        tokenizer=tokenizer or config,
     )
 
 

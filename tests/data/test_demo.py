@@ -1,4 +1,4 @@
-"""The demo corpora: their promises, and the grammar of what they hold, checked by other means."""
+"""The demo corpora: their guarantees, and independent checks of their grammar."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ def corpus(name: str) -> DemoCorpus:
 
 @cache
 def lines(name: str, side: int) -> list[str]:
-    """All drawn sentences of one language; the notes' own spelling is not ours to check."""
+    """All generated sentences of one language, without the notes' examples."""
     whole = corpus(name)
     notes = {example[side] for example in NOTE_EXAMPLES[name]}
     return [
@@ -48,7 +48,7 @@ def english(name: str) -> str:
     return "\n".join(lines(name, 0 if name == "en-fr" else 1))
 
 
-# ------------------------------------------------------------------------------- the promises
+# ------------------------------------------------------------------------------- guarantees
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,10 +58,10 @@ def test_more_than_200_000_distinct_pairs(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_source_sentence_has_one_translation(name: str) -> None:
-    draw, rng = GRAMMARS[name], Random(7)
+    sample_pair, rng = GRAMMARS[name], Random(7)
     translations = dict(corpus(name).train)
     for _ in range(60_000):
-        source, target = draw(rng)
+        source, target = sample_pair(rng)
         assert translations.setdefault(source, target) == target
 
 
@@ -102,7 +102,7 @@ def test_samples_are_not_in_training_unless_they_are_the_notes(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_withheld_phrases_never_meet_before_the_test(name: str) -> None:
+def test_withheld_pairs_never_cooccur_in_training(name: str) -> None:
     whole = corpus(name)
     sources = [source for source, _ in whole.train + whole.valid]
     for first, second in WITHHELD[name]:
@@ -110,8 +110,8 @@ def test_withheld_phrases_never_meet_before_the_test(name: str) -> None:
         assert len(with_first) > 800
         assert not [source for source in with_first if second in source]
         assert sum(second in source for source in sources) > 800
-    share = sum(has_withheld(name, source) for source, _ in whole.heldout) / len(whole.heldout)
-    assert share == 0.5
+    fraction = sum(has_withheld(name, source) for source, _ in whole.heldout) / len(whole.heldout)
+    assert fraction == 0.5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,7 +160,7 @@ def test_unknown_grammar_and_impossible_sizes() -> None:
         demo_corpus("en-de")
     with pytest.raises(ConfigError, match="at least 4"):
         demo_corpus("en-fr", train=3)
-    with pytest.raises(ConfigError, match="negative"):
+    with pytest.raises(ConfigError, match="must be at least 0"):
         demo_corpus("en-fr", valid=-1)
 
 
@@ -209,8 +209,8 @@ WRONG_ENGLISH = {
 @pytest.mark.parametrize("wrong", WRONG_ENGLISH.values(), ids=WRONG_ENGLISH.keys())
 @pytest.mark.parametrize("name", NAMES)
 def test_english_without(name: str, wrong: str) -> None:
-    found = re.search(f"(?m)^.*(?:{wrong}).*$".replace("^.*(?:^", "^(?:"), english(name))
-    assert found is None, found[0]
+    match = re.search(f"(?m)^.*(?:{wrong}).*$".replace("^.*(?:^", "^(?:"), english(name))
+    assert match is None, match[0]
 
 
 # ------------------------------------------------------------------------------------- French
@@ -263,8 +263,8 @@ WRONG_FRENCH = {
 
 @pytest.mark.parametrize("wrong", WRONG_FRENCH.values(), ids=WRONG_FRENCH.keys())
 def test_french_without(wrong: str) -> None:
-    found = re.search(wrong, french(), re.MULTILINE)
-    assert found is None, french()[max(0, found.start() - 60) : found.end() + 60]
+    match = re.search(wrong, french(), re.MULTILINE)
+    assert match is None, french()[max(0, match.start() - 60) : match.end() + 60]
 
 
 def test_french_negation_surrounds_the_verb() -> None:
@@ -284,15 +284,15 @@ def test_french_questions() -> None:
         ), (source, target)
 
 
-def test_any_described_noun_can_still_be_said_to_be_something() -> None:
-    """Or else the drawing of "the small red tree is ..." would never end."""
+def test_every_described_noun_has_another_adjective() -> None:
+    """Otherwise sampling "the small red tree is ..." would never end."""
     for noun in nouns_of("person,animal,food,text,print,thing,place"):
         places = {adjective.place for adjective in noun.adjectives if adjective.english != "new"}
-        for taken in ({"before"}, {"after"}, {"colour"}, {"before", "colour"}):
-            assert places - taken, noun.english[0]
+        for used in ({"before"}, {"after"}, {"colour"}, {"before", "colour"}):
+            assert places - used, noun.english[0]
 
 
-def test_french_has_all_that_the_rules_are_for() -> None:
+def test_french_covers_all_rules() -> None:
     rules = (
         "l'homme", "l'œuf", "d'arbres", "qu'elle", "que onze", "n'y a pas", "m'aime", "j'",
         "du roi", "des écoles", "au parc", "aux enfants", "vieil ", "bel ", "nouvel ", "cet ",
@@ -342,9 +342,9 @@ def test_chinese_measure_phrases() -> None:
     ],
 )
 def test_chinese_particles_and_their_english(chinese: str, in_english: str) -> None:
-    found = 0
+    count = 0
     for source, target in corpus("zh-en").train[len(NOTE_EXAMPLES["zh-en"]) : 80_000]:
         if re.search(chinese, source):
-            found += 1
+            count += 1
             assert re.search(in_english, target), (source, target)
-    assert found > 200
+    assert count > 200

@@ -1,11 +1,11 @@
-"""Spans and the labels that mark them."""
+"""Spans in IOB labels."""
 
 from __future__ import annotations
 
 import pytest
 
 from labelled import first_illegal
-from regard.data.spans import Span, mark_spans, spans
+from regard.data.spans import Span, extract_spans, uses_iob_labels
 
 
 @pytest.mark.parametrize(
@@ -15,16 +15,16 @@ from regard.data.spans import Span, mark_spans, spans
         ("O O", []),
         ("B-a I-a O B-a", [Span("a", 0, 1), Span("a", 3, 3)]),
         ("B-a B-a I-a", [Span("a", 0, 0), Span("a", 1, 2)]),
-        ("I-a I-a", [Span("a", 0, 1)]),  # nobody began it
+        ("I-a I-a", [Span("a", 0, 1)]),  # without B-a
         ("B-a I-b I-b", [Span("a", 0, 0), Span("b", 1, 2)]),
         ("B-a-b I-a-b", [Span("a-b", 0, 1)]),
     ],
 )
-def test_by_hand(labels: str, expected: list[Span]) -> None:
-    assert spans(labels.split()) == expected
+def test_extract_spans(labels: str, expected: list[Span]) -> None:
+    assert extract_spans(labels.split()) == expected
 
 
-def test_what_nobody_began_is_found() -> None:
+def test_invalid_iob2_labels_are_detected() -> None:
     assert first_illegal(["B-a", "I-a", "O", "B-b"]) is None
     assert first_illegal([]) is None
     assert first_illegal(["I-a", "O"]) == 0
@@ -32,9 +32,9 @@ def test_what_nobody_began_is_found() -> None:
     assert first_illegal(["B-a", "I-a", "I-b"]) == 2
 
 
-def test_only_some_sets_of_labels_mark_spans() -> None:
-    assert mark_spans(["B-a", "I-a", "O"])
-    assert mark_spans(["I-a", "B-a"])
-    assert not mark_spans(["O"])
-    assert not mark_spans(["NOUN", "VERB"])
-    assert not mark_spans(["B-a", "I-a", "E-a", "O"])
+def test_uses_iob_labels() -> None:
+    assert uses_iob_labels(["B-a", "I-a", "O"])
+    assert uses_iob_labels(["I-a", "B-a"])
+    assert not uses_iob_labels(["O"])
+    assert not uses_iob_labels(["NOUN", "VERB"])
+    assert not uses_iob_labels(["B-a", "I-a", "E-a", "O"])

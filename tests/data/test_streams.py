@@ -1,4 +1,4 @@
-"""Streams of text: each row goes on where it ended, all is read once, epochs differ."""
+"""Text streams: rows continue across batches, every token is read once, epochs differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch, StreamBatch
 from regard.data.loader import Loader, validation_batches
-from regard.data.prefetch import prefetched
+from regard.data.prefetch import prefetch_batches
 from regard.data.sampling import Position
 from regard.data.store import Store
 from regard.data.streams import StreamDataset
@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 from regard.text.special import SPECIAL
 from toys import altered, some_run, write_text_store
 
-BUDGET = 40
+BATCH_TOKENS = 40
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +30,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def streams(store: Store, part: str = "train") -> StreamDataset:
     """A part of a store, in segments of eight tokens."""
-    return StreamDataset(store.text(part).documents, 8, BUDGET, SPECIAL.start, seed=1)
+    return StreamDataset(store.text(part).documents, 8, BATCH_TOKENS, SPECIAL.bos, seed=1)
 
 
 def epoch_of(store: Store, epoch: int) -> list[StreamBatch]:
-    """Its batches."""
-    batches = Loader(streams(store), BUDGET, seed=1).batches(Position(epoch, 0))
-    found = []
+    """The batches of an epoch."""
+    batches = Loader(streams(store), BATCH_TOKENS, seed=1).batches(Position(epoch, 0))
+    result = []
     for after, batch in batches:
         assert isinstance(batch, StreamBatch)
-        found.append(batch)
+        result.append(batch)
         if after.epoch > epoch:
-            return found
+            return result
     raise AssertionError
 
 
@@ -51,7 +51,7 @@ def rows_of(batches: Sequence[Batch], side: str) -> NDArray[np.int64]:
     return np.concatenate([part.tokens.view(len(part.lengths), -1).numpy() for part in parts], 1)
 
 
-def test_rows_laid_end_to_end_are_the_text(store: Store) -> None:
+def test_concatenated_rows_are_the_text(store: Store) -> None:
     ids = store.text("train").documents.flat()
     read = []
     for epoch in (0, 1):
@@ -64,27 +64,27 @@ def test_rows_laid_end_to_end_are_the_text(store: Store) -> None:
     assert read[0] != read[1]
 
 
-def test_what_is_read_is_the_token_before(store: Store) -> None:
+def test_inputs_are_shifted_targets(store: Store) -> None:
     batches = epoch_of(store, 0)
     source, target = rows_of(batches, "source"), rows_of(batches, "target")
-    before = np.where(target[:, :-1] == SPECIAL.end, SPECIAL.start, target[:, :-1])
-    assert np.array_equal(source[:, 1:], before)
-    assert SPECIAL.end not in source
+    previous = np.where(target[:, :-1] == SPECIAL.eos, SPECIAL.bos, target[:, :-1])
+    assert np.array_equal(source[:, 1:], previous)
+    assert SPECIAL.eos not in source
 
 
-def test_only_the_first_batch_of_an_epoch_begins(store: Store) -> None:
+def test_all_but_the_first_batch_continue(store: Store) -> None:
     batches = epoch_of(store, 0)
     assert [batch.continues for batch in batches] == [False] + [True] * (len(batches) - 1)
-    assert all(batch.source.lengths.are_equal for batch in batches)
+    assert all(batch.source.lengths.all_equal for batch in batches)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_it_goes_on_from_a_position(store: Store, workers: int) -> None:
-    loader = Loader(streams(store), BUDGET, seed=1)
+def test_streams_resume_from_any_position(store: Store, workers: int) -> None:
+    loader = Loader(streams(store), BATCH_TOKENS, seed=1)
     whole = [*islice(loader.batches(Position()), 80)]
-    again = [*islice(prefetched(loader, whole[59][0], workers), 20)]
-    for (place, batch), (other_place, other) in zip(whole[60:], again, strict=True):
-        assert place == other_place
+    again = [*islice(prefetch_batches(loader, whole[59][0], workers), 20)]
+    for (position, batch), (other_position, other) in zip(whole[60:], again, strict=True):
+        assert position == other_position
         assert isinstance(batch, StreamBatch)
         assert isinstance(other, StreamBatch)
         assert batch.continues == other.continues
@@ -92,15 +92,15 @@ def test_it_goes_on_from_a_position(store: Store, workers: int) -> None:
         assert batch.target.tokens.equal(other.target.tokens)
 
 
-def test_validation_has_long_rows(store: Store) -> None:
+def test_validation_rows_have_many_segments(store: Store) -> None:
     text = store.text("valid")
-    batches = [*validation_batches(streams(store, "valid"), BUDGET)]
+    batches = [*validation_batches(streams(store, "valid"), BATCH_TOKENS)]
     rows = rows_of(batches, "target")
     assert rows.flatten().tolist() == text.documents.flat()[: rows.size].tolist()
     assert len(batches) >= 16
 
 
-def test_what_is_for_pairs_is_refused(store: Store, tmp_path: Path) -> None:
+def test_settings_for_pairs_are_rejected(store: Store, tmp_path: Path) -> None:
     config = some_run(tmp_path, store, {"kind": "xl"})
-    with pytest.raises(ConfigError, match=r"data\.weights"):
-        altered(config, data={"weights": [1.0]})
+    with pytest.raises(ConfigError, match=r"data\.corpus_weights"):
+        altered(config, data={"corpus_weights": [1.0]})

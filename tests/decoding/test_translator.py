@@ -1,4 +1,4 @@
-"""Text in, text out, with a model that has learned to reverse letters."""
+"""The translation pipeline, with a model that was trained to reverse letters."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from toys import run, small_run
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Translator:
-    """A model that has seen single lines of two to seven letters, and knows a little."""
+    """A model that was briefly trained on lines of two to seven letters."""
     out = tmp_path_factory.mktemp("run") / "reversal"
     config = small_run(out, reversal_store, max_steps=60, checkpoint_every=60)
     run(config, reversal_store)
-    return regard.load(out)
+    return regard.load(out, precision="float32")  # on any device
 
 
 def test_keywords_are_the_fields_of_the_config() -> None:
@@ -34,69 +34,69 @@ def test_keywords_are_the_fields_of_the_config() -> None:
     assert get_type_hints(SearchKeywords) == fields
 
 
-def test_every_text_gets_its_translation_in_order(translator: Translator) -> None:
+def test_translations_are_in_the_order_of_texts(translator: Translator) -> None:
     texts = ["a b c", "", "d e", "a b c", " f g h i "]
-    found = translator.translate(texts)
-    assert [t.source for t in found] == texts
-    assert found[0] == found[3]
-    assert found[1].text == ""
-    assert found[4].text[0] == found[4].text[-1] == " "
-    assert all(t.score < 0 for t in found if t.source)
+    translations = translator.translate(texts)
+    assert [t.source for t in translations] == texts
+    assert translations[0] == translations[3]
+    assert translations[1].text == ""
+    assert translations[4].text[0] == translations[4].text[-1] == " "
+    assert all(t.score < 0 for t in translations if t.source)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
-def test_texts_do_not_depend_on_the_batch(translator: Translator, batch_size: int) -> None:
+def test_translations_do_not_depend_on_the_batch(translator: Translator, batch_size: int) -> None:
     texts = [" ".join("abcdefghij"[i % 7 : i % 7 + 1 + i % 5]) for i in range(30)]
     expected = [t.text for t in translator.translate(texts, beam_size=3)]
-    found = translator.translate(texts[::-1], beam_size=3, batch_size=batch_size)
-    assert [t.text for t in found][::-1] == expected
+    translations = translator.translate(texts[::-1], beam_size=3, batch_size=batch_size)
+    assert [t.text for t in translations][::-1] == expected
 
 
 def test_alternatives_are_the_next_best(translator: Translator) -> None:
-    [found] = translator.translate(["a b c"], beam_size=4, top_beams=3)
-    ranked = [(found.text, found.score), *((a.text, a.score) for a in found.alternatives)]
+    [best] = translator.translate(["a b c"], beam_size=4, num_hypotheses=3)
+    ranked = [(best.text, best.score), *((a.text, a.score) for a in best.alternatives)]
     assert len({text for text, _ in ranked}) == 3
     assert [score for _, score in ranked] == sorted((s for _, s in ranked), reverse=True)
 
 
-def test_score_is_the_searchs(translator: Translator) -> None:
+def test_score_matches_the_score_of_the_search(translator: Translator) -> None:
     texts = ["a b c", "d e", "f g h i j", "", " ", "\u3000\t", "  a b", "c d "]
-    found = translator.translate(texts, length_penalty=0.5)
-    given = translator.score(texts, [t.text for t in found], length_penalty=0.5)
-    assert given == pytest.approx([t.score for t in found], abs=1e-5)
-    assert given[3:6] == [0.0] * 3  # nothing is searched: a blank text stays as it is
+    translations = translator.translate(texts, length_penalty=0.5)
+    scores = translator.score(texts, [t.text for t in translations], length_penalty=0.5)
+    assert scores == pytest.approx([t.score for t in translations], abs=1e-5)
+    assert scores[3:6] == [0.0] * 3  # blank texts are copied without a search
     assert translator.score([""], ["a b"])[0] < 0
 
 
-def test_attention_has_a_row_for_each_written_token(translator: Translator) -> None:
-    [found] = translator.translate(["a b c"], attention=True)
-    seen = found.attention
-    assert seen is not None
-    assert seen.cross.shape == (1, 2, len(seen.target), len(seen.source))
-    np.testing.assert_allclose(seen.cross.sum(-1), 1, atol=1e-5)
-    np.testing.assert_allclose(seen.encoder.sum(-1), 1, atol=1e-5)
-    assert np.triu(seen.decoder[0, 0], 1).max() == 0
+def test_attention_maps_have_a_row_per_target_token(translator: Translator) -> None:
+    [translation] = translator.translate(["a b c"], attention=True)
+    maps = translation.attention
+    assert maps is not None
+    assert maps.cross.shape == (1, 2, len(maps.target), len(maps.source))
+    np.testing.assert_allclose(maps.cross.sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(maps.encoder.sum(-1), 1, atol=1e-5)
+    assert np.triu(maps.decoder[0, 0], 1).max() == 0
 
 
-def test_attention_of_two_lines_does_not_mix_them(translator: Translator) -> None:
-    [found] = translator.translate(["a b\nc d"], attention=True)
+def test_attention_maps_of_two_lines_are_block_diagonal(translator: Translator) -> None:
+    [joined] = translator.translate(["a b\nc d"], attention=True)
     alone = translator.translate(["a b", "c d"], attention=True)
-    assert found.attention is not None
+    assert joined.attention is not None
     assert alone[0].attention is not None
     height, width = alone[0].attention.cross.shape[2:]
-    assert found.attention.cross[:, :, :height, width:].max() == 0
+    assert joined.attention.cross[:, :, :height, width:].max() == 0
     np.testing.assert_allclose(
-        found.attention.cross[:, :, :height, :width], alone[0].attention.cross, atol=1e-5
+        joined.attention.cross[:, :, :height, :width], alone[0].attention.cross, atol=1e-5
     )
 
 
-def test_lines_of_a_text_are_translated_each(translator: Translator) -> None:
+def test_lines_of_a_text_are_translated_separately(translator: Translator) -> None:
     [whole] = translator.translate(["a b c\n\nd e\u2028f g"])
     lines = [t.text for t in translator.translate(["a b c", "d e", "f g"])]
     assert whole.text == f"{lines[0]}\n\n{lines[1]}\u2028{lines[2]}"
 
 
-def test_bytes_that_no_line_may_hold_do_not_come_out(
+def test_nuls_and_line_breaks_are_removed_from_translations(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = translator.folder.tokenizers.target
@@ -104,36 +104,36 @@ def test_bytes_that_no_line_may_hold_do_not_come_out(
     assert translator.translate(["a b"])[0].text == "ab c"
 
 
-def test_a_line_over_the_limit_gives_a_notice(translator: Translator) -> None:
+def test_notice_of_a_sentence_over_the_limit(translator: Translator) -> None:
     notices: list[str] = []
     translator.translate(["a b", " ".join("abcdefghij" * 3)], notice=notices.append)
     assert len(notices) == 1
     assert notices[0].startswith("Line 2 ")
 
 
-def test_a_forced_beginning_begins_the_translation(translator: Translator) -> None:
-    found = translator.translate(["a b c", "d e"], prefixes=["j j", ""])
+def test_forced_prefix(translator: Translator) -> None:
+    forced = translator.translate(["a b c", "d e"], prefixes=["j j", ""])
     free = translator.translate(["d e"])
-    assert found[0].text.startswith("j j")
-    assert found[1].text == free[0].text
+    assert forced[0].text.startswith("j j")
+    assert forced[1].text == free[0].text
 
 
-def test_odd_input_is_survived(translator: Translator) -> None:
+def test_unusual_input(translator: Translator) -> None:
     for text in ["🙂", "x" * 500, "\0", "\ufeff", "12345", "<s> </s>", "▁"]:
         assert isinstance(translator.translate([text])[0].text, str)
 
 
-def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
+def test_errors_of_invalid_arguments(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="list of texts"):
         translator.translate("a b c")
-    with pytest.raises(ConfigError, match=r"top_beams is 6.*beam_size 5"):
-        translator.translate(["a"], top_beams=6)
+    with pytest.raises(ConfigError, match=r"num_hypotheses is 6.*beam_size \(5\)"):
+        translator.translate(["a"], num_hypotheses=6)
     with pytest.raises(ConfigError, match="Text 2 is of type bytes"):
         translator.translate(["a", b"b"])  # type: ignore[list-item]
     with pytest.raises(DataError, match="surrogate"):
         translator.translate(["\ud800"])
     for size in (0, -1, 1.5, "4", True):
-        with pytest.raises(ConfigError, match=r"batch_size is .*, and must be an integer"):
+        with pytest.raises(ConfigError, match=r"batch_size is .*, but must be an integer"):
             translator.translate(["a"], batch_size=size)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"temperature.*no effect in beam search"):
         translator.translate(["a"], temperature=0.5)
@@ -145,53 +145,51 @@ def test_mistakes_are_answered_with_a_sentence(translator: Translator) -> None:
         translator.translate(["a", "b"], prefixes="xy")
 
 
-def test_statistics_that_would_cut_every_sentence_are_refused(
-    translator: Translator, tmp_path: Path
-) -> None:
+def test_invalid_data_statistics_are_refused(translator: Translator, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(translator._models.paths[0], folder)
     config = json.loads((folder / "config.json").read_text())
     for longest in (0, -5):
-        config["seen"]["longest_source"] = longest
+        config["data_statistics"]["longest_source"] = longest
         (folder / "config.json").write_text(json.dumps(config))
         with pytest.raises(ModelError, match="longest_source"):
             regard.load(folder)
 
 
-def test_a_model_folder_alone_is_enough(translator: Translator, tmp_path: Path) -> None:
-    from regard.models.folder import WEIGHTS, weights_of, write_tensors
+def test_model_folder_is_self_contained(translator: Translator, tmp_path: Path) -> None:
+    from regard.models.folder import WEIGHTS, named_weights, write_tensors
 
-    write_tensors(tmp_path / WEIGHTS, weights_of(translator.models[0]), {})
+    write_tensors(tmp_path / WEIGHTS, named_weights(translator.models[0]), {})
     translator.folder.write(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"config.json", "tokenizer.model", WEIGHTS}
-    again = regard.load(tmp_path)
+    again = regard.load(tmp_path, precision="float32")
     assert again.translate(["a b c"]) == translator.translate(["a b c"])
     assert again.folder.languages == {"source": "xx", "target": "yy"}
 
 
-def test_a_translator_says_what_it_is(translator: Translator) -> None:
-    assert repr(translator).endswith(f": transformer, xx to yy. {translator.engine_told}>")
+def test_repr_of_a_translator(translator: Translator) -> None:
+    assert repr(translator).endswith(f": transformer, xx to yy. {translator.backend_notice}>")
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
     assert translator.translate(t for t in ["a b"]) == translator.translate(["a b"])  # type: ignore[arg-type]
 
 
-class Listener:
-    """A translator that only notes what it is asked."""
+class FakeTranslator:
+    """A translator that records its calls."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[list[str], Any]] = []
+        self.calls: list[tuple[list[str], Any]] = []
 
     def translate(self, texts: Sequence[str], *, batch_size: int, **keywords: Any) -> None:
-        self.asked.append((list(texts), batch_size))
+        self.calls.append((list(texts), batch_size))
 
 
-def test_one_sentence_waits_for_the_other_and_a_batch_does_not() -> None:
-    listener, texts = Listener(), ["a", "b", "c"]
-    translator = cast(Translator, listener)
+def test_speed_of_single_sentences_and_of_batches() -> None:
+    fake, texts = FakeTranslator(), ["a", "b", "c"]
+    translator = cast(Translator, fake)
     assert sentences_per_second(translator, texts, beam_size=1, batch_size=1) > 0
-    assert listener.asked == [(["a"], 1), (["b"], 1), (["c"], 1)]
-    listener.asked.clear()
+    assert fake.calls == [(["a"], 1), (["b"], 1), (["c"], 1)]
+    fake.calls.clear()
     assert sentences_per_second(translator, texts, beam_size=1, batch_size=2) > 0
-    assert listener.asked == [(texts, 2)]
+    assert fake.calls == [(texts, 2)]

@@ -1,4 +1,4 @@
-"""The examples of docs/api.md and docs/extending.md, run as they stand."""
+"""The examples of docs/guides/python.md and docs/guides/extending.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import regard as package
-from docs.generated import ROOT
+from docs.generated import DOCS
 
 WORDS = {
     "the": "DET",
@@ -28,7 +28,9 @@ WORDS = {
 
 
 def python_blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    return re.findall(
+        r"```python\n(.*?)```", (DOCS / "guides" / page).read_text(encoding="utf-8"), re.DOTALL
+    )
 
 
 def sentences(count: int, seed: int) -> Iterator[list[str]]:
@@ -60,39 +62,39 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_names_of_the_api_are_documented() -> None:
-    page = (ROOT / "docs" / "api.md").read_text()
+def test_public_names_are_documented() -> None:
+    page = (DOCS / "guides" / "python.md").read_text(encoding="utf-8")
     for name in dir(package):
         assert name == "__version__" or name in page, name
         assert getattr(package, name) is not None
 
 
-def test_examples_of_the_api(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_api_examples(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
-    for block in python_blocks("api.md"):
-        exec(compile(block, "docs/api.md", "exec"), names)  # a page of our own
-    said = capsys.readouterr().out
-    assert "BLEU" in said
-    assert "There is no model folder runs/missing" in said
+    for block in python_blocks("python.md")[:-2]:
+        exec(compile(block, "docs/guides/python.md", "exec"), names)  # trusted code
+    output = capsys.readouterr().out
+    assert "BLEU" in output
+    assert "There is no model folder runs/missing" in output
 
 
-def regard(*words: str) -> str:
+def regard(*arguments: str) -> str:
     """A command, in a process of its own: plugins stay registered."""
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *words], capture_output=True, text=True, check=False
+    result = subprocess.run(
+        [sys.executable, "-m", "regard", *arguments], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 SMALL = [
-    *["--set", "model.width=32", "--set", "training.learning_rate=0.02"],
+    *["--set", "model.d_model=32", "--set", "training.learning_rate=0.02"],
     *["--set", "training.warmup_steps=20", "--set", "training.tensorboard=false"],
     *["--set", "training.label_smoothing=0", "--set", "data.batch_tokens=500"],
 ]
 
 
-def test_a_model_kind_in_one_file(folder: Path) -> None:
+def test_model_kind_plugin(folder: Path) -> None:
     Path("averaging.py").write_text(python_blocks("extending.md")[0])
     plugin = ["--plugin", "averaging.py"]
     valid = ["--valid-source", "valid.en", "--valid-target", "valid.de"]
@@ -111,34 +113,38 @@ def test_a_model_kind_in_one_file(folder: Path) -> None:
     scores = [float(x) for x in regard(*plugin, "score", "runs/1", *pairs).splitlines()]
     assert len(scores) == 20
     assert max(scores) < 0
-    # A search's score is the model's own, beam(1) is greedy, and a batch changes nothing.
+    # Scores of the search match `score`, and batching does not change translations.
     code = (
         "import averaging, regard\n"
         "model = regard.load('runs/1')\n"
         "texts = open('valid.en').read().splitlines()\n"
-        "found = model.translate(texts, beam_size=1)\n"
-        "again = model.score(texts, [one.text for one in found])\n"
-        "assert max(abs(a.score - b) for a, b in zip(found, again)) < 1e-4\n"
+        "results = model.translate(texts, beam_size=1)\n"
+        "again = model.score(texts, [result.text for result in results])\n"
+        "assert max(abs(a.score - b) for a, b in zip(results, again)) < 1e-4\n"
         "single = [model.translate([text], beam_size=1)[0].text for text in texts]\n"
-        "assert single == [one.text for one in found]\n"
+        "assert single == [result.text for result in results]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_task_in_one_file(folder: Path) -> None:
+def test_task_plugin(folder: Path) -> None:
     Path("predict_numbers.py").write_text(python_blocks("extending.md")[1])
     plugin = ["--plugin", "predict_numbers.py"]
     files = ["--numbers", "train.numbers", "--valid-numbers", "valid.numbers"]
     regard(*plugin, "prepare", *files, "--out", "data", "--vocab-size", "400")
     kind = ["--set", "model.kind=numbers", "--set", "training.checkpoint_every=50"]
-    more = [*SMALL, "--set", "training.best_by=within_half"]
+    more = [*SMALL, "--set", "training.best_metric=within_half"]
     for steps in ("50", "150"):  # the second resumes
         limit = ["--set", f"training.max_steps={steps}"]
         regard(*plugin, "train", "--data", "data", "--out", "runs/n", *kind, *more, *limit)
-    found = regard(*plugin, "evaluate", "runs/n", "--numbers", "valid.numbers", "--format", "jsonl")
-    error = re.search(r'"mean_error": ([0-9.e-]+)', found)
+    evaluated = regard(
+        *plugin, "evaluate", "runs/n", "--numbers", "valid.numbers", "--format", "jsonl"
+    )
+    error = re.search(r'"mean_error": ([0-9.e-]+)', evaluated)
     assert error is not None
     assert float(error[1]) < 0.5
     code = python_blocks("extending.md")[2]
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert abs(float(said.stdout.strip("[]\n")) - 4) < 1
+    output = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert abs(float(output.stdout.strip("[]\n")) - 4) < 1

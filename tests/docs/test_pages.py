@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from docs.generated import ROOT
+from docs.generated import DOCS
 
 # Each in all its languages.
 PAGES = {
-    name: [ROOT / "docs" / name, ROOT / "docs" / "zh" / name]
-    for name in ("attention.md", "road.md", "masks.md")
+    name: [DOCS / "concepts" / name, DOCS / "zh" / name]
+    for name in ("attention.md", "rnn-to-attention.md", "masks.md")
 }
-EXAMPLES = {"attention.md": 50, "road.md": 20, "masks.md": 40}  # at least
+EXAMPLES = {"attention.md": 50, "rnn-to-attention.md": 20, "masks.md": 40}  # at least
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -26,7 +26,9 @@ def code(page: Path) -> str:
     text = page.read_text(encoding="utf-8")
     blocks = [match.span(1) for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S)]
     inside = [any(begin <= at < end for begin, end in blocks) for at in range(len(text))]
-    return "".join(c if here or c == "\n" else "" for c, here in zip(text, inside, strict=True))
+    return "".join(
+        c if is_code or c == "\n" else "" for c, is_code in zip(text, inside, strict=True)
+    )
 
 
 @pytest.fixture
@@ -39,13 +41,13 @@ def page_state() -> Iterator[None]:
 
 @pytest.mark.usefixtures("page_state")
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_prints_what_the_page_says(name: str) -> None:
+def test_code_prints_the_documented_output(name: str) -> None:
     page = PAGES[name][0]
     test = doctest.DocTestParser().get_doctest(code(page), {}, page.name, str(page), 0)
     assert len(test.examples) > EXAMPLES[name]
-    told: list[str] = []
-    results = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=told.append)
-    assert results.failed == 0, "".join(told)
+    output: list[str] = []
+    results = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=output.append)
+    assert results.failed == 0, "".join(output)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -56,20 +58,23 @@ def test_all_languages_have_the_same_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES["attention.md"], ids=lambda path: path.parent.name)
-def test_programs_find_where_to_write(page: Path) -> None:
+def test_generated_sections_have_markers(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for name in ("forms", "lengths"):
+    for name in ("variants", "lengths"):
         begin = f"<!-- {name}: made by benchmarks/{name}.py --write -->"
         assert text.count(begin) == text.count(f"<!-- /{name} -->") == 1
         assert text.index(begin) < text.index(f"<!-- /{name} -->")
 
 
 def test_pictures_are_small_and_shown() -> None:
-    everywhere = {**PAGES, "parallel.md": sorted((ROOT / "docs").rglob("parallel.md"))}
+    name, readmes = "non-autoregressive.md", sorted(DOCS.parent.glob("README*.md"))
+    everywhere = {**PAGES, name: sorted(DOCS.rglob(name)), "README": readmes}
     texts = {name: [page.read_text("utf-8") for page in everywhere[name]] for name in everywhere}
-    pictures = sorted((ROOT / "docs" / "pictures").glob("*.png"))
-    assert 0 < len(pictures) <= 9
+    pictures = sorted((DOCS / "pictures").glob("*.png"))
+    assert 0 < len(pictures) <= 10
     for picture in pictures:
         assert picture.stat().st_size < 60_000
-        shown = [all(f"pictures/{picture.name})" in one for one in texts[name]) for name in texts]
-        assert any(shown), picture
+        is_shown = [
+            all(f"pictures/{picture.name})" in text for text in texts[name]) for name in texts
+        ]
+        assert any(is_shown), picture

@@ -1,4 +1,4 @@
-"""A run that stopped goes on as if it had not, bit for bit."""
+"""A resumed run equals an uninterrupted run bit for bit."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from regard.data.store import Store
 from regard.errors import StoppedError
 from regard.models.folder import AVERAGE, WEIGHTS, read_tensors
 from regard.training import checkpoint
-from regard.training.checkpoint import OPTIMIZER, folders, read_progress
+from regard.training.checkpoint import OPTIMIZER, checkpoint_folders, read_progress
 from regard.training.config import RunConfig
 from regard.training.metrics_log import read_metrics
-from toys import Silent, altered, small_run, wayward_bleu, write_reversal_store
+from toys import CollectingCallback, altered, pseudorandom_bleu, small_run, write_reversal_store
 from toys import run as run_with
 
-# Steps 1 to 20 pass the end of an epoch, and step 10 lies inside one.
+# Steps 1 to 20 include the end of an epoch; step 10 is inside one.
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "accumulation": {"accumulate": 3},
+    "accumulation": {"gradient_accumulation_steps": 3},
     "averaging": {"average_last": 3, "checkpoint_every": 4},
-    "early stopping": {"patience": 50, "best_by": "bleu", "checkpoint_every": 3},
+    "early stopping": {"patience": 50, "best_metric": "bleu", "checkpoint_every": 3},
     "cosine": {"schedule": "cosine", "decay_steps": 20, "optimizer": "adamw", "weight_decay": 0.1},
 }
-# All that depends on chance or on the past, at once.
+# All methods that are random or have a state, at once.
 DROPOUTS = {
     "word_dropout": 0.1,
     "embedding_dropout": 0.3,
@@ -41,13 +41,13 @@ METHODS = {
     "optimizer": "adamw",
     "weight_decay": 0.1,
     "label_smoothing": 0.1,
-    "accumulate": 2,
+    "gradient_accumulation_steps": 2,
     "patience": 50,
-    "best_by": "bleu",
+    "best_metric": "bleu",
     "checkpoint_every": 3,
     "keep_checkpoints": 3,
 }
-EVERYTHING: dict[str, dict[str, Any]] = {
+ALL_METHODS: dict[str, dict[str, Any]] = {
     "average_last": {**METHODS, "average_last": 3, "schedule": "cosine"},
     "average_best": {**METHODS, "average_best": 3, "schedule": "linear"},
 }
@@ -55,47 +55,51 @@ EVERYTHING: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def unigram_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store whose sentences can be cut anew."""
+    """A store whose tokenizer supports subword regularization."""
     folder = tmp_path_factory.mktemp("unigram")
     return write_reversal_store(folder, valid=True, tokenizer="unigram")
 
 
-class Interrupting(Silent):
-    """A watcher that sends a signal at a step."""
+class Interrupting(CollectingCallback):
+    """A callback that sends a signal at a step."""
 
     def __init__(self, step: int, number: int) -> None:
         super().__init__()
         self._step, self._number = step, number
 
-    def step(self, step: int) -> None:
+    def on_step_end(self, step: int) -> None:
         if step == self._step:
             os.kill(os.getpid(), self._number)
 
 
 class KilledError(Exception):
-    """Ends a run without giving it the time to save anything."""
+    """Ends a run before it can save anything."""
 
 
-def run(config: RunConfig, store: Store, watcher: Silent | None = None) -> Silent:
-    return run_with(config, store, watcher=watcher, bleu=wayward_bleu)
+def run(
+    config: RunConfig, store: Store, callback: CollectingCallback | None = None
+) -> CollectingCallback:
+    return run_with(config, store, callback=callback, bleu=pseudorandom_bleu)
 
 
-def same_tensors(one: Path, other: Path) -> bool:
-    first, second = read_tensors(one)[0], read_tensors(other)[0]
+def same_tensors(actual: Path, expected: Path) -> bool:
+    first, second = read_tensors(actual)[0], read_tensors(expected)[0]
     return first.keys() == second.keys() and all(
         torch.equal(tensor, second[name]) for name, tensor in first.items()
     )
 
 
-def assert_same_run(one: Path, other: Path) -> None:
-    assert [path.name for path in folders(one)] == [path.name for path in folders(other)]
-    for path, also in zip(folders(one), folders(other), strict=True):
+def assert_same_run(actual: Path, expected: Path) -> None:
+    assert [path.name for path in checkpoint_folders(actual)] == [
+        path.name for path in checkpoint_folders(expected)
+    ]
+    for path, also in zip(checkpoint_folders(actual), checkpoint_folders(expected), strict=True):
         assert (path / AVERAGE).exists() == (also / AVERAGE).exists()
         for name in (WEIGHTS, OPTIMIZER, *([AVERAGE] if (path / AVERAGE).exists() else [])):
             assert same_tensors(path / name, also / name), path / name
-    assert same_tensors(one / WEIGHTS, other / WEIGHTS)
-    assert read_tensors(one / WEIGHTS)[1] == read_tensors(other / WEIGHTS)[1]
-    last, also = folders(one)[-1], folders(other)[-1]
+    assert same_tensors(actual / WEIGHTS, expected / WEIGHTS)
+    assert read_tensors(actual / WEIGHTS)[1] == read_tensors(expected / WEIGHTS)[1]
+    last, also = checkpoint_folders(actual)[-1], checkpoint_folders(expected)[-1]
     progress, also_progress = read_progress(last), read_progress(also)
     assert progress.position == also_progress.position
     assert progress.figure == also_progress.figure
@@ -105,14 +109,14 @@ def assert_same_run(one: Path, other: Path) -> None:
             {k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")}
             for row in read_metrics(path)
         ]
-        for path in (one, other)
+        for path in (actual, expected)
     ]
     assert timeless[0] == timeless[1]
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_by_a_signal_is_uninterrupted(
+def test_run_stopped_by_a_signal_is_resumed_exactly(
     case: str, number: int, tmp_path: Path, reversal_store: Store
 ) -> None:
     whole = small_run(tmp_path / "whole", reversal_store, **CASES[case])
@@ -121,51 +125,51 @@ def test_stopped_by_a_signal_is_uninterrupted(
     with pytest.raises(StoppedError) as stopped:
         run(parts, reversal_store, Interrupting(10, number))
     assert stopped.value.exit_status == 128 + number
-    assert run(parts, reversal_store).began_at == 10
+    assert run(parts, reversal_store).first_step == 10
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_closed_terminal_stops_and_saves_unless_hangups_are_ignored(
+def test_sighup_stops_and_saves_unless_it_is_ignored(
     tmp_path: Path, unvalidated_store: Store
 ) -> None:
-    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         config = small_run(tmp_path / "run", unvalidated_store)
         with pytest.raises(StoppedError) as stopped:
             run(config, unvalidated_store, Interrupting(3, signal.SIGHUP))
         assert stopped.value.exit_status == 129
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
-        assert run(config, unvalidated_store, Interrupting(10, signal.SIGHUP)).began_at == 3
+        assert run(config, unvalidated_store, Interrupting(10, signal.SIGHUP)).first_step == 3
     finally:
-        signal.signal(signal.SIGHUP, usual)
+        signal.signal(signal.SIGHUP, previous)
 
 
-def test_a_longer_run_is_the_long_run(tmp_path: Path, unvalidated_store: Store) -> None:
+def test_extended_run_equals_a_long_run(tmp_path: Path, unvalidated_store: Store) -> None:
     run(small_run(tmp_path / "whole", unvalidated_store), unvalidated_store)
     run(small_run(tmp_path / "parts", unvalidated_store, max_steps=11), unvalidated_store)
     run(small_run(tmp_path / "parts", unvalidated_store), unvalidated_store)
     assert same_tensors(tmp_path / "whole" / WEIGHTS, tmp_path / "parts" / WEIGHTS)
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(
+def test_killed_run_is_resumed_from_its_last_checkpoint(
     tmp_path: Path, reversal_store: Store
 ) -> None:
     run(small_run(tmp_path / "whole", reversal_store), reversal_store)
 
-    class Killing(Silent):
-        def step(self, step: int) -> None:
+    class Killing(CollectingCallback):
+        def on_step_end(self, step: int) -> None:
             if step == 13:
                 raise KilledError
 
     parts = small_run(tmp_path / "parts", reversal_store)
     with pytest.raises(KilledError):
         run(parts, reversal_store, Killing())
-    assert run(parts, reversal_store).began_at == 10
+    assert run(parts, reversal_store).first_step == 10
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize("data", [{"sampling_candidates": 8}, {"weights": [0.6]}])
-def test_subword_sampling_and_weights_resume_too(
+@pytest.mark.parametrize("data", [{"subword_nbest_size": 8}, {"corpus_weights": [0.6]}])
+def test_subword_regularization_and_corpus_weights_are_resumed_exactly(
     tmp_path: Path, unigram_store: Store, data: dict[str, Any]
 ) -> None:
     whole = altered(small_run(tmp_path / "whole", unigram_store), data=data)
@@ -177,41 +181,41 @@ def test_subword_sampling_and_weights_resume_too(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def with_everything(out: Path, store: Store, case: str) -> RunConfig:
-    config = small_run(out, store, **EVERYTHING[case])
-    return altered(config, model=DROPOUTS, data={"sampling_candidates": 8})
+def all_methods_run(out: Path, store: Store, case: str) -> RunConfig:
+    config = small_run(out, store, **ALL_METHODS[case])
+    return altered(config, model=DROPOUTS, data={"subword_nbest_size": 8})
 
 
-@pytest.mark.parametrize("case", EVERYTHING)
-def test_all_methods_at_once_resume_wherever_they_stopped(
+@pytest.mark.parametrize("case", ALL_METHODS)
+def test_all_methods_at_once_are_resumed_exactly(
     case: str, tmp_path: Path, unigram_store: Store
 ) -> None:
-    run(with_everything(tmp_path / "whole", unigram_store, case), unigram_store)
-    parts = with_everything(tmp_path / "parts", unigram_store, case)
+    run(all_methods_run(tmp_path / "whole", unigram_store, case), unigram_store)
+    parts = all_methods_run(tmp_path / "parts", unigram_store, case)
     for step in (1, 6, 10, 11, 19):  # before the first checkpoint, at one, and between them
         with pytest.raises(StoppedError):
             run(parts, unigram_store, Interrupting(step, signal.SIGTERM))
-        saved = read_progress(folders(tmp_path / "parts")[-1])
+        saved = read_progress(checkpoint_folders(tmp_path / "parts")[-1])
         assert (saved.step, saved.regular, saved.figure is not None) == (step, step == 6, step == 6)
-    assert run(parts, unigram_store).began_at == 19
+    assert run(parts, unigram_store).first_step == 19
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize("case", EVERYTHING)
-def test_a_kill_between_publishing_and_saving_changes_nothing(
+@pytest.mark.parametrize("case", ALL_METHODS)
+def test_kill_between_export_and_checkpoint_changes_nothing(
     case: str, tmp_path: Path, unigram_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(with_everything(tmp_path / "whole", unigram_store, case), unigram_store)
-    parts, save = with_everything(tmp_path / "parts", unigram_store, case), checkpoint.save
+    run(all_methods_run(tmp_path / "whole", unigram_store, case), unigram_store)
+    parts, save = all_methods_run(tmp_path / "parts", unigram_store, case), checkpoint.save
     for killed_at in (3, 9, 12, 20):
 
-        def save_or_die(*state: Any, killed_at: int = killed_at, **more: Any) -> Path:
+        def save_or_raise(*state: Any, killed_at: int = killed_at, **more: Any) -> Path:
             (progress,) = (part for part in state if isinstance(part, checkpoint.Progress))
             if progress.step == killed_at:
                 raise KilledError
             return save(*state, **more)
 
-        monkeypatch.setattr(checkpoint, "save", save_or_die)
+        monkeypatch.setattr(checkpoint, "save", save_or_raise)
         with pytest.raises(KilledError):
             run(parts, unigram_store)
     monkeypatch.undo()
@@ -219,10 +223,10 @@ def test_a_kill_between_publishing_and_saving_changes_nothing(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_fine_tuning_resumes_too(tmp_path: Path, reversal_store: Store) -> None:
-    run(small_run(tmp_path / "origin", reversal_store, max_steps=5), reversal_store)
+def test_fine_tuning_is_resumed_exactly(tmp_path: Path, reversal_store: Store) -> None:
+    run(small_run(tmp_path / "base", reversal_store, max_steps=5), reversal_store)
     whole = small_run(tmp_path / "whole", reversal_store, ema_decay=0.9, learning_rate=0.001)
-    whole = altered(whole, init_from=str(tmp_path / "origin"))
+    whole = altered(whole, init_from=str(tmp_path / "base"))
     run(whole, reversal_store)
     parts = altered(whole, out=str(tmp_path / "parts"))
     for step in (2, 13):
@@ -233,12 +237,14 @@ def test_fine_tuning_resumes_too(tmp_path: Path, reversal_store: Store) -> None:
 
 
 @pytest.mark.parametrize("method", [{"average_last": 2}, {"average_best": 2, "layer_decay": 0.5}])
-def test_adapters_resume_too(tmp_path: Path, reversal_store: Store, method: dict[str, Any]) -> None:
-    run(small_run(tmp_path / "origin", reversal_store, max_steps=5), reversal_store)
-    lora = {"rank": 2, "dropout": 0.3, "layers": "all"}
+def test_adapters_are_resumed_exactly(
+    tmp_path: Path, reversal_store: Store, method: dict[str, Any]
+) -> None:
+    run(small_run(tmp_path / "base", reversal_store, max_steps=5), reversal_store)
+    lora = {"rank": 2, "dropout": 0.3, "target_modules": "all"}
     whole = altered(
         small_run(tmp_path / "whole", reversal_store, ema_decay=0.9, r_drop=1.0, **method),
-        init_from=str(tmp_path / "origin"),
+        init_from=str(tmp_path / "base"),
         training={"lora": lora},
     )
     run(whole, reversal_store)

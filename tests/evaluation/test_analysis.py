@@ -1,4 +1,4 @@
-"""Every sentence is in one bucket, and the worst are the worst."""
+"""Tests of length buckets, worst sentences and repetition rates."""
 
 from __future__ import annotations
 
@@ -9,81 +9,89 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.translations import damaged, references
-from regard.evaluation.analysis import buckets, by_length, repeated_words, sentence_scores, worst
-from regard.evaluation.metrics import Counting
+from evaluation.translations import corrupt, references
+from regard.evaluation.analysis import (
+    bleu_by_length,
+    length_buckets,
+    repetition_rate,
+    sentence_scores,
+    worst_sentences,
+)
+from regard.evaluation.metrics import MetricConfig
 
-RIGHT = references()
-FOUND = damaged(RIGHT, 0.3)
+REFERENCES = references()
+HYPOTHESES = corrupt(REFERENCES, 0.3)
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=200), st.integers(1, 8))
 def test_buckets_are_a_partition_from_short_to_long(lengths: list[int], parts: int) -> None:
-    found = buckets(lengths, parts)
-    assert 1 <= len(found) <= parts
-    assert all(found)
-    assert sorted(place for places in found for place in places) == list(range(len(lengths)))
-    inside = [[lengths[place] for place in places] for places in found]
-    assert all(max(a) < min(b) for a, b in pairwise(inside))
+    buckets = length_buckets(lengths, parts)
+    assert 1 <= len(buckets) <= parts
+    assert all(buckets)
+    assert sorted(index for indices in buckets for index in indices) == list(range(len(lengths)))
+    bucket_lengths = [[lengths[index] for index in indices] for indices in buckets]
+    assert all(max(a) < min(b) for a, b in pairwise(bucket_lengths))
 
 
 def test_buckets_of_different_lengths_are_of_equal_size() -> None:
-    assert [len(places) for places in buckets(list(range(100)), 5)] == [20] * 5
+    assert [len(indices) for indices in length_buckets(list(range(100)), 5)] == [20] * 5
 
 
-def test_a_single_bucket_is_the_corpus() -> None:
-    [bucket] = by_length(FOUND, [RIGHT], Counting(), parts=1)
-    assert bucket.bleu == sacrebleu.corpus_bleu(FOUND, [RIGHT], force=True).score
+def test_single_bucket_has_corpus_bleu() -> None:
+    [bucket] = bleu_by_length(HYPOTHESES, [REFERENCES], MetricConfig(), parts=1)
+    assert bucket.bleu == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], force=True).score
     assert (bucket.shortest, bucket.longest, bucket.sentences) == (1, 20, 80)
 
 
-def test_each_bucket_is_the_bleu_of_its_sentences() -> None:
-    found = by_length(FOUND, [RIGHT], Counting())
-    assert sum(bucket.sentences for bucket in found) == 80
-    last = found[-1]
-    inside = [n for n, line in enumerate(RIGHT) if len(line.split()) >= last.shortest]
+def test_bucket_has_bleu_of_its_sentences() -> None:
+    buckets = bleu_by_length(HYPOTHESES, [REFERENCES], MetricConfig())
+    assert sum(bucket.sentences for bucket in buckets) == 80
+    last = buckets[-1]
+    selected = [n for n, line in enumerate(REFERENCES) if len(line.split()) >= last.shortest]
     expected = sacrebleu.corpus_bleu(
-        [FOUND[n] for n in inside], [[RIGHT[n] for n in inside]], force=True
+        [HYPOTHESES[n] for n in selected], [[REFERENCES[n] for n in selected]], force=True
     )
-    assert last.sentences == len(inside)
+    assert last.sentences == len(selected)
     assert last.bleu == expected.score
 
 
-def test_words_are_those_of_the_tokenizer() -> None:
+def test_length_is_counted_after_tokenization() -> None:
     texts = ["Ein Hund, ja!"]
-    assert by_length(texts, [texts], Counting())[0].longest == 5
-    assert by_length(texts, [texts], Counting(tokenize="none"))[0].longest == 3
-    assert by_length(texts, [texts], Counting(tokenize="char"))[0].longest == 11
+    assert bleu_by_length(texts, [texts], MetricConfig())[0].longest == 5
+    assert bleu_by_length(texts, [texts], MetricConfig(tokenize="none"))[0].longest == 3
+    assert bleu_by_length(texts, [texts], MetricConfig(tokenize="char"))[0].longest == 11
 
 
-def test_short_sentences_can_be_perfect() -> None:
-    assert by_length(["a dog"], [["a dog"]], Counting())[0].bleu == pytest.approx(100)
+def test_bleu_of_perfect_short_sentences_is_100() -> None:
+    assert bleu_by_length(["a dog"], [["a dog"]], MetricConfig())[0].bleu == pytest.approx(100)
 
 
-def test_sentence_scores_are_sacrebleus() -> None:
-    expected = [sacrebleu.sentence_chrf(f, [r]).score for f, r in zip(FOUND, RIGHT, strict=True)]
-    assert sentence_scores(FOUND, [RIGHT], Counting()) == expected
-    assert sentence_scores(["DOG"], [["dog"]], Counting()) == [0]
-    assert sentence_scores(["DOG", ""], [["dog", " "]], Counting(lowercase=True)) == [100, 100]
+def test_sentence_scores_match_sacrebleu() -> None:
+    expected = [
+        sacrebleu.sentence_chrf(f, [r]).score for f, r in zip(HYPOTHESES, REFERENCES, strict=True)
+    ]
+    assert sentence_scores(HYPOTHESES, [REFERENCES], MetricConfig()) == expected
+    assert sentence_scores(["DOG"], [["dog"]], MetricConfig()) == [0]
+    assert sentence_scores(["DOG", ""], [["dog", " "]], MetricConfig(lowercase=True)) == [100, 100]
 
 
-def test_the_worst_come_first_with_their_lines() -> None:
+def test_worst_sentences_are_sorted_and_numbered() -> None:
     sources = [f"source {number}" for number in range(80)]
-    found = worst(FOUND, [RIGHT], Counting(), count=10, sources=sources)
-    scores = sentence_scores(FOUND, [RIGHT], Counting())
-    assert [sentence.score for sentence in found] == sorted(scores)[:10]
-    for sentence in found:
-        place = sentence.line - 1
-        assert sentence.score == scores[place]
-        assert sentence.source == f"source {place}"
-        assert (sentence.translation, sentence.reference) == (FOUND[place], RIGHT[place])
+    sentences = worst_sentences(HYPOTHESES, [REFERENCES], MetricConfig(), count=10, sources=sources)
+    scores = sentence_scores(HYPOTHESES, [REFERENCES], MetricConfig())
+    assert [sentence.score for sentence in sentences] == sorted(scores)[:10]
+    for sentence in sentences:
+        index = sentence.line - 1
+        assert sentence.score == scores[index]
+        assert sentence.source == f"source {index}"
+        assert (sentence.translation, sentence.reference) == (HYPOTHESES[index], REFERENCES[index])
 
 
-def test_the_worst_of_few_are_all() -> None:
-    found = worst(["b", "a"], [["b", "b"]], Counting(), count=5)
-    assert [(sentence.line, sentence.source) for sentence in found] == [(2, None), (1, None)]
+def test_worst_sentences_of_a_small_test_set() -> None:
+    sentences = worst_sentences(["b", "a"], [["b", "b"]], MetricConfig(), count=5)
+    assert [(sentence.line, sentence.source) for sentence in sentences] == [(2, None), (1, None)]
 
 
-def test_words_that_are_said_twice_are_counted() -> None:
-    assert repeated_words(["a man man runs", "a a a"]) == pytest.approx(100 * 3 / 7)
-    assert repeated_words(["a b a"]) == repeated_words([""]) == 0
+def test_repetition_rate_is_the_percentage_of_repeated_words() -> None:
+    assert repetition_rate(["a man man runs", "a a a"]) == pytest.approx(100 * 3 / 7)
+    assert repetition_rate(["a b a"]) == repetition_rate([""]) == 0

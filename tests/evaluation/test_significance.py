@@ -1,4 +1,4 @@
-"""A difference means something when chance does not make it."""
+"""Significance tests match sacrebleu's paired bootstrap."""
 
 from __future__ import annotations
 
@@ -9,82 +9,104 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from evaluation.translations import damaged, references
-from regard.evaluation.metrics import Counting, evaluate
-from regard.evaluation.significance import Comparison, Estimate, compare, verdict
+from evaluation.translations import corrupt, references
+from regard.evaluation.metrics import MetricConfig, evaluate
+from regard.evaluation.significance import Comparison, Estimate, compare, summarize_comparison
 
-RIGHT = references()
-GOOD, BAD = damaged(RIGHT, 0.1), damaged(RIGHT, 0.4)
-
-
-def compared(system: list[str], against: list[str]) -> list[Comparison]:
-    return compare(system, against, [RIGHT], Counting(), resamples=100)
+REFERENCES = references()
+GOOD, BAD = corrupt(REFERENCES, 0.1), corrupt(REFERENCES, 0.4)
 
 
-def test_figures_are_those_of_each_system_alone() -> None:
-    found = compared(GOOD, BAD)
-    assert [c.name for c in found] == ["BLEU", "chrF2", "TER"]
-    for one, system, against in zip(
-        found, evaluate(GOOD, [RIGHT], Counting()), evaluate(BAD, [RIGHT], Counting()), strict=True
+def compare_systems(system: list[str], against: list[str]) -> list[Comparison]:
+    return compare(system, against, [REFERENCES], MetricConfig(), resamples=100)
+
+
+def test_scores_match_those_of_each_system_alone() -> None:
+    comparisons = compare_systems(GOOD, BAD)
+    assert [c.name for c in comparisons] == ["BLEU", "chrF2", "TER"]
+    for comparison, system, against in zip(
+        comparisons,
+        evaluate(GOOD, [REFERENCES], MetricConfig()),
+        evaluate(BAD, [REFERENCES], MetricConfig()),
+        strict=True,
     ):
-        assert (one.system.value, one.against.value) == (system.value, against.value)
+        assert (comparison.system.value, comparison.against.value) == (system.value, against.value)
 
 
-def test_intervals_and_p_are_sacrebleus() -> None:
-    other = damaged(RIGHT, 0.12, seed=5)
+def test_intervals_and_p_values_match_sacrebleu() -> None:
+    other = corrupt(REFERENCES, 0.12, seed=5)
     systems: list[tuple[str, Sequence[str]]] = [("baseline", other), ("system", GOOD)]
-    _, expected = PairedTest(systems, {"bleu": BLEU()}, [RIGHT], test_type="bs", n_samples=100)()
+    _, expected = PairedTest(
+        systems, {"bleu": BLEU()}, [REFERENCES], test_type="bs", n_samples=100
+    )()
     baseline, system = expected["BLEU"]
     assert not isinstance(baseline, str)
     assert not isinstance(system, str)
-    [bleu, _, _] = compared(GOOD, other)
+    [bleu, _, _] = compare_systems(GOOD, other)
     assert bleu.system == Estimate(system.score, system.mean or 0, system.ci or 0)
     assert bleu.against == Estimate(baseline.score, baseline.mean or 0, baseline.ci or 0)
     assert bleu.p_value == system.p_value
     assert "bs:100|seed:12345" in bleu.signature
 
 
-def test_a_clearly_better_system_is_better_either_way_round() -> None:
-    for one, mirrored in zip(compared(GOOD, BAD), compared(BAD, GOOD), strict=True):
-        assert one.is_significant
-        assert one.is_better
+def test_comparison_is_antisymmetric() -> None:
+    for comparison, mirrored in zip(
+        compare_systems(GOOD, BAD), compare_systems(BAD, GOOD), strict=True
+    ):
+        assert comparison.is_significant
+        assert comparison.is_better
         assert mirrored.is_significant
         assert not mirrored.is_better
-        assert one.system.margin > 0
+        assert comparison.system.margin > 0
 
 
-def test_a_system_is_no_better_than_itself() -> None:
-    for one in compared(GOOD, GOOD):
-        assert one.p_value == 1  # sacrebleu itself says 1/101, as if it were sure
-        assert not one.is_significant
+def test_identical_systems_are_not_significantly_different() -> None:
+    for comparison in compare_systems(GOOD, GOOD):
+        assert comparison.p_value == 1  # sacrebleu reports 1/101
+        assert not comparison.is_significant
 
 
-def test_a_difference_that_a_metric_does_not_see_is_none() -> None:
-    [bleu, _, ter] = compared([line.upper() for line in GOOD], GOOD)
+def test_equal_scores_have_p_value_1() -> None:
+    [bleu, _, ter] = compare_systems([line.upper() for line in GOOD], GOOD)
     assert bleu.is_significant
-    assert ter.p_value == 1  # counted without case
+    assert ter.p_value == 1  # case-insensitive
 
 
 @pytest.mark.parametrize("seed", ["0", "7", "none"])
-def test_the_environment_changes_nothing(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = damaged(RIGHT, 0.12, seed=5)
-    expected = compared(GOOD, other)
+def test_sacrebleu_seed_in_environment_has_no_effect(
+    seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = corrupt(REFERENCES, 0.12, seed=5)
+    expected = compare_systems(GOOD, other)
     monkeypatch.setenv("SACREBLEU_SEED", seed)
-    assert compared(GOOD, other) == expected
+    assert compare_systems(GOOD, other) == expected
     assert os.environ["SACREBLEU_SEED"] == seed
 
 
-def one(name: str, system: float, against: float, p: float) -> Comparison:
+def comparison(name: str, system: float, against: float, p: float) -> Comparison:
     return Comparison(name, Estimate(system, 0, 0), Estimate(against, 0, 0), p, "")
 
 
-def test_verdicts() -> None:
-    sure = [one("BLEU", 30, 20, 0.01), one("chrF2", 50, 40, 0.01), one("TER", 40, 50, 0.01)]
-    assert verdict(sure, "a", "b") == "a is better than b by BLEU, chrF2 and TER (p < 0.05)."
-    mixed = [one("BLEU", 30, 20, 0.01), one("chrF2", 50, 51, 0.3), one("TER", 60, 50, 0.049)]
-    assert verdict(mixed, "a", "b") == (
-        "a is better than b by BLEU (p < 0.05); a is worse than b by TER (p < 0.05); "
-        "by chrF2 the difference may be chance (p ≥ 0.05)."
+def test_summaries_of_comparisons() -> None:
+    better = [
+        comparison("BLEU", 30, 20, 0.01),
+        comparison("chrF2", 50, 40, 0.01),
+        comparison("TER", 40, 50, 0.01),
+    ]
+    assert (
+        summarize_comparison(better, "a", "b")
+        == "a is better than b by BLEU, chrF2 and TER (p < 0.05)."
     )
-    unsure = [one("BLEU", 30, 20, 0.05), one("TER", 60, 50, 0.9)]
-    assert verdict(unsure, "a", "b") == ("By BLEU and TER the difference may be chance (p ≥ 0.05).")
+    mixed = [
+        comparison("BLEU", 30, 20, 0.01),
+        comparison("chrF2", 50, 51, 0.3),
+        comparison("TER", 60, 50, 0.049),
+    ]
+    assert summarize_comparison(mixed, "a", "b") == (
+        "a is better than b by BLEU (p < 0.05); a is worse than b by TER (p < 0.05); "
+        "by chrF2 the difference is not significant (p ≥ 0.05)."
+    )
+    insignificant = [comparison("BLEU", 30, 20, 0.05), comparison("TER", 60, 50, 0.9)]
+    assert summarize_comparison(insignificant, "a", "b") == (
+        "By BLEU and TER the difference is not significant (p ≥ 0.05)."
+    )

@@ -1,4 +1,4 @@
-"""References, and translations of them that are wrong as often as one likes."""
+"""Random references, and hypotheses with a chosen rate of wrong words."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ WORDS = ["the", "a", "dog", "cat", "man", "tree", "runs", "sits", "sees", "red",
 
 
 def references(count: int = 80) -> list[str]:
-    """Lines of 1 to 20 words."""
+    """Return random lines of 1 to 20 words."""
     draw = random.Random(1)
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, 20))) for _ in range(count)]
 
 
-def damaged(lines: Sequence[str], share: float, *, seed: int = 2) -> list[str]:
-    """The lines with this share of their words replaced."""
+def corrupt(lines: Sequence[str], rate: float, *, seed: int = 2) -> list[str]:
+    """Replace words at random with the given probability."""
     draw = random.Random(seed)
     return [
-        " ".join("wrong" if draw.random() < share else word for word in line.split())
+        " ".join("wrong" if draw.random() < rate else word for word in line.split())
         for line in lines
     ]

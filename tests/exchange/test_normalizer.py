@@ -1,4 +1,4 @@
-"""An exported tokenizer file gives other programs the pieces that the model was trained with."""
+"""Exported tokenizer files tokenize equally without regard."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.exchange import ctranslate2
-from regard.exchange.normalizer import note_on_rules, self_normalizing
-from regard.models.folder import ModelFolder, Training
+from regard.exchange.normalizer import normalizer_notice, sentencepiece_with_normalizer
+from regard.models.folder import DataStatistics, ModelFolder
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import (
     SentencePieceTokenizer,
     Tokenizers,
-    normalized,
+    normalize_text,
     train_tokenizers,
 )
 
-FORMS = [
+CONFIGS = [
     TokenizerConfig(vocab_size=500, nfkc=nfkc, lowercase=lowercase)
     for nfkc, lowercase in [(False, True), (True, False), (True, True)]
 ]
@@ -42,30 +42,32 @@ def lines() -> list[str]:
     return [" ".join(draw.choices(words, k=6)) for _ in range(200)]
 
 
-@pytest.fixture(scope="module", params=FORMS, ids=["lower", "nfkc", "both"])
+@pytest.fixture(scope="module", params=CONFIGS, ids=["lower", "nfkc", "both"])
 def tokenizers(request: pytest.FixtureRequest) -> Tokenizers:
     return train_tokenizers(lines, lines, request.param, tags=["<2DE>"])
 
 
 @pytest.fixture(scope="module")
 def exported(tokenizers: Tokenizers) -> bytes:
-    return self_normalizing(tokenizers.source)
+    return sentencepiece_with_normalizer(tokenizers.source)
 
 
 @pytest.fixture(scope="module")
-def alone(exported: bytes) -> sentencepiece.SentencePieceProcessor:
+def processor(exported: bytes) -> sentencepiece.SentencePieceProcessor:
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(exported)
     return processor
 
 
 @pytest.fixture(scope="module")
-def read_again(exported: bytes, tokenizers: Tokenizers) -> SentencePieceTokenizer:
+def reloaded(exported: bytes, tokenizers: Tokenizers) -> SentencePieceTokenizer:
     return SentencePieceTokenizer(exported, tokenizers.config)
 
 
 def is_context_free(text: str, config: TokenizerConfig) -> bool:
-    return "".join(normalized(letter, config) for letter in text) == normalized(text, config)
+    return "".join(normalize_text(letter, config) for letter in text) == normalize_text(
+        text, config
+    )
 
 
 TEXTS = st.lists(
@@ -79,40 +81,44 @@ TEXTS = st.lists(
 
 @settings(max_examples=400)
 @given(text=TEXTS)
-def test_sentencepiece_alone_gives_the_same_ids(
-    text: str, tokenizers: Tokenizers, alone: sentencepiece.SentencePieceProcessor
+def test_exported_model_gives_the_same_ids(
+    text: str, tokenizers: Tokenizers, processor: sentencepiece.SentencePieceProcessor
 ) -> None:
     assume(is_context_free(text, tokenizers.config))
-    assert alone.encode(text) == tokenizers.source.encode(text)
+    assert processor.encode(text) == tokenizers.source.encode(text)
 
 
 @settings(max_examples=100)
 @given(text=TEXTS)
-def test_our_own_reading_of_the_file_is_exact(
-    text: str, tokenizers: Tokenizers, read_again: SentencePieceTokenizer
+def test_reloaded_tokenizer_is_equal(
+    text: str, tokenizers: Tokenizers, reloaded: SentencePieceTokenizer
 ) -> None:
-    assert read_again == tokenizers.source
-    assert read_again.encode(text) == tokenizers.source.encode(text)
+    assert reloaded == tokenizers.source
+    assert reloaded.encode(text) == tokenizers.source.encode(text)
 
 
-def test_exported_folders_have_such_files(tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_exported_folders_have_normalizing_tokenizers(
+    tokenizers: Tokenizers, tmp_path: Path
+) -> None:
     size = tokenizers.source.vocab_size
     folder = ModelFolder(
-        TransformerConfig(encoder_layers=1, decoder_layers=1, width=8, heads=1),
+        TransformerConfig(num_encoder_layers=1, num_decoder_layers=1, d_model=8, num_heads=1),
         Vocabulary(size, size, joint=True),
         tokenizers,
         {"source": "de", "target": "de"},
-        Training(9, 0.0),
+        DataStatistics(9, 0.0),
     )
     ctranslate2.export(folder, folder.model(), tmp_path / "out")
-    alone = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out/tokenizer.model"))
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=str(tmp_path / "out/tokenizer.model")
+    )
     text = "Ein Hund im CAFÉ an der STRASSE"
-    assert alone.encode(text, out_type=str) == tokenizers.source.pieces(
+    assert processor.encode(text, out_type=str) == tokenizers.source.ids_to_tokens(
         tokenizers.source.encode(text)
     )
     assert ModelFolder.read(tmp_path / "out").tokenizers == tokenizers
-    assert "Greek" in note_on_rules(tokenizers.config)
+    assert "Greek" in normalizer_notice(tokenizers.config)
 
 
-def test_files_that_change_nothing_need_no_note() -> None:
-    assert not note_on_rules(TokenizerConfig())
+def test_no_notice_without_normalization() -> None:
+    assert not normalizer_notice(TokenizerConfig())

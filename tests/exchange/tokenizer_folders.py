@@ -1,4 +1,4 @@
-"""Folders with HuggingFace tokenizers of random settings, and random text for them."""
+"""Folders with HuggingFace tokenizers of random settings, and random texts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from exchange.marians import ENGLISH, GERMAN, tables, write_tokenizer
+from exchange.marian_models import ENGLISH, GERMAN, make_vocabularies, write_tokenizer
 
-library = pytest.importorskip("tokenizers")
+tokenizers_package = pytest.importorskip("tokenizers")
 
 WORDS = ["the", "dog", "Dog", "café", "naïve", "Straße", "ÉCOLE", "runs", "don't", "ﬁne", "猫"]
 WORDS += ["狗跑", "e\u0301", ".", ",", "!", "'s", "[SEP]", "<unk>"]
-USUAL = {
+DEFAULT_CLASSES = {
     "bert": "BertTokenizer",
     "roberta": "RobertaTokenizer",
     "gpt2": "GPT2Tokenizer",
@@ -38,8 +38,8 @@ NAMES = {
     "gpt2": {"eos": "<|endoftext|>", "bos": "<|endoftext|>"},
     "xlnet": {m: f"<{m}>" for m in ("pad", "unk", "mask", "cls", "sep")} | {"eos": "</s>"},
 }
-NEW = ["<new>", "[NEW]", "Éxtra", "dog", "the", "<ent 1>", " lead", "tail ", "猫", "[mask]"]
-MARIAN_NEW = ["<new>", "dog", "the dog", "<un", "Hund", ">>fra<<", "og s", "▁the", "..."]
+NEW_TOKENS = ["<new>", "[NEW]", "Éxtra", "dog", "the", "<ent 1>", " lead", "tail ", "猫", "[mask]"]
+MARIAN_NEW_TOKENS = ["<new>", "dog", "the dog", "<un", "Hund", ">>fra<<", "og s", "▁the", "..."]
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 LETTERS = [chr(c) for c in (*range(32, 127), *range(0xA0, 0x180), *range(0x300, 0x310), 0x3000)]
 LETTERS += [
@@ -53,8 +53,8 @@ def corpus() -> list[str]:
 
 
 @cache
-def trained(family: str) -> str:
-    """The tokenizer.json of a family, with its special tokens."""
+def train_tokenizer(family: str) -> str:
+    """Train a tokenizer with its special tokens; return tokenizer.json."""
     special = list(dict.fromkeys(NAMES[family].values()))
     if family == "xlnet":
         model = sentencepiece_model()
@@ -62,27 +62,37 @@ def trained(family: str) -> str:
         processor.LoadFromSerializedProto(model)
         rows = range(processor.vocab_size())
         pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in rows]
-        made = library.Tokenizer(library.models.Unigram(pieces, unk_id=0))
-        made.pre_tokenizer = library.pre_tokenizers.Metaspace()
-        made.decoder = library.decoders.Metaspace()
+        tokenizer = tokenizers_package.Tokenizer(
+            tokenizers_package.models.Unigram(pieces, unk_id=0)
+        )
+        tokenizer.pre_tokenizer = tokenizers_package.pre_tokenizers.Metaspace()
+        tokenizer.decoder = tokenizers_package.decoders.Metaspace()
     elif family == "bert":
-        made = library.Tokenizer(library.models.WordPiece(unk_token="[UNK]"))
-        made.normalizer = library.normalizers.BertNormalizer(lowercase=False)
-        made.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
-        made.decoder = library.decoders.WordPiece()
-        trainer = library.trainers.WordPieceTrainer(vocab_size=200, special_tokens=special)
-        made.train_from_iterator(corpus(), trainer)
+        tokenizer = tokenizers_package.Tokenizer(
+            tokenizers_package.models.WordPiece(unk_token="[UNK]")
+        )
+        tokenizer.normalizer = tokenizers_package.normalizers.BertNormalizer(lowercase=False)
+        tokenizer.pre_tokenizer = tokenizers_package.pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = tokenizers_package.decoders.WordPiece()
+        trainer = tokenizers_package.trainers.WordPieceTrainer(
+            vocab_size=200, special_tokens=special
+        )
+        tokenizer.train_from_iterator(corpus(), trainer)
     else:
-        made = library.Tokenizer(library.models.BPE())
-        made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.decoder = library.decoders.ByteLevel()
-        alphabet = library.pre_tokenizers.ByteLevel.alphabet()
-        trainer = library.trainers.BpeTrainer(
+        tokenizer = tokenizers_package.Tokenizer(tokenizers_package.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers_package.pre_tokenizers.ByteLevel(
+            add_prefix_space=False
+        )
+        tokenizer.decoder = tokenizers_package.decoders.ByteLevel()
+        alphabet = tokenizers_package.pre_tokenizers.ByteLevel.alphabet()
+        trainer = tokenizers_package.trainers.BpeTrainer(
             vocab_size=330, special_tokens=special, initial_alphabet=alphabet
         )
-        made.train_from_iterator(corpus(), trainer)
-    made.add_special_tokens([token for token in special if made.token_to_id(token) is not None])
-    text: str = made.to_str()
+        tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.add_special_tokens(
+        [token for token in special if tokenizer.token_to_id(token) is not None]
+    )
+    text: str = tokenizer.to_str()
     return text
 
 
@@ -105,17 +115,17 @@ def sentencepiece_model() -> bytes:
 
 
 class Setup:
-    """One folder; all that varies is drawn."""
+    """A folder with a tokenizer of random settings."""
 
     def __init__(self, family: str, seed: int) -> None:
         self.family = family
         self.draw = random.Random(f"{family} {seed}")
-        self.content: dict[str, Any] = json.loads(trained(family))
+        self.content: dict[str, Any] = json.loads(train_tokenizer(family))
         vocabulary = self.content["model"]["vocab"]
         self.size = len(vocabulary)
 
     def write(self, folder: Path) -> None:
-        """All files but weights."""
+        """Write all files except weights."""
         draw = self.draw
         settings = self.settings()
         if draw.random() < 0.5:
@@ -134,17 +144,17 @@ class Setup:
             (folder / name).write_text(json.dumps(table), encoding="utf-8")
 
     def settings(self) -> dict[str, Any]:
-        """Of tokenizer_config.json."""
+        """Return a random tokenizer_config.json."""
         draw = self.draw
         names = ["do_lower_case", "tokenize_chinese_chars", "add_prefix_space", "keep_accents"]
         names += ["remove_space", "clean_up_tokenization_spaces", "strip_accents"]
-        found = {name: draw.random() < 0.5 for name in names if draw.random() < 0.5}
-        usual = USUAL[self.family]
+        flags = {name: draw.random() < 0.5 for name in names if draw.random() < 0.5}
+        usual = DEFAULT_CLASSES[self.family]
         classes = [None, usual, usual, usual + "Fast", "PreTrainedTokenizerFast"]
         chosen = draw.choice([*classes, "TokenizersBackend", *ALIASES[self.family]])
-        settings: dict[str, Any] = {**found, **({"tokenizer_class": chosen} if chosen else {})}
+        settings: dict[str, Any] = {**flags, **({"tokenizer_class": chosen} if chosen else {})}
         settings |= self.named(typed=True)
-        extra = draw.sample(NEW, k=2)
+        extra = draw.sample(NEW_TOKENS, k=2)
         settings |= draw.choice(
             [
                 {},
@@ -158,34 +168,34 @@ class Setup:
         return settings
 
     def named(self, *, typed: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        tokens: dict[str, Any] = {}
         for name, token in NAMES[self.family].items():
-            form = self.token(token)
+            fields = self.token(token)
             if typed:
-                form["__type"] = "AddedToken"
+                fields["__type"] = "AddedToken"
             if self.draw.random() < 0.4:
-                found[f"{name}_token"] = self.draw.choice([token, form])
-        return found
+                tokens[f"{name}_token"] = self.draw.choice([token, fields])
+        return tokens
 
     def token(self, content: str) -> dict[str, Any]:
         flags = {flag: self.draw.random() < 0.3 for flag in FLAGS}
         return {"content": content, **flags}
 
     def decoder(self) -> dict[str, Any]:
-        """Tokens by id: some of the vocabulary, some new."""
+        """Return a random added_tokens_decoder with known and new tokens."""
         rows = self.content["model"]["vocab"]
         pairs = [(i, row[0]) for i, row in enumerate(rows)] if isinstance(rows, list) else None
         ids = {text: i for i, text in pairs} if pairs else rows
-        kept = [name for name in NAMES[self.family].values() if self.draw.random() < 0.6]
-        new = self.draw.sample(NEW, k=self.draw.randrange(4))
-        numbers = {text: ids[text] for text in [*kept, *new] if text in ids}
+        existing = [name for name in NAMES[self.family].values() if self.draw.random() < 0.6]
+        new = self.draw.sample(NEW_TOKENS, k=self.draw.randrange(4))
+        numbers = {text: ids[text] for text in [*existing, *new] if text in ids}
         for text in new:
             if text not in ids:
                 numbers[text] = self.size + len([t for t in numbers if t not in ids])
         return {str(number): self.token(text) for text, number in numbers.items()}
 
     def changed(self) -> dict[str, Any]:
-        """tokenizer.json, in which some added tokens have other flags."""
+        """Return tokenizer.json with random flags of added tokens."""
         content = json.loads(json.dumps(self.content))
         for token in content["added_tokens"]:
             if self.draw.random() < 0.3:
@@ -195,7 +205,7 @@ class Setup:
         return content
 
     def write_old(self, folder: Path) -> None:
-        """The files from before there was a tokenizer.json."""
+        """Write the older files instead of tokenizer.json."""
         model = self.content["model"]
         if self.family == "xlnet":
             (folder / "spiece.model").write_bytes(sentencepiece_model())
@@ -208,9 +218,19 @@ class Setup:
             (folder / "merges.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
     def texts(self, count: int) -> list[str]:
-        """Words, special tokens, letters of all kinds, and spaces where they hurt."""
+        """Return random texts of words, special tokens, letters and spaces."""
         draw = self.draw
-        parts = [*WORDS, *NEW, *NAMES[self.family].values(), " ", "  ", "\n", "``", "''", "<eop>"]
+        parts = [
+            *WORDS,
+            *NEW_TOKENS,
+            *NAMES[self.family].values(),
+            " ",
+            "  ",
+            "\n",
+            "``",
+            "''",
+            "<eop>",
+        ]
 
         def text() -> str:
             chosen = draw.choices(parts, k=draw.randrange(7))
@@ -221,16 +241,16 @@ class Setup:
 
 
 class MarianSetup:
-    """A Marian tokenizer of drawn settings, in a folder without weights."""
+    """A Marian tokenizer of random settings, in a folder without weights."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(f"marian {seed}")
         self.separate = self.draw.random() < 0.3
-        self.tables = tables(separate=self.separate)
+        self.tables = make_vocabularies(separate=self.separate)
         self.size = len(self.tables[0])
 
     def write(self, folder: Path) -> None:
-        """All files but weights."""
+        """Write all files except weights."""
         draw = self.draw
         write_tokenizer(folder, self.tables)
         path = folder / "tokenizer_config.json"
@@ -239,7 +259,7 @@ class MarianSetup:
         settings |= {name: True for name in flags if draw.random() < 0.2}
         if draw.random() < 0.4:
             settings["added_tokens_decoder"] = self.decoder()
-        extra = draw.sample(MARIAN_NEW, k=2)
+        extra = draw.sample(MARIAN_NEW_TOKENS, k=2)
         forms: list[dict[str, Any]] = [{}, {}, {"extra_special_tokens": extra}]
         settings |= draw.choice([*forms, {"image_token": extra[0]}])
         if draw.random() < 0.3:
@@ -248,29 +268,38 @@ class MarianSetup:
         if draw.random() < 0.2:
             rows = {"<new>": self.size, "dog": self.tables[0].get("dog", self.size + 1)}
             (folder / "added_tokens.json").write_text(json.dumps(rows), encoding="utf-8")
-        size, mark = self.size + draw.choice([0, 5]), self.tables[0]
+        size, vocab = self.size + draw.choice([0, 5]), self.tables[0]
         config: dict[str, Any] = {"vocab_size": size}
-        config |= {"eos_token_id": mark["</s>"], "pad_token_id": mark["<pad>"]}
-        config |= {"model_type": "marian", "decoder_start_token_id": mark["<pad>"]}
+        config |= {"eos_token_id": vocab["</s>"], "pad_token_id": vocab["<pad>"]}
+        config |= {"model_type": "marian", "decoder_start_token_id": vocab["<pad>"]}
         config["decoder_vocab_size"] = len(self.tables[-1]) + size - self.size
         config["share_encoder_decoder_embeddings"] = not self.separate
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
     def decoder(self) -> dict[str, Any]:
-        """Tokens by id: some of the vocabulary, some new."""
-        draw, ids, found = self.draw, self.tables[0], {}
-        kept = [name for name in ("</s>", "<unk>", "<pad>") if draw.random() < 0.5]
+        """Return a random added_tokens_decoder with known and new tokens."""
+        draw, ids, tokens = self.draw, self.tables[0], {}
+        existing = [name for name in ("</s>", "<unk>", "<pad>") if draw.random() < 0.5]
         new = self.size
-        for text in [*kept, *draw.sample(MARIAN_NEW, k=draw.randrange(3))]:
+        for text in [*existing, *draw.sample(MARIAN_NEW_TOKENS, k=draw.randrange(3))]:
             flags = {flag: draw.random() < 0.3 for flag in FLAGS}
-            found[str(ids.get(text, new))] = {"content": text, **flags}
+            tokens[str(ids.get(text, new))] = {"content": text, **flags}
             new += text not in ids
-        return found
+        return tokens
 
     def texts(self, count: int) -> list[str]:
-        """Words, special tokens, codes of languages, and spaces where they hurt."""
+        """Return random texts of words, special tokens, language codes and spaces."""
         draw = self.draw
-        parts = [*ENGLISH.split(), *GERMAN.split(), *MARIAN_NEW, "</s>", "<unk>", "<pad>", " ", "."]
+        parts = [
+            *ENGLISH.split(),
+            *GERMAN.split(),
+            *MARIAN_NEW_TOKENS,
+            "</s>",
+            "<unk>",
+            "<pad>",
+            " ",
+            ".",
+        ]
         parts += [">>fra<<", ">>", "<<", "Σ", "猫", "n't", ",", "<s>"]
 
         def text() -> str:

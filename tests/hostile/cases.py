@@ -1,4 +1,4 @@
-"""Cases, and the sample of them that is run."""
+"""Cases, and sampling of them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from hostile import judge
-from hostile.scenes import Scene
-from hostile.stage import Stage, tree
+from hostile import checks
+from hostile.sandbox import Sandbox, tree
+from hostile.scenarios import Scenario
 
-Play = Callable[[Stage, random.Random], judge.Problems]
+Runner = Callable[[Sandbox, random.Random], checks.Problems]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something hostile that is done to a command."""
+    """A command with a hostile input or environment."""
 
-    name: str  # group/scene/..., enough to make it again
-    stratum: str  # each has its part in a sample
-    play: Play
+    name: str  # group/scenario/..., which identifies the case
+    stratum: str  # samples cover all strata
+    run: Runner
 
     @property
     def group(self) -> str:
@@ -31,7 +31,7 @@ class Case:
 
 
 def sampled(cases: Iterable[Case], count: int, seed: int) -> list[Case]:
-    """So many cases, from all strata in turn."""
+    """A sample of cases, stratified."""
     strata: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         strata[case.stratum].append(case)
@@ -39,47 +39,49 @@ def sampled(cases: Iterable[Case], count: int, seed: int) -> list[Case]:
         random.Random(f"{seed}/{name}").shuffle(members)
     order = sorted(strata)
     random.Random(seed).shuffle(order)
-    return [*islice(_in_turn([strata[name] for name in order]), count)]
+    return [*islice(_interleave([strata[name] for name in order]), count)]
 
 
-def _in_turn(strata: list[list[Case]]) -> Iterator[Case]:
+def _interleave(strata: list[list[Case]]) -> Iterator[Case]:
     for number in range(max(map(len, strata), default=0)):
         for members in strata:
             if number < len(members):
                 yield members[number]
 
 
-def played(case: Case, stage: Stage, seed: int) -> judge.Problems:
-    """What is wrong after a case."""
-    return case.play(stage, random.Random(f"{seed}/{case.name}"))
+def run_case(case: Case, sandbox: Sandbox, seed: int) -> checks.Problems:
+    """Run a case and return its problems."""
+    return case.run(sandbox, random.Random(f"{seed}/{case.name}"))
 
 
-def one_command(
-    scene: Scene,
+def command_runner(
+    scenario: Scenario,
     *,
-    prepare: Callable[[Stage, random.Random], None] | None = None,
-    words: tuple[str, ...] = (),
+    prepare: Callable[[Sandbox, random.Random], None] | None = None,
+    arguments: tuple[str, ...] = (),
     is_strict: bool = False,
     must_fail: bool = False,
     outputs: tuple[str, ...] | None = None,
     statuses: tuple[int, ...] = (0, 2),
     **changes: Any,
-) -> Play:
-    """Change the files of a scene, run its command or other words, and judge both."""
+) -> Runner:
+    """A runner that modifies the files of a scenario, runs a command, and checks the outcome."""
 
-    def play(stage: Stage, draw: random.Random) -> judge.Problems:
-        stage.set_up(scene)
+    def run(sandbox: Sandbox, draw: random.Random) -> checks.Problems:
+        sandbox.set_up(scenario)
         if prepare is not None:
-            prepare(stage, draw)
-        before = tree(stage.folder)
-        (ended,) = stage.run(stage.call(scene, words, **changes))
-        after = tree(stage.folder)
-        found = judge.of_command(ended, scene, statuses=statuses)
-        found += judge.of_files(before, after, scene.outputs if outputs is None else outputs)
-        if must_fail and ended.status == 0:
-            found.append("accepted without a word")
-        if is_strict and not found:
-            found += judge.of_result(stage, scene, ended, before)
-        return found
+            prepare(sandbox, draw)
+        before = tree(sandbox.folder)
+        (outcome,) = sandbox.run(sandbox.call(scenario, arguments, **changes))
+        after = tree(sandbox.folder)
+        problems = checks.check_command(outcome, scenario, statuses=statuses)
+        problems += checks.check_files(
+            before, after, scenario.outputs if outputs is None else outputs
+        )
+        if must_fail and outcome.status == 0:
+            problems.append("accepted without an error")
+        if is_strict and not problems:
+            problems += checks.check_result(sandbox, scenario, outcome, before)
+        return problems
 
-    return play
+    return run

@@ -1,4 +1,4 @@
-"""Commands that are run by the server, and how they ended."""
+"""Client of the server: runs commands and returns their outcomes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 
 NOBODY = 65534
 TESTS = Path(__file__).parents[1]
-MEMORY = 3 << 30  # bytes of address space beyond what the imports take
+MEMORY = 3 << 30  # bytes of address space after the imports
 CPU_SECONDS = 30
-WALL_SECONDS = 120.0  # for commands that wait for ever
+WALL_SECONDS = 120.0  # for commands that hang
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True)
 class Call:
-    """One command line and all around it."""
+    """A command line and its environment."""
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     folder: Path
     stdin: str = "file:/dev/null"
-    stdout: str = ""  # a file beside the folder, unless something else is asked for
+    stdout: str = ""  # default: a file beside the folder
     stderr: str = ""
     environment: dict[str, str | None] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
@@ -38,24 +38,24 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What came of it."""
+class Outcome:
+    """The outcome of a command."""
 
-    status: int  # negative: the number of the signal that ended it
+    status: int  # negative: signal number
     out: bytes
     err: str
     seconds: float
     cpu: float
-    memory: int  # bytes in use at most
+    memory: int  # peak in bytes
     late: bool
 
 
 class Server:
-    """The process that forks; ends with this object."""
+    """The server process, which forks commands."""
 
     def __init__(self) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="regard-hostile-home-")
-        give_away(Path(self._home.name))
+        chown_to_nobody(Path(self._home.name))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hostile.server"],
             stdin=subprocess.PIPE,
@@ -77,22 +77,22 @@ class Server:
         self._process.stdout.close()
         self._home.cleanup()
 
-    def run(self, call: Call) -> Ended:
+    def run(self, call: Call) -> Outcome:
         """Run a command by itself."""
-        return self.together([call])[0]
+        return self.run_concurrently([call])[0]
 
-    def together(self, calls: list[Call]) -> list[Ended]:
-        """Run commands at the same time."""
+    def run_concurrently(self, calls: list[Call]) -> list[Outcome]:
+        """Run commands concurrently."""
         self._calls += 1
-        whole = [self._completed(call, number) for number, call in enumerate(calls)]
+        calls = [self._with_defaults(call, number) for number, call in enumerate(calls)]
         assert self._process.stdin is not None
-        jobs = [{**vars(call), "folder": str(call.folder)} for call in whole]
+        jobs = [{**vars(call), "folder": str(call.folder)} for call in calls]
         self._process.stdin.write(json.dumps(jobs) + "\n")
         self._process.stdin.flush()
-        return [_ended(call, answer) for call, answer in zip(whole, self._answer(), strict=True)]
+        return [_outcome(call, answer) for call, answer in zip(calls, self._answer(), strict=True)]
 
-    def _completed(self, call: Call, number: int) -> Call:
-        """With files for what it writes and limits that every command has."""
+    def _with_defaults(self, call: Call, number: int) -> Call:
+        """The call with files for its output, and with default limits."""
         beside = call.folder.parent
         names = {name: f"{beside}/{self._calls}-{number}.{name}" for name in ("stdout", "stderr")}
         limits = {
@@ -111,29 +111,29 @@ class Server:
     def _answer(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, "the server has died"
+        assert line, "the server has exited"
         return json.loads(line)
 
 
 def environment() -> dict[str, str]:
-    """Where the server, or a real process, finds the code, with one thread."""
+    """Environment variables of the server: one thread, and the path of the code."""
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return {**plain, **ONE_THREAD, "PYTHONPATH": path}
 
 
-def give_away(*places: Path) -> None:
-    """Give files to the user that the server becomes; they are its own unless root runs it."""
+def chown_to_nobody(*folders: Path) -> None:
+    """If this is root, change the owner of files to the user of the server."""
     if os.getuid() != 0:
         return
-    for place in places:
-        for path in [place, *place.rglob("*")]:
-            with suppress(OSError):  # a disk that is read-only
+    for folder in folders:
+        for path in [folder, *folder.rglob("*")]:
+            with suppress(OSError):  # read-only disk
                 os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
-def _ended(call: Call, answer: dict[str, Any]) -> Ended:
-    return Ended(out=_written(call.stdout), err=_text(_written(call.stderr)), **answer)
+def _outcome(call: Call, answer: dict[str, Any]) -> Outcome:
+    return Outcome(out=_written(call.stdout), err=_text(_written(call.stderr)), **answer)
 
 
 def _written(stream: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Changes of bytes and of what lies at a path."""
+"""Changes of the bytes or type of a file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Change = Callable[[Path, random.Random], None]
 
 
 def _bytes(change: Callable[[bytearray, random.Random], bytes | bytearray]) -> Change:
-    def changed(path: Path, draw: random.Random) -> None:
+    def apply_change(path: Path, draw: random.Random) -> None:
         path.write_bytes(change(bytearray(path.read_bytes()), draw))
 
-    return changed
+    return apply_change
 
 
 def _flipped(data: bytearray, draw: random.Random) -> bytearray:
@@ -37,13 +37,13 @@ def _zeroed(data: bytearray, draw: random.Random) -> bytearray:
     return data
 
 
-def _one_kind(data: bytearray, draw: random.Random) -> bytearray:
+def _constant(data: bytearray, draw: random.Random) -> bytearray:
     return bytearray(bytes([draw.choice([0, 1, 32, 255])]) * len(data))
 
 
 def _shifted(data: bytearray, draw: random.Random) -> bytearray:
-    place = draw.randrange(len(data) + 1)
-    return data[:place] + draw.randbytes(draw.choice([1, 2, 8])) + data[place:]
+    position = draw.randrange(len(data) + 1)
+    return data[:position] + draw.randbytes(draw.choice([1, 2, 8])) + data[position:]
 
 
 def _folder(path: Path, draw: random.Random) -> None:
@@ -74,20 +74,20 @@ def _loop(path: Path, draw: random.Random) -> None:
 
 
 def _device(name: str) -> Change:
-    def changed(path: Path, draw: random.Random) -> None:
+    def apply_change(path: Path, draw: random.Random) -> None:
         path.unlink()
         path.symlink_to(name)
 
-    return changed
+    return apply_change
 
 
 def _swapped(path: Path, draw: random.Random) -> None:
     others = [p for p in sorted(path.parent.iterdir()) if p.is_file() and p != path]
     if others:
         other = draw.choice(others)
-        mine, theirs = path.read_bytes(), other.read_bytes()
-        path.write_bytes(theirs)
-        other.write_bytes(mine)
+        first, second = path.read_bytes(), other.read_bytes()
+        path.write_bytes(second)
+        other.write_bytes(first)
 
 
 def _sparse(path: Path, draw: random.Random) -> None:
@@ -105,7 +105,7 @@ CHANGES: dict[str, Change] = {
     "bit flipped": _bytes(_flipped),
     "scrambled": _bytes(_scrambled),
     "zeroed": _bytes(_zeroed),
-    "one byte only": _bytes(_one_kind),
+    "one byte only": _bytes(_constant),
     "doubled": _bytes(lambda data, draw: data + data),
     "shifted": _bytes(_shifted),
     "random": _bytes(lambda data, draw: draw.randbytes(len(data))),

@@ -1,4 +1,4 @@
-"""Every file that is read, changed: trees of JSON, bytes, tensors, and what lies at its path."""
+"""Modified input files: JSON trees, bytes, tensors, and other things at their paths."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from hostile import damage, tensors, trees
-from hostile.cases import Case, one_command
-from hostile.scenes import Scene
-from hostile.stage import Stage
+from hostile.cases import Case, command_runner
+from hostile.sandbox import Sandbox
+from hostile.scenarios import Scenario
 
-# What is stored with a fingerprint, so that a change must not go unnoticed.
-_SEALED = (".model", ".ids", ".offsets")
+# Files with a stored fingerprint: a change must be detected.
+_FINGERPRINTED = (".model", ".ids", ".offsets")
 
 
 _WITHOUT_RUN = {
@@ -23,58 +23,62 @@ _WITHOUT_RUN = {
 }
 
 
-def _files(kit: Path, scene: Scene) -> Iterator[str]:
-    """The files that a scene may read, but for plain text."""
-    for need in scene.needs:
+def _files(fixtures: Path, scenario: Scenario) -> Iterator[str]:
+    """The input files of a scenario, except plain text."""
+    for need in scenario.needs:
         if need.startswith("text/") and not need.endswith(".gz"):
             continue
-        place = kit / need
+        place = fixtures / need
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            name = str(path.relative_to(kit))
-            if path.is_file() and not (scene.verb in _WITHOUT_RUN and _is_of_run(name, scene)):
+            name = str(path.relative_to(fixtures))
+            if path.is_file() and not (
+                scenario.command in _WITHOUT_RUN and _is_of_run(name, scenario)
+            ):
                 yield name
 
 
-def _is_of_run(name: str, scene: Scene) -> bool:
-    """Whether a file is there only for training that goes on, and for averages."""
-    is_named = any("checkpoints" in word for word in scene.words)
+def _is_of_run(name: str, scenario: Scenario) -> bool:
+    """Whether a file is only read by `train` and `average`."""
+    is_named = any("checkpoints" in word for word in scenario.arguments)
     return name.endswith(("run.json", "metrics.jsonl")) or ("checkpoints" in name and not is_named)
 
 
 def _case(
     group: str,
-    scene: Scene,
+    scenario: Scenario,
     name: str,
     what: str,
     change: Callable[[Path, random.Random], None],
     stratum: str = "",
 ) -> Case:
-    def prepare(stage: Stage, draw: random.Random) -> None:
-        change(stage.folder / name, draw)
+    def prepare(sandbox: Sandbox, draw: random.Random) -> None:
+        change(sandbox.folder / name, draw)
 
-    sealed = group == "bytes" and name.endswith(_SEALED) and name.startswith(("models", "data"))
-    # Weights may be of another floating-point type, and of float16 they are other numbers.
-    strict = (sealed or (group == "weights" and what != "float16")) and scene.is_steady
-    play = one_command(scene, prepare=prepare, is_strict=strict)
-    return Case(f"{group}/{scene.name}/{name}/{what}", stratum or f"{scene.name}/{name}", play)
+    sealed = (
+        group == "bytes" and name.endswith(_FINGERPRINTED) and name.startswith(("models", "data"))
+    )
+    # float16 weights are accepted, and change the result.
+    strict = (sealed or (group == "weights" and what != "float16")) and scenario.is_deterministic
+    run = command_runner(scenario, prepare=prepare, is_strict=strict)
+    return Case(f"{group}/{scenario.name}/{name}/{what}", stratum or f"{scenario.name}/{name}", run)
 
 
-def json_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
-    """Each place of each JSON file, with each change."""
-    for scene in scenes:
-        for name in _files(kit, scene):
+def json_cases(fixtures: Path, scenarios: list[Scenario]) -> Iterator[Case]:
+    """Each node of each JSON file, with each change."""
+    for scenario in scenarios:
+        for name in _files(fixtures, scenario):
             if not name.endswith((".json", ".jsonl")):
                 continue
-            text = (kit / name).read_text(encoding="utf-8")
+            text = (fixtures / name).read_text(encoding="utf-8")
             lines = text.splitlines(keepends=True) if name.endswith("l") else [text]
             tree = json.loads(lines[0])
-            for place in trees.places(tree):
+            for place in trees.node_paths(tree):
                 for what in trees.CHANGES:
                     change = partial(_change_tree, place=place, what=what)
-                    yield _case("json", scene, name, f"{trees.shown(place)}/{what}", change)
+                    yield _case("json", scenario, name, f"{trees.dotted(place)}/{what}", change)
             for what in trees.WHOLE:
                 change = partial(_change_text, what=what)
-                yield _case("json", scene, name, what, change)
+                yield _case("json", scenario, name, what, change)
 
 
 def _change_tree(path: Path, draw: random.Random, *, place: trees.Path, what: str) -> None:
@@ -83,81 +87,86 @@ def _change_tree(path: Path, draw: random.Random, *, place: trees.Path, what: st
         lines = text.splitlines()
         number = 0 if len(lines) == 1 else draw.choice([0, 0, len(lines) - 1])
         number = number if _has(json.loads(lines[number]), place) else 0
-        lines[number] = trees.changed(json.loads(lines[number]), place, what, draw)
+        lines[number] = trees.apply_change(json.loads(lines[number]), place, what, draw)
         path.write_text("\n".join(lines) + "\n")
         return
-    path.write_text(trees.changed(json.loads(text), place, what, draw))
+    path.write_text(trees.apply_change(json.loads(text), place, what, draw))
 
 
 def _has(tree: object, place: trees.Path) -> bool:
-    return place in set(trees.places(tree))
+    return place in set(trees.node_paths(tree))
 
 
 def _change_text(path: Path, draw: random.Random, *, what: str) -> None:
     path.write_bytes(trees.WHOLE[what](path.read_bytes()))
 
 
-def byte_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
-    """Each file, with each change of its bytes or of what it is."""
-    for scene in scenes:
-        for name in _files(kit, scene):
+def byte_cases(fixtures: Path, scenarios: list[Scenario]) -> Iterator[Case]:
+    """Each file, with each change of its bytes or its type."""
+    for scenario in scenarios:
+        for name in _files(fixtures, scenario):
             if name.endswith("/lock"):
                 continue
             for what, change in damage.CHANGES.items():
-                yield _case("bytes", scene, name, what, change, f"{_sort(name)}/{what}")
-            for other in _namesakes(kit, name):
-                replace = partial(_replace, other=kit / other)
+                yield _case("bytes", scenario, name, what, change, f"{_sort(name)}/{what}")
+            for other in _namesakes(fixtures, name):
+                replace = partial(_replace, other=fixtures / other)
                 what = f"that of {other.replace('/', '|')}"
-                yield _case("bytes", scene, name, what, replace, f"{_sort(name)}/other")
+                yield _case("bytes", scenario, name, what, replace, f"{_sort(name)}/other")
 
 
 def _sort(name: str) -> str:
-    """What sort of file it is: by its ending, where many have the same."""
+    """The kind of a file: its suffix for common ones, else its name."""
     path = Path(name)
     return path.suffix if path.suffix in (".ids", ".offsets", ".txt") else path.name
 
 
-def _namesakes(kit: Path, name: str) -> list[str]:
-    """Files of the same name in other folders of the same sort."""
+def _namesakes(fixtures: Path, name: str) -> list[str]:
+    """Files of the same name in other folders of the same kind."""
     mine = Path(name)
-    found = (path.relative_to(kit) for path in sorted(kit.glob(f"{mine.parts[0]}/*/{mine.name}")))
-    return [str(path) for path in found if path != mine][:6]
+    paths = (
+        path.relative_to(fixtures)
+        for path in sorted(fixtures.glob(f"{mine.parts[0]}/*/{mine.name}"))
+    )
+    return [str(path) for path in paths if path != mine][:6]
 
 
 def _replace(path: Path, draw: random.Random, *, other: Path) -> None:
     path.write_bytes(other.read_bytes())
 
 
-def weight_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
+def weight_cases(fixtures: Path, scenarios: list[Scenario]) -> Iterator[Case]:
     """Each file of tensors: values, types, shapes, names and headers."""
-    for scene in scenes:
-        for name in _files(kit, scene):
+    for scenario in scenarios:
+        for name in _files(fixtures, scenario):
             if not name.endswith(".safetensors"):
                 continue
             for what in tensors.CHANGES:
                 change = partial(_change_tensors, what=what)
-                yield _case("weights", scene, name, what, change, what)
-            for place in tensors.header_places(kit / name):
+                yield _case("weights", scenario, name, what, change, what)
+            for place in tensors.header_places(fixtures / name):
                 for what in trees.CHANGES:
                     header = partial(tensors.change_header, place=place, what=what)
-                    shown = f"{trees.shown(place)}/{what}"
-                    yield _case("weights", scene, name, shown, header, f"header/{what}")
+                    dotted = f"{trees.dotted(place)}/{what}"
+                    yield _case("weights", scenario, name, dotted, header, f"header/{what}")
 
 
 def _change_tensors(path: Path, draw: random.Random, *, what: str) -> None:
     tensors.change(path, what, draw)
 
 
-def lock_cases(kit: Path, scenes: list[Scene]) -> Iterator[Case]:
-    """Files that are not there by themselves: locks, temporaries and strangers."""
+def lock_cases(fixtures: Path, scenarios: list[Scenario]) -> Iterator[Case]:
+    """Additional files: locks, temporary files and unknown files."""
     names = ("lock", "unknown.json", ".DS_Store", "checkpoints/latest", "checkpoints/x.partial")
-    for scene in scenes:
-        folders = [need for need in scene.needs if (kit / need).is_dir()]
+    for scenario in scenarios:
+        folders = [need for need in scenario.needs if (fixtures / need).is_dir()]
         for folder in folders:
             for name in names:
                 for what in ("folder", "fifo", "dangling link", "link to itself", "random"):
                     change = partial(_add, what=what)
-                    yield _case("bytes", scene, f"{folder}/{name}", f"added {what}", change, name)
+                    yield _case(
+                        "bytes", scenario, f"{folder}/{name}", f"added {what}", change, name
+                    )
 
 
 def _add(path: Path, draw: random.Random, *, what: str) -> None:

@@ -1,17 +1,17 @@
-"""Folders of HuggingFace's for `regard import`, one of each family, with random weights."""
+"""HuggingFace model folders for `regard import`, one per family, with random weights."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from exchange.languages import write_bert, write_gpt2, write_xlnet
-from exchange.marians import write_marian
+from exchange.language_models import write_bert, write_gpt2, write_xlnet
+from exchange.marian_models import write_marian
 
 
 def write(folder: Path) -> None:
-    """Write them below a folder."""
-    write_marian(folder / "marian", talkative=True)
+    """Write the model folders."""
+    write_marian(folder / "marian", varied=True)
     write_gpt2(folder / "gpt2")
     write_bert(folder / "bert")
     write_bert(folder / "roberta", "RobertaForMaskedLM")

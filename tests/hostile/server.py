@@ -1,10 +1,10 @@
-"""A process that has imported everything and forks a child for each command line.
+"""A process that has imported all modules and forks a child for each command line.
 
-Starting Python and importing torch takes seconds; a fork takes milliseconds. A child is as a new
-process of `python -m regard`: its own session, folder, standard streams, limits and arguments, and
-it leaves through the interpreter's own exit, so that status and last words are those of a shell.
+Starting Python and importing torch takes seconds; a fork takes milliseconds. A child behaves
+like a new process of `python -m regard`: it has its own session, folder, standard streams, limits
+and arguments, and exits through the interpreter, so that status and output are the same.
 
-One line of JSON comes in with jobs that run at the same time, one goes out with how they ended.
+Each request is a line of JSON with jobs that run concurrently; the answer is a line of outcomes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from contextlib import suppress
 from typing import Any, NoReturn, TextIO
 
 Job = dict[str, Any]
-NOBODY = 65534  # a user who owns nothing
+NOBODY = 65534  # user id without files
 # linux/prctl.h and linux/capability.h
 _KEEP_CAPABILITIES, _CAPABILITIES_VERSION, _READ_ANYTHING = 8, 0x20080522, 1 << 2
-_FORBIDDEN = ("kernel", "__main__")  # need a GPU's compiler; would run the command
+_FORBIDDEN = ("kernel", "__main__")  # needs a GPU compiler; would run the command
 _LIBRARIES = ("sacrebleu", "ctranslate2", "tokenizers", "matplotlib.pyplot", "safetensors.torch")
 
 
-def imported() -> None:
-    """Import what a command imports when it runs, with one thread only."""
+def import_modules() -> None:
+    """Import all modules that commands import, with one thread."""
     import torch
 
     import regard
@@ -52,7 +52,7 @@ def serve(requests: TextIO, answers: TextIO) -> Job | None:
     for line in requests:
         jobs: list[Job] = json.loads(line)
         running: dict[int, Job] = {}
-        ended: dict[int, Job] = {}
+        outcomes: dict[int, Job] = {}
         for number, job in enumerate(jobs):
             time.sleep(job["delay"])
             pid = os.fork()
@@ -61,19 +61,21 @@ def serve(requests: TextIO, answers: TextIO) -> Job | None:
             running[pid] = {**job, "number": number, "began": time.monotonic()}
         while running:
             for pid in list(running):
-                outcome = _looked_after(pid, running[pid])
+                outcome = _poll(pid, running[pid])
                 if outcome is not None:
-                    ended[running.pop(pid)["number"]] = outcome
+                    outcomes[running.pop(pid)["number"]] = outcome
             time.sleep(0.003)
-        print(json.dumps([ended[number] for number in range(len(jobs))]), file=answers, flush=True)
+        print(
+            json.dumps([outcomes[number] for number in range(len(jobs))]), file=answers, flush=True
+        )
     return None
 
 
-def _looked_after(pid: int, job: Job) -> Job | None:
-    """How a child ended; None while it runs. Signals are sent, and limits of time are kept."""
-    found, status, used = os.wait4(pid, os.WNOHANG)
+def _poll(pid: int, job: Job) -> Job | None:
+    """The outcome of a child, or None while it runs; sends signals and enforces the timeout."""
+    pid_ended, status, used = os.wait4(pid, os.WNOHANG)
     seconds = time.monotonic() - job["began"]
-    if found:
+    if pid_ended:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)  # what it has started
         return {
@@ -95,12 +97,12 @@ def _looked_after(pid: int, job: Job) -> Job | None:
     return None
 
 
-def become(job: Job) -> None:
-    """Make this process look as if it had been started with the job's words."""
+def set_up_child(job: Job) -> None:
+    """Set up this process as if it had been started with the arguments of the job."""
     os.setsid()
     os.chdir(job["folder"])
     os.umask(0o022)
-    # Children of a busy parent may inherit these; a shell's do not.
+    # Not inherited from the parent.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, value in job["environment"].items():
         os.environ.pop(name, None)
@@ -118,7 +120,7 @@ def become(job: Job) -> None:
         stream = _text(descriptor, mode)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    sys.argv = ["regard", *job["words"]]
+    sys.argv = ["regard", *job["arguments"]]
     gc.enable()
 
 
@@ -130,8 +132,8 @@ def _open(descriptor: int, what: str) -> None:
         return
     if kind == "broken":
         ends = os.pipe()
-        mine = ends[0] if descriptor == 0 else ends[1]
-        os.dup2(mine, descriptor)
+        kept_end = ends[0] if descriptor == 0 else ends[1]
+        os.dup2(kept_end, descriptor)
         os.close(ends[0])
         os.close(ends[1])
         return
@@ -139,13 +141,13 @@ def _open(descriptor: int, what: str) -> None:
     flags = os.O_RDONLY if descriptor == 0 or kind == "readonly" else writes
     if kind == "writeonly":
         flags = os.O_WRONLY
-    opened = os.open(path, flags, 0o644)
-    os.dup2(opened, descriptor)
-    os.close(opened)
+    file = os.open(path, flags, 0o644)
+    os.dup2(file, descriptor)
+    os.close(file)
 
 
 def _text(descriptor: int, mode: str) -> Any:
-    """A text stream as Python makes it at its start; None if it is closed."""
+    """A text stream as Python opens it at startup; None if the descriptor is closed."""
     try:
         os.fstat(descriptor)
     except OSError:
@@ -158,9 +160,9 @@ def _text(descriptor: int, mode: str) -> Any:
 
 
 def drop_privileges() -> None:
-    """Become nobody for good, since commands are told to replace /dev/null, / and worse.
+    """Change to an unprivileged user, since cases try to overwrite system paths.
 
-    Of root's capabilities the one to read everything is kept: Python may lie in root's home.
+    The capability to read all files is kept, since Python may be installed in root's home.
     """
     if os.getuid() != 0:
         return
@@ -176,13 +178,13 @@ def drop_privileges() -> None:
 
 
 def main() -> None:
-    """Serve; or, in a child, be the command."""
+    """Serve requests; in a child, run the command."""
     drop_privileges()
     requests = os.fdopen(os.dup(0), "r")
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    imported()
+    import_modules()
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -190,7 +192,7 @@ def main() -> None:
     job = serve(requests, answers)
     if job is None:
         return
-    become(job)
+    set_up_child(job)
     _command()
 
 

@@ -1,4 +1,4 @@
-"""What surrounds a command: streams, environment, disks, other commands, and signals."""
+"""System failures: streams, environment, disks, concurrent commands, and signals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-from hostile import judge
-from hostile.cases import Case, one_command
-from hostile.client import Ended
-from hostile.scenes import Scene
-from hostile.stage import Stage, tree
+from hostile import checks
+from hostile.cases import Case, command_runner
+from hostile.client import Outcome
+from hostile.sandbox import Sandbox, tree
+from hostile.scenarios import Scenario
 
 _BROKEN_PIPE = 141
 _OUTPUTS = ("file:", "closed", "file:/dev/full", "broken", "readonly:/dev/null")
@@ -38,169 +38,177 @@ _ENVIRONMENTS: dict[str, dict[str, str | None]] = {
 }
 
 
-def stream_cases(scenes: list[Scene]) -> Iterator[Case]:
-    """Each way in which a standard stream can be unusable."""
-    for scene in scenes:
+def stream_cases(scenarios: list[Scenario]) -> Iterator[Case]:
+    """Each combination of unusable standard streams."""
+    for scenario in scenarios:
         for stdin, stdout, stderr in product(_INPUTS, _OUTPUTS, _OUTPUTS):
             bad = [stdin != "", stdout != "file:", stderr != "file:"]
             if not any(bad) or (all(bad) and stdout != stderr):
                 continue
             streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
-            given = {name: what for name, what in streams.items() if what not in ("", "file:")}
-            name = ",".join(f"{key}={what.replace('/', '|')}" for key, what in given.items())
-            play = partial(_with_streams, scene, given)
-            yield Case(f"streams/{scene.name}/{name}", f"{scene.name}/{sum(bad)}", play)
+            unusable = {name: what for name, what in streams.items() if what not in ("", "file:")}
+            name = ",".join(f"{key}={what.replace('/', '|')}" for key, what in unusable.items())
+            run = partial(_with_streams, scenario, unusable)
+            yield Case(f"streams/{scenario.name}/{name}", f"{scenario.name}/{sum(bad)}", run)
 
 
 def _with_streams(
-    scene: Scene, streams: dict[str, str], stage: Stage, draw: random.Random
-) -> judge.Problems:
-    wanted = stage.reference(scene).ended
-    stage.set_up(scene)
-    before = tree(stage.folder)
-    (ended,) = stage.run(stage.call(scene, (), **streams))
-    found = judge.of_files(before, tree(stage.folder), scene.outputs)
-    statuses = _statuses(wanted, streams)
-    if "stderr" in streams:  # nobody can read a sentence there
-        ended = Ended(**{**vars(ended), "err": "regard: it cannot be read."})
-    spoken = {**vars(ended), "out": ended.out if "stdout" not in streams else wanted.out}
-    found += judge.of_command(Ended(**spoken), scene, statuses=statuses)
-    if ended.status == 0 and scene.is_steady and not {"stdin", "stdout"} & streams.keys():
-        found += judge.of_result(stage, scene, ended)
-    return found
+    scenario: Scenario, streams: dict[str, str], sandbox: Sandbox, draw: random.Random
+) -> checks.Problems:
+    expected = sandbox.reference(scenario).outcome
+    sandbox.set_up(scenario)
+    before = tree(sandbox.folder)
+    (outcome,) = sandbox.run(sandbox.call(scenario, (), **streams))
+    problems = checks.check_files(before, tree(sandbox.folder), scenario.outputs)
+    statuses = _statuses(expected, streams)
+    if "stderr" in streams:  # the message is lost
+        outcome = Outcome(**{**vars(outcome), "err": "regard: message not readable."})
+    checked = {**vars(outcome), "out": outcome.out if "stdout" not in streams else expected.out}
+    problems += checks.check_command(Outcome(**checked), scenario, statuses=statuses)
+    if (
+        outcome.status == 0
+        and scenario.is_deterministic
+        and not {"stdin", "stdout"} & streams.keys()
+    ):
+        problems += checks.check_result(sandbox, scenario, outcome)
+    return problems
 
 
-def _statuses(wanted: Ended, streams: dict[str, str]) -> tuple[int, ...]:
-    """What a command may end with: output that nobody gets is no success."""
+def _statuses(expected: Outcome, streams: dict[str, str]) -> tuple[int, ...]:
+    """The allowed exit statuses; lost output is a failure."""
     broken = (_BROKEN_PIPE, -signal.SIGPIPE)
     if "stdin" in streams:
         return (0, 2, *broken)
-    if "stdout" in streams and wanted.out:
+    if "stdout" in streams and expected.out:
         return broken if streams["stdout"] == "broken" else (2,)
     if "stdout" in streams:
         return (0, 2)
-    return (0,)  # standard error is for notices: the work is done without it
+    return (0,)  # commands succeed without standard error
 
 
-def environment_cases(scenes: list[Scene]) -> Iterator[Case]:
-    """Each strange environment."""
-    for scene in scenes:
+def environment_cases(scenarios: list[Scenario]) -> Iterator[Case]:
+    """Each unusual environment."""
+    for scenario in scenarios:
         for name, environment in _ENVIRONMENTS.items():
-            play = one_command(scene, environment=environment)
-            yield Case(f"streams/{scene.name}/{name}", f"environment/{name}", play)
+            run = command_runner(scenario, environment=environment)
+            yield Case(f"streams/{scenario.name}/{name}", f"environment/{name}", run)
 
 
-def _fresh(scene: Scene) -> bool:
-    """Whether a scene writes to a place of its own only."""
-    return scene.outputs == ("new",)
+def _writes_new_folder(scenario: Scenario) -> bool:
+    """Whether a scenario only writes to a new folder."""
+    return scenario.outputs == ("new",)
 
 
-def disk_cases(scenes: list[Scene]) -> Iterator[Case]:
-    """Disks that are full, too small, read-only or out of files; and limits of a file's size."""
-    for scene in scenes:
-        if not scene.outputs:
+def disk_cases(scenarios: list[Scenario]) -> Iterator[Case]:
+    """Disks that are too small, read-only or out of inodes; and file size limits."""
+    for scenario in scenarios:
+        if not scenario.outputs:
             continue
         for number in range(6):
-            play = partial(_with_file_limit, scene)
-            yield Case(f"disks/{scene.name}/file size/{number}", f"{scene.name}/limit", play)
-        if _fresh(scene):
+            run = partial(_with_file_limit, scenario)
+            yield Case(f"disks/{scenario.name}/file size/{number}", f"{scenario.name}/limit", run)
+        if _writes_new_folder(scenario):
             for number, what in product(range(4), ("small", "read-only", "few files")):
-                play = partial(_on_small_disk, scene, what)
-                yield Case(f"disks/{scene.name}/{what}/{number}", f"{scene.name}/{what}", play)
+                run = partial(_on_small_disk, scenario, what)
+                yield Case(f"disks/{scenario.name}/{what}/{number}", f"{scenario.name}/{what}", run)
 
 
-def _with_file_limit(scene: Scene, stage: Stage, draw: random.Random) -> judge.Problems:
-    stage.reference(scene)
-    stage.set_up(scene)
-    before = tree(stage.folder)
+def _with_file_limit(scenario: Scenario, sandbox: Sandbox, draw: random.Random) -> checks.Problems:
+    sandbox.reference(scenario)
+    sandbox.set_up(scenario)
+    before = tree(sandbox.folder)
     size = draw.choice([4096, 5000, 8192, 16_384, 30_000, 65_536, 100_000])
-    (ended,) = stage.run(stage.call(scene, limits={"RLIMIT_FSIZE": size}))
-    found = judge.of_command(ended, scene)
-    found += judge.of_files(before, tree(stage.folder), scene.outputs)
-    return found or _again(scene, stage, ended)
+    (outcome,) = sandbox.run(sandbox.call(scenario, limits={"RLIMIT_FSIZE": size}))
+    problems = checks.check_command(outcome, scenario)
+    problems += checks.check_files(before, tree(sandbox.folder), scenario.outputs)
+    return problems or _retry(scenario, sandbox, outcome)
 
 
-def _on_small_disk(scene: Scene, what: str, stage: Stage, draw: random.Random) -> judge.Problems:
-    stage.reference(scene)
-    stage.set_up(scene)
+def _on_small_disk(
+    scenario: Scenario, what: str, sandbox: Sandbox, draw: random.Random
+) -> checks.Problems:
+    sandbox.reference(scenario)
+    sandbox.set_up(scenario)
     size = draw.choice([1, 4, 8, 16, 32, 64, 128, 256]) * 4096
     options = {
         "small": f"size={size}",
         "read-only": "size=1m,ro",
         "few files": f"size=8m,nr_inodes={draw.randint(1, 12)}",
     }[what]
-    place = stage.mount("new", options)
-    if place is None:
+    mounted = sandbox.mount("new", options)
+    if mounted is None:
         return []
-    before = tree(stage.folder)
-    (ended,) = stage.run(stage.call(scene))
-    found = judge.of_command(ended, scene)
-    found += judge.of_files(before, tree(stage.folder), scene.outputs)
-    more = ["mount", "-o", "remount,rw,size=64m,nr_inodes=0", str(place)]
+    before = tree(sandbox.folder)
+    (outcome,) = sandbox.run(sandbox.call(scenario))
+    problems = checks.check_command(outcome, scenario)
+    problems += checks.check_files(before, tree(sandbox.folder), scenario.outputs)
+    more = ["mount", "-o", "remount,rw,size=64m,nr_inodes=0", str(mounted)]
     subprocess.run(more, check=True)
-    return found or _again(scene, stage, ended)
+    return problems or _retry(scenario, sandbox, outcome)
 
 
-def _again(scene: Scene, stage: Stage, ended: Ended) -> judge.Problems:
-    """After a failure, or a kill, the same command without the cause succeeds."""
-    if ended.status == 0:
-        return judge.of_result(stage, scene, ended) if scene.is_steady else []
-    (second,) = stage.run(stage.call(scene))
-    return _second(scene, stage, second)
+def _retry(scenario: Scenario, sandbox: Sandbox, outcome: Outcome) -> checks.Problems:
+    """After a failure or kill, the same command succeeds without the cause."""
+    if outcome.status == 0:
+        return checks.check_result(sandbox, scenario, outcome) if scenario.is_deterministic else []
+    (second,) = sandbox.run(sandbox.call(scenario))
+    return _check_retry(scenario, sandbox, second)
 
 
-def _second(scene: Scene, stage: Stage, ended: Ended) -> judge.Problems:
-    """A second attempt succeeds, or says what to do, and that helps."""
-    found = judge.of_command(ended, scene)
-    if ended.status == 2 and "--overwrite" in ended.err:
-        (ended,) = stage.run(stage.call(scene, (*scene.words, "--overwrite")))
-        found = judge.of_command(ended, scene)
-    is_whole = bool(scene.outputs) and stage.written(scene) == stage.reference(scene).outputs
-    if ended.status == 2 and is_whole:
-        return found  # the kill came after the work was done
-    if ended.status == 2:
-        found.append(f"no way out: {ended.err.strip()[:300]}")
-    if not found and scene.is_steady:
-        found += judge.of_result(stage, scene, ended)
-    left = filter(judge.is_temporary, tree(stage.folder))
-    return found + [f"left behind: {name}" for name in left]
+def _check_retry(scenario: Scenario, sandbox: Sandbox, outcome: Outcome) -> checks.Problems:
+    """A second attempt succeeds, directly or with --overwrite if the message asks for it."""
+    problems = checks.check_command(outcome, scenario)
+    if outcome.status == 2 and "--overwrite" in outcome.err:
+        (outcome,) = sandbox.run(sandbox.call(scenario, (*scenario.arguments, "--overwrite")))
+        problems = checks.check_command(outcome, scenario)
+    is_complete = (
+        bool(scenario.outputs) and sandbox.written(scenario) == sandbox.reference(scenario).outputs
+    )
+    if outcome.status == 2 and is_complete:
+        return problems  # the kill came after the work was done
+    if outcome.status == 2:
+        problems.append(f"retry failed: {outcome.err.strip()[:300]}")
+    if not problems and scenario.is_deterministic:
+        problems += checks.check_result(sandbox, scenario, outcome)
+    left = filter(checks.is_temporary, tree(sandbox.folder))
+    return problems + [f"left behind: {name}" for name in left]
 
 
-def concurrent_cases(scenes: list[Scene]) -> Iterator[Case]:
-    """The same command, two or three times at once, with one output."""
-    for scene in scenes:
-        if scene.outputs:
+def concurrent_cases(scenarios: list[Scenario]) -> Iterator[Case]:
+    """The same command, two or three times concurrently, with the same output."""
+    for scenario in scenarios:
+        if scenario.outputs:
             for number in range(6):
-                play = partial(_at_once, scene)
-                yield Case(f"concurrent/{scene.name}/{number}", scene.name, play)
+                run = partial(_run_concurrently, scenario)
+                yield Case(f"concurrent/{scenario.name}/{number}", scenario.name, run)
 
 
-def _at_once(scene: Scene, stage: Stage, draw: random.Random) -> judge.Problems:
-    wanted = stage.reference(scene)
-    stage.set_up(scene)
-    before = tree(stage.folder)
-    longest = wanted.ended.seconds / 2
+def _run_concurrently(scenario: Scenario, sandbox: Sandbox, draw: random.Random) -> checks.Problems:
+    expected = sandbox.reference(scenario)
+    sandbox.set_up(scenario)
+    before = tree(sandbox.folder)
+    longest = expected.outcome.seconds / 2
     delays = [
         0.0,
         *(draw.choice([0, 0, draw.uniform(0, longest)]) for _ in range(draw.choice([1, 2]))),
     ]
-    everyone = stage.run(*[stage.call(scene, delay=delay, timeout=90.0) for delay in delays])
-    found: judge.Problems = []
-    for ended in everyone:
-        found += judge.of_command(ended, scene)
-    found += judge.of_files(before, tree(stage.folder), scene.outputs)
-    best = [ended for ended in everyone if ended.status == 0]
+    outcomes = sandbox.run(*[sandbox.call(scenario, delay=delay, timeout=90.0) for delay in delays])
+    problems: checks.Problems = []
+    for outcome in outcomes:
+        problems += checks.check_command(outcome, scenario)
+    problems += checks.check_files(before, tree(sandbox.folder), scenario.outputs)
+    best = [outcome for outcome in outcomes if outcome.status == 0]
     if not best:
-        found.append("nobody succeeded")
-    elif not found and scene.is_steady:
-        found += judge.of_result(stage, scene, best[0])
-    return found
+        problems.append("no process succeeded")
+    elif not problems and scenario.is_deterministic:
+        problems += checks.check_result(sandbox, scenario, best[0])
+    return problems
 
 
-def signal_cases(scenes: list[Scene]) -> Iterator[Case]:
-    """Signals at random moments, kill -9 among them, and the same command again."""
-    for scene in scenes:
-        if not scene.outputs:
+def signal_cases(scenarios: list[Scenario]) -> Iterator[Case]:
+    """Signals at random times, including SIGKILL, and the same command again."""
+    for scenario in scenarios:
+        if not scenario.outputs:
             continue
         for number in range(12):
             for kind in (
@@ -209,24 +217,24 @@ def signal_cases(scenes: list[Scene]) -> Iterator[Case]:
                 signal.SIGINT,
                 signal.SIGHUP,
             ):
-                name = f"kills/{scene.name}/{kind.name}/{number}"
-                stratum = scene.name + ("" if kind == signal.SIGKILL else "/signals")
-                yield Case(name, stratum, partial(_killed, scene, kind))
+                name = f"kills/{scenario.name}/{kind.name}/{number}"
+                stratum = scenario.name + ("" if kind == signal.SIGKILL else "/signals")
+                yield Case(name, stratum, partial(_killed, scenario, kind))
 
 
 def _killed(
-    scene: Scene, kind: signal.Signals, stage: Stage, draw: random.Random
-) -> judge.Problems:
-    seconds = stage.reference(scene).ended.seconds
-    stage.set_up(scene)
-    before = tree(stage.folder)
+    scenario: Scenario, kind: signal.Signals, sandbox: Sandbox, draw: random.Random
+) -> checks.Problems:
+    seconds = sandbox.reference(scenario).outcome.seconds
+    sandbox.set_up(scenario)
+    before = tree(sandbox.folder)
     instant = draw.uniform(0.02, seconds * 0.9)
-    (ended,) = stage.run(stage.call(scene, signals=((kind, instant),)))
-    found = []
+    (outcome,) = sandbox.run(sandbox.call(scenario, signals=((kind, instant),)))
+    problems = []
     if kind != signal.SIGKILL:
         statuses = (0, -kind, 128 + kind)
-        quiet = Ended(**{**vars(ended), "err": ended.err.replace("Exception ignored", "")})
-        found += judge.of_command(quiet, scene, statuses=statuses)
-    after = {n: w for n, w in tree(stage.folder).items() if not judge.is_temporary(n)}
-    found += judge.of_files(before, after, scene.outputs)
-    return found or _again(scene, stage, ended)
+        quiet = Outcome(**{**vars(outcome), "err": outcome.err.replace("Exception ignored", "")})
+        problems += checks.check_command(quiet, scenario, statuses=statuses)
+    after = {n: w for n, w in tree(sandbox.folder).items() if not checks.is_temporary(n)}
+    problems += checks.check_files(before, after, scenario.outputs)
+    return problems or _retry(scenario, sandbox, outcome)

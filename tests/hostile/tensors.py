@@ -1,4 +1,4 @@
-"""Changes of safetensors files: values that are no numbers, other types, other headers."""
+"""Changes of safetensors files: NaN and infinite values, dtypes, shapes, headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Header = dict[str, Any]
 _VALUES = {"NaN": "nan", "infinite": "inf", "negative infinite": "-inf"}
 _TYPES = {"int64": ("I64", "q"), "float64": ("F64", "d"), "uint8": ("U8", "B")}
 _SIZES = {"lengthened": 1, "shortened": -1, "huge": 1 << 40, "negative": -(1 << 63)}
-# What a reader can notice without a stored digest, and has to.
+# Changes that a reader must detect without a stored digest.
 CHANGES = (
     *_VALUES,
     *_TYPES,
@@ -56,14 +56,14 @@ def change(path: Path, what: str, draw: random.Random) -> None:
 
 
 def header_places(path: Path) -> list[trees.Path]:
-    """The places of a header's tree."""
-    return [place for place in trees.places(_read(path)[0]) if place]
+    """The nodes of a header."""
+    return [place for place in trees.node_paths(_read(path)[0]) if place]
 
 
 def change_header(path: Path, draw: random.Random, *, place: trees.Path, what: str) -> None:
-    """Change one place of a header; the tensors stay where they are."""
+    """Change a node of the header, and keep the tensor data."""
     header, data = _read(path)
-    text = trees.changed(header, place, what, draw).encode()
+    text = trees.apply_change(header, place, what, draw).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
@@ -86,8 +86,8 @@ def _retyped(tensor: Tensor, what: str) -> Tensor:
 
 def _tensors(header: Header, data: bytearray) -> dict[str, Tensor]:
     return {
-        name: (one["dtype"], one["shape"], bytes(data[slice(*one["data_offsets"])]))
-        for name, one in header.items()
+        name: (entry["dtype"], entry["shape"], bytes(data[slice(*entry["data_offsets"])]))
+        for name, entry in header.items()
         if name != "__metadata__"
     }
 

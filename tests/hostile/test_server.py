@@ -1,4 +1,4 @@
-"""Commands that the server forks end as those of a shell do, and never have privileges."""
+"""Commands forked by the server behave like subprocesses, and have no privileges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostile.client import Call, Ended, Server, environment, give_away
+from hostile.client import Call, Outcome, Server, chown_to_nobody, environment
 from hostile.server import drop_privileges
 
 STREAMS = {
@@ -24,29 +24,29 @@ STREAMS = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server() as made:
-        yield made
+    with Server() as server:
+        yield server
 
 
-def forked(server: Server, folder: Path, words: list[str], streams: dict[str, str]) -> Ended:
-    place = folder / "case"
-    place.mkdir()
+def forked(server: Server, folder: Path, arguments: list[str], streams: dict[str, str]) -> Outcome:
+    case = folder / "case"
+    case.mkdir()
     folder.chmod(0o755)
-    give_away(folder)
-    return server.run(Call(tuple(words), place, **streams))  # type: ignore[arg-type]
+    chown_to_nobody(folder)
+    return server.run(Call(tuple(arguments), case, **streams))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", STREAMS)
-def test_status_and_words_are_those_of_a_shell(
+def test_status_and_output_match_a_subprocess(
     line: str, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    words = [word for word in line.split() if not set(word) & set("<>")]
-    ended = forked(server, tmp_path_factory.mktemp("forked"), words, STREAMS[line])
+    arguments = [part for part in line.split() if not set(part) & set("<>")]
+    outcome = forked(server, tmp_path_factory.mktemp("forked"), arguments, STREAMS[line])
     shell = f"{sys.executable} -m regard {line}"
     real = subprocess.run(shell, shell=True, capture_output=True, env=environment(), check=False)
-    assert ended.status == real.returncode
-    assert ended.out == real.stdout
-    assert ended.err == real.stderr.decode()
+    assert outcome.status == real.returncode
+    assert outcome.out == real.stdout
+    assert outcome.err == real.stderr.decode()
 
 
 def test_hostile_commands_have_no_privileges() -> None:

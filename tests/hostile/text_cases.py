@@ -1,4 +1,4 @@
-"""Text that nobody expects, in files and on standard input."""
+"""Unexpected text in files and on standard input."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from hostile.cases import Case, one_command
-from hostile.scenes import Scene
-from hostile.stage import Stage
+from hostile.cases import Case, command_runner
+from hostile.sandbox import Sandbox
+from hostile.scenarios import Scenario
 
 _MEGABYTE = 1 << 20
 Text = Callable[[bytes, random.Random], bytes]
@@ -17,22 +17,22 @@ Text = Callable[[bytes, random.Random], bytes]
 def _inserted(what: bytes) -> Text:
     """Something in the middle of a line."""
 
-    def changed(text: bytes, draw: random.Random) -> bytes:
+    def apply_change(text: bytes, draw: random.Random) -> bytes:
         place = draw.randrange(len(text) + 1)
         return text[:place] + what + text[place:]
 
-    return changed
+    return apply_change
 
 
 def _line(what: bytes) -> Text:
     """Something as a line of its own, so that other lines stay; one line makes way for it."""
 
-    def changed(text: bytes, draw: random.Random) -> bytes:
+    def apply_change(text: bytes, draw: random.Random) -> bytes:
         lines = text.split(b"\n")
         lines[draw.randrange(max(1, len(lines) - 1))] = what
         return b"\n".join(lines)
 
-    return changed
+    return apply_change
 
 
 CHANGES: dict[str, Text] = {
@@ -70,18 +70,18 @@ CHANGES: dict[str, Text] = {
 }
 
 
-def text_cases(scenes: list[Scene]) -> Iterator[Case]:
-    """Each text that a scene reads, with each change."""
-    for scene in scenes:
-        for name in dict.fromkeys(need for need in scene.needs if need.startswith("text/")):
+def text_cases(scenarios: list[Scenario]) -> Iterator[Case]:
+    """Each text file of a scenario, with each change."""
+    for scenario in scenarios:
+        for name in dict.fromkeys(need for need in scenario.needs if need.startswith("text/")):
             if name.endswith(".gz"):
                 continue
             for what in CHANGES:
                 prepare = partial(_change, name=name, what=what)
-                play = one_command(scene, prepare=prepare)
-                yield Case(f"text/{scene.name}/{name}/{what}", f"{scene.name}/{name}", play)
+                run = command_runner(scenario, prepare=prepare)
+                yield Case(f"text/{scenario.name}/{name}/{what}", f"{scenario.name}/{name}", run)
 
 
-def _change(stage: Stage, draw: random.Random, *, name: str, what: str) -> None:
-    path = stage.folder / name
+def _change(sandbox: Sandbox, draw: random.Random, *, name: str, what: str) -> None:
+    path = sandbox.folder / name
     path.write_bytes(CHANGES[what](path.read_bytes(), draw))

@@ -1,4 +1,4 @@
-"""Changes of JSON: every place of a file's tree, each with values that nobody expects."""
+"""Changes of JSON: every node, with unexpected values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 _FEW = 8  # children of one node that are changed; a vocabulary has thousands
-_MARK = "@mark@"  # stands for text that no JSON library writes
+_PLACEHOLDER = "@mark@"  # replaced by text that a JSON library cannot write
 _DELETED = object()
 LITERALS = {
     "null": "null",
@@ -49,7 +49,7 @@ WHOLE = {
 }
 
 
-def places(tree: Any, path: Path = ()) -> Iterator[Path]:
+def node_paths(tree: Any, path: Path = ()) -> Iterator[Path]:
     """Every node; of a node with many children, the first and the last."""
     yield path
     children = list(tree.items()) if isinstance(tree, dict) else []
@@ -58,11 +58,11 @@ def places(tree: Any, path: Path = ()) -> Iterator[Path]:
     if len(children) > 4 * _FEW:
         children = [*children[: _FEW // 2], *children[-_FEW // 2 :]]
     for name, child in children:
-        yield from places(child, (*path, name))
+        yield from node_paths(child, (*path, name))
 
 
-def changed(tree: Any, path: Path, change: str, draw: random.Random) -> str:
-    """The tree as text with one change at one place."""
+def apply_change(tree: Any, path: Path, change: str, draw: random.Random) -> str:
+    """The JSON text of a tree with one changed node."""
     tree = json.loads(json.dumps(tree))
     literal, key = LITERALS.get(change, ""), json.dumps(path[-1]) if path else ""
     if not path:
@@ -86,13 +86,13 @@ def changed(tree: Any, path: Path, change: str, draw: random.Random) -> str:
         siblings = [*parent.values()] if isinstance(parent, dict) else parent
         parent[name] = draw.choice(siblings)
     elif change == "doubled":
-        parent[name] = _MARK
+        parent[name] = _PLACEHOLDER
         literal = f"{json.dumps(value)}, {key}: null" if isinstance(parent, dict) else "1, 2"
     else:
-        parent[name] = _MARK
-    return json.dumps(tree).replace(json.dumps(_MARK), literal)
+        parent[name] = _PLACEHOLDER
+    return json.dumps(tree).replace(json.dumps(_PLACEHOLDER), literal)
 
 
-def shown(path: Path) -> str:
-    """A place, dotted."""
+def dotted(path: Path) -> str:
+    """The dotted path of a node."""
     return ".".join(str(name)[:90].replace("/", "|") for name in path) or "root"

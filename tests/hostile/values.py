@@ -1,11 +1,11 @@
-"""Words for options, settings and paths: at their bounds, beyond them, and of other kinds."""
+"""Values of options, settings and paths: at bounds, beyond them, and of other types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-_NOT_UTF8 = "caf\udce9"  # the byte E9, as Python hands it over
+_NOT_UTF8 = "caf\udce9"  # the byte E9, as Python decodes it
 WHOLE_NUMBERS = (
     *("0", "1", "2", "3", "-1", "7", "1000", "10000", "1000000", "1000000000"),
     *(str(10**18), str(2**31), str(2**63 - 1), str(2**63), str(2**64), str(2**70), str(-(2**70))),
@@ -40,7 +40,7 @@ PATHS = (
 
 
 def around(low: float | None, high: float | None, *, whole: bool) -> Iterable[str]:
-    """Values at two bounds, just within and just beyond them."""
+    """Values at two bounds, and just inside and outside of them."""
     for bound in (low, high):
         if bound is None:
             continue
@@ -50,7 +50,7 @@ def around(low: float | None, high: float | None, *, whole: bool) -> Iterable[st
 
 
 def settings_of(kind: Any, low: float | None, high: float | None) -> Iterable[str]:
-    """Words for a setting of a type, as TOML or as what is no TOML."""
+    """Values of a setting of a type, as TOML or invalid TOML."""
     if kind is int:
         return (*around(low, high, whole=True), *WHOLE_NUMBERS)
     if kind is float:

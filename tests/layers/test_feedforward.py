@@ -1,4 +1,4 @@
-"""Feed-forward networks against their definitions, sentence by sentence."""
+"""Feed-forward networks against their definitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.layers.convolution import Convolution, ConvolutionalFeedForward
 from regard.layers.feedforward import FeedForward
 
 
-def test_a_gate_multiplies() -> None:
+def test_gated_feedforward() -> None:
     network = FeedForward(4, 6, "silu", 0.0, gated=True)
     assert network.gate is not None
     x = torch.randn(5, 4)
@@ -32,7 +32,7 @@ def by_conv1d(convolution: Convolution, sentence: Tensor, *, causal: bool) -> Te
 @pytest.mark.parametrize("causal", [False, True])
 @settings(deadline=None, max_examples=20)
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=5))
-def test_convolutions_end_with_their_sentence(causal: bool, sizes: list[int]) -> None:
+def test_convolutions_do_not_cross_sentence_boundaries(causal: bool, sizes: list[int]) -> None:
     lengths = Lengths.of(sizes)
     convolution = Convolution(4, 6, causal=causal)
     x = torch.randn(lengths.total, 4)
@@ -40,11 +40,11 @@ def test_convolutions_end_with_their_sentence(causal: bool, sizes: list[int]) ->
     torch.testing.assert_close(convolution(x, lengths), torch.cat(expected))
 
 
-def test_steps_are_the_causal_pass() -> None:
+def test_steps_match_the_causal_pass() -> None:
     network = ConvolutionalFeedForward(4, 6, "relu", 0.0, causal=True)
     x = torch.randn(3, 7, 4)
     whole = network(x.flatten(0, 1), Lengths.of([7, 7, 7])).view(3, 7, 4)
-    past = network.nothing_before(x[:, :1])
-    for place in range(7):
-        y = network.step(x[:, place, None], past)
-        torch.testing.assert_close(y, whole[:, place, None])
+    past = network.initial_state(x[:, :1])
+    for position in range(7):
+        y = network.step(x[:, position, None], past)
+        torch.testing.assert_close(y, whole[:, position, None])

@@ -1,4 +1,4 @@
-"""Gated convolutions: PyTorch's convolutions on flat batches, and a block by its equations."""
+"""Gated convolutions against PyTorch's convolutions, and a decoder block against its equations."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LENGTHS = Lengths.of([4, 1, 6, 3])
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kernel", [1, 3, 5])
-def test_a_convolution_is_pytorchs_from_equal_weights(kernel: int, causal: bool) -> None:
+def test_convolution_matches_pytorch(kernel: int, causal: bool) -> None:
     torch.manual_seed(0)
-    ours, theirs = Convolution(5, 7, causal=causal, kernel=kernel), nn.Conv1d(5, 7, kernel)
+    ours, theirs = Convolution(5, 7, causal=causal, kernel_size=kernel), nn.Conv1d(5, 7, kernel)
     with torch.no_grad():
         theirs.weight.copy_(ours.weight.weight.view(7, kernel, 5).transpose(1, 2))
         theirs.bias.copy_(ours.weight.bias)  # type: ignore[union-attr]
@@ -33,45 +33,47 @@ def test_a_convolution_is_pytorchs_from_equal_weights(kernel: int, causal: bool)
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
-def test_a_window_is_all_that_a_step_needs(kernel: int) -> None:
+def test_steps_with_a_window_match_the_full_pass(kernel: int) -> None:
     torch.manual_seed(0)
     layer, lengths = GatedConvolution(6, kernel, 0.0, causal=True), Lengths.of([5, 5])
     x = torch.randn(10, 6)
     whole = lengths.pad(layer(x, lengths))
-    window = layer.convolution.nothing_before(torch.zeros(2, 1, 0))
+    window = layer.convolution.initial_state(torch.zeros(2, 1, 0))
     assert window.shape == (2, 1, kernel - 1, 6)
-    for place, column in enumerate(lengths.pad(x).split(1, 1)):
+    for position, column in enumerate(lengths.pad(x).split(1, 1)):
         y = layer.step(column, window)
-        torch.testing.assert_close(y[:, 0], whole[:, place], atol=1e-6, rtol=0)
+        torch.testing.assert_close(y[:, 0], whole[:, position], atol=1e-6, rtol=0)
 
 
-def test_variance_stays_as_it_is() -> None:
+def test_encoder_preserves_variance() -> None:
     torch.manual_seed(0)
     encoder = ConvolutionalEncoder(10, 64, 3, 0.0)
     for block in encoder.blocks:
         assert isinstance(block, GatedConvolution)
         block.initialize()
     with torch.no_grad():
-        memory = encoder(torch.randn(300, 64), Lengths.of([300]))
-    keys, values = memory.chunk(2, -1)
+        encoder_output = encoder(torch.randn(300, 64), Lengths.of([300]))
+    keys, values = encoder_output.chunk(2, -1)
     assert 0.5 < float(keys.std()) < 2
     assert 0.5 < float(values.std()) < 2
 
 
-def test_a_block_is_its_equations() -> None:
+def test_block_matches_its_equations() -> None:
     torch.manual_seed(0)
-    block = ConvolutionalBlock(AttentionShape(width=6, heads=1), 3, 0.0)
+    block = ConvolutionalBlock(AttentionShape(d_model=6, num_heads=1), 3, 0.0)
     targets, sources = Lengths.of([3, 5]), Lengths.of([4, 2])
-    x, embedded, memory = torch.randn(8, 6), torch.randn(8, 6), torch.randn(6, 12)
-    found = block(x, embedded, targets, memory, sources)
+    x, embedded, encoder_output = torch.randn(8, 6), torch.randn(8, 6), torch.randn(6, 12)
+    actual = block(x, embedded, targets, encoder_output, sources)
     half, expected = 0.5**0.5, []
     gated = block.gated(x, targets)
-    for u, e, before, seen in zip(
-        *(part.split([3, 5]) for part in (gated, embedded, x)), memory.split([4, 2]), strict=True
+    for u, e, x_rows, source_states in zip(
+        *(part.split([3, 5]) for part in (gated, embedded, x)),
+        encoder_output.split([4, 2]),
+        strict=True,
     ):
-        keys, values = seen[:, :6], seen[:, 6:]
+        keys, values = source_states[:, :6], source_states[:, 6:]
         query = (block.query(u) + e) * half
         weights = (query @ keys.t() / 6**0.5).softmax(-1)
-        context = weights @ values * len(seen) ** 0.5
-        expected.append((before + (u + block.combine(context)) * half) * half)
-    torch.testing.assert_close(found, torch.cat(expected), atol=1e-6, rtol=0)
+        context = weights @ values * len(source_states) ** 0.5
+        expected.append((x_rows + (u + block.combine(context)) * half) * half)
+    torch.testing.assert_close(actual, torch.cat(expected), atol=1e-6, rtol=0)

@@ -1,4 +1,4 @@
-"""At the start, scores have a variance of 1, by either way."""
+"""Initial attention scores have unit variance."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from regard.layers.init import Initialization, initialize
 @pytest.mark.parametrize("heads", [1, 4, 16])
 @pytest.mark.parametrize(("kind", "score"), [("paper", "scaled_dot"), ("t5", "dot")])
 @torch.no_grad()
-def test_scores_begin_with_variance_one(kind: Initialization, score: str, heads: int) -> None:
+def test_initial_scores_have_unit_variance(kind: Initialization, score: str, heads: int) -> None:
     torch.manual_seed(0)
     config = AttentionConfig(score=score)  # type: ignore[arg-type]
     shape = AttentionShape(256, heads, config=config)
-    own, cross = SelfAttention(shape), CrossAttention(shape)
-    for module in (own, cross):
+    attention, cross_attention = SelfAttention(shape), CrossAttention(shape)
+    for module in (attention, cross_attention):
         initialize(module, kind)
-    x, memory = torch.randn(2, 300, 256)
-    query, key, _ = own.project(x).split(own.sizes, -1)
-    pairs = [(query, key), (cross.query(x), cross.memory(memory)[:, : cross.sizes[0]])]
+    x, encoder_output = torch.randn(2, 300, 256)
+    query, key, _ = attention.project(x).split(attention.sizes, -1)
+    pairs = [
+        (query, key),
+        (
+            cross_attention.query(x),
+            cross_attention.memory(encoder_output)[:, : cross_attention.sizes[0]],
+        ),
+    ]
     for queries, keys in pairs:
         parts = [part.unflatten(-1, (heads, -1)).transpose(0, 1) for part in (queries, keys)]
-        assert float(own.score(*parts).var()) == pytest.approx(1, rel=0.15)
+        assert float(attention.score(*parts).var()) == pytest.approx(1, rel=0.15)
 
 
 @torch.no_grad()
-def test_without_either_scores_grow_with_the_width() -> None:
+def test_unscaled_scores_grow_with_the_dimension() -> None:
     torch.manual_seed(0)
     module = SelfAttention(AttentionShape(256, 1, config=AttentionConfig(score="dot")))
     initialize(module, "paper")

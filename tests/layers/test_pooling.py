@@ -1,4 +1,4 @@
-"""Words of subwords, against a loop."""
+"""Pooling of subwords against a loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.data.ragged import Lengths
-from regard.layers.pooling import Pooling, pool_words
+from regard.layers.pooling import Pooling, pool_subwords
 
 CASES = [[1], [3, 1, 2], [2, 0, 4], [0, 1], [1, 0]]
 
@@ -22,26 +22,26 @@ def of_word(states: Tensor, pooling: Pooling) -> Tensor:
 
 @pytest.mark.parametrize("pooling", get_args(Pooling))
 @pytest.mark.parametrize("counts", CASES)
-def test_against_a_loop(counts: list[int], pooling: Pooling) -> None:
+def test_pooling_matches_a_loop(counts: list[int], pooling: Pooling) -> None:
     torch.manual_seed(0)
     states = torch.randn(sum(counts), 5, requires_grad=True)
-    found = pool_words(states, Lengths.of(counts), pooling)
+    actual = pool_subwords(states, Lengths.of(counts), pooling)
     expected = torch.stack([of_word(part, pooling) for part in states.split(counts)])
-    torch.testing.assert_close(found, expected)
-    weights = torch.randn_like(found)
-    (gradient,) = torch.autograd.grad((found * weights).sum(), states, retain_graph=True)
+    torch.testing.assert_close(actual, expected)
+    weights = torch.randn_like(actual)
+    (gradient,) = torch.autograd.grad((actual * weights).sum(), states, retain_graph=True)
     (right,) = torch.autograd.grad((expected * weights).sum(), states)
     torch.testing.assert_close(gradient, right)
 
 
 @pytest.mark.parametrize("pooling", get_args(Pooling))
 def test_words_without_subwords_are_zeros(pooling: Pooling) -> None:
-    found = pool_words(torch.zeros(0, 5), Lengths.of([0, 0]), pooling)
-    assert torch.equal(found, torch.zeros(2, 5))
+    actual = pool_subwords(torch.zeros(0, 5), Lengths.of([0, 0]), pooling)
+    assert torch.equal(actual, torch.zeros(2, 5))
 
 
-def test_a_mean_is_not_summed_in_half_precision() -> None:
+def test_mean_is_not_summed_in_half_precision() -> None:
     states = torch.tensor([[256.0]] + [[1.0]] * 63, dtype=torch.bfloat16)
-    found = pool_words(states, Lengths.of([64]), "mean")
-    assert found.dtype == torch.bfloat16
-    assert found.item() == torch.tensor((256 + 63) / 64, dtype=torch.bfloat16).item()
+    actual = pool_subwords(states, Lengths.of([64]), "mean")
+    assert actual.dtype == torch.bfloat16
+    assert actual.item() == torch.tensor((256 + 63) / 64, dtype=torch.bfloat16).item()

@@ -1,7 +1,4 @@
-"""What was seen a segment ago: a model with a memory learns to tell, and one without cannot.
-
-And words in any order, from whatever is seen around them.
-"""
+"""A task that requires a memory of the previous segment, and training of a permuted model."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from regard.config import build
+from regard.data.plain_text_files import TextReader
 from regard.data.prepare import prepare
 from regard.data.store import Store
-from regard.data.text_files import TextReader
 from regard.text.config import TokenizerConfig
 from toys import run, some_run, write_text_store
 
@@ -22,7 +19,7 @@ SEGMENT, LETTERS = 6, "abcdefgh"
 
 
 def write_echo_store(folder: Path) -> Store:
-    """Six letters, which come sixteen times before others do: each is as six letters ago."""
+    """Blocks of six random letters, each repeated sixteen times."""
     draw = random.Random(5)
     for part, blocks in (("train", 60), ("valid", 15)):
         words = [word for _ in range(blocks) for word in draw.choices(LETTERS, k=SEGMENT) * 16]
@@ -36,41 +33,41 @@ def write_echo_store(folder: Path) -> Store:
 
 
 @pytest.mark.parametrize("memory", [0, SEGMENT])
-def test_only_a_memory_reaches_back_a_segment(memory: int, tmp_path: Path) -> None:
+def test_memory_extends_the_context(memory: int, tmp_path: Path) -> None:
     store = write_echo_store(tmp_path)
     shape = {
         "kind": "xl",
-        "width": 32,
-        "heads": 2,
-        "feedforward_width": 32,
+        "d_model": 32,
+        "num_heads": 2,
+        "ffn_dim": 32,
         "dropout": 0.0,
         "max_positions": SEGMENT,
-        "memory": memory,
+        "memory_length": memory,
     }
     out = tmp_path / "run"
-    seen = run(some_run(out, store, shape, max_steps=250, checkpoint_every=250, seed=5), store)
-    loss = min(row["valid_loss"] for row in seen.rows if "valid_loss" in row)
-    blind = math.log(len(LETTERS))
+    watcher = run(some_run(out, store, shape, max_steps=250, checkpoint_every=250, seed=5), store)
+    loss = min(row["valid_loss"] for row in watcher.rows if "valid_loss" in row)
+    uniform_loss = math.log(len(LETTERS))
     if memory:
-        assert loss < 0.5 * blind  # one letter in sixteen is new
+        assert loss < 0.5 * uniform_loss  # one letter in sixteen is new
     else:
-        assert loss > 0.95 * blind
+        assert loss > 0.95 * uniform_loss
 
 
-def test_a_letter_is_found_from_those_around_it(tmp_path: Path) -> None:
+def test_permuted_model_learns_from_both_sides(tmp_path: Path) -> None:
     store = write_text_store(tmp_path)
     shape = {
         "kind": "permuted",
-        "layers": 2,
-        "width": 32,
-        "heads": 2,
-        "feedforward_width": 64,
+        "num_layers": 2,
+        "d_model": 32,
+        "num_heads": 2,
+        "ffn_dim": 64,
         "dropout": 0.0,
         "max_positions": 16,
-        "memory": 8,
-        "one_in": 4,
+        "memory_length": 8,
+        "partial_prediction_k": 4,
     }
     changes = {"max_steps": 400, "checkpoint_every": 200, "label_smoothing": 0.0}
-    seen = run(some_run(tmp_path / "run", store, shape, **changes), store)
-    loss = min(row["valid_loss"] for row in seen.rows if "valid_loss" in row)
+    watcher = run(some_run(tmp_path / "run", store, shape, **changes), store)
+    loss = min(row["valid_loss"] for row in watcher.rows if "valid_loss" in row)
     assert loss < 1.0  # that of a letter drawn from 26 is 3.3

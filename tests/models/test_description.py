@@ -1,4 +1,4 @@
-"""Weights are loaded with the settings, labels and tokenizer that they belong to, or not at all."""
+"""Weights are only loaded with the settings, labels and tokenizer that they belong to."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from regard.models.folder import (
     WEIGHTS,
     ModelFolder,
     load_model,
+    merged_weights,
+    named_weights,
     read_tensors,
-    weights_of,
-    whole_weights,
     write_tensors,
 )
 from regard.models.protocol import Vocabulary
@@ -42,10 +42,10 @@ def choices(hint: Any) -> list[Any]:
 
 
 def plausible(tree: dict[str, Any], kind: str) -> Iterator[str]:
-    """The tree with one field changed to a value that it might have."""
+    """JSON texts with one field changed to another valid value."""
     hints = typing.get_type_hints(ARCHITECTURES[kind][0], include_extras=True)
     for path in paths(tree):
-        if path[0] not in ("model", "vocabulary", "seen"):
+        if path[0] not in ("model", "vocabulary", "data_statistics"):
             continue
         value: Any = tree
         for name in path:
@@ -59,8 +59,10 @@ def plausible(tree: dict[str, Any], kind: str) -> Iterator[str]:
             yield json.dumps(altered(tree, path, lambda p, n, v=other: p.__setitem__(n, v)))  # type: ignore[misc]
 
 
-def written(folder: Path, store: Store, kind: str, labels: tuple[str, ...] = ()) -> ModelFolder:
-    """A model folder with fresh weights."""
+def write_folder(
+    folder: Path, store: Store, kind: str, labels: tuple[str, ...] = ()
+) -> ModelFolder:
+    """A model folder with random weights."""
     config = ARCHITECTURES[kind][0](**TINY[kind])
     description = new_folder(ARCHITECTURES["transformer"][0](), store)
     size = store.vocabulary.source
@@ -68,33 +70,39 @@ def written(folder: Path, store: Store, kind: str, labels: tuple[str, ...] = ())
     description = dataclasses.replace(description, config=config, vocabulary=vocabulary)
     folder.mkdir(exist_ok=True)
     write_tensors(
-        folder / WEIGHTS, weights_of(description.model()), {**description.weights_note(), "a": "b"}
+        folder / WEIGHTS,
+        named_weights(description.model()),
+        {**description.weights_metadata(), "a": "b"},
     )
     description.write(folder)
     return description
 
 
 @pytest.mark.parametrize("kind", [*ARCHITECTURES])
-def test_a_changed_description_is_refused(kind: str, tmp_path: Path, reversal_store: Store) -> None:
+def test_changed_descriptions_raise_errors(
+    kind: str, tmp_path: Path, reversal_store: Store
+) -> None:
     labels = ("x", "y") if kind in ("tagger", "classifier") else ()
-    description = written(tmp_path, reversal_store, kind, labels)
+    description = write_folder(tmp_path, reversal_store, kind, labels)
     content = (tmp_path / CONFIG).read_text()
     changes = (text.encode() for text in plausible(json.loads(content), kind))
-    for text, (found, _) in outcomes(tmp_path / CONFIG, changes, lambda: load_model(tmp_path, CPU)):
-        assert found == description, text
+    for text, (actual, _) in outcomes(
+        tmp_path / CONFIG, changes, lambda: load_model(tmp_path, CPU)
+    ):
+        assert actual == description, text
 
 
-def test_any_change_of_a_description_is_refused(tmp_path: Path, reversal_store: Store) -> None:
-    description = written(tmp_path, reversal_store, "transformer")
+def test_mutated_descriptions_raise_errors(tmp_path: Path, reversal_store: Store) -> None:
+    description = write_folder(tmp_path, reversal_store, "transformer")
     changes = [*json_mutations((tmp_path / CONFIG).read_text())][::7]
-    read = lambda: (load_model(tmp_path, CPU)[0], whole_weights(tmp_path))  # noqa: E731
-    for text, (found, _) in outcomes(tmp_path / CONFIG, map(str.encode, changes), read):
-        # Languages are for a user to name.
-        assert dataclasses.replace(found, languages=description.languages) == description, text
+    read = lambda: (load_model(tmp_path, CPU)[0], merged_weights(tmp_path))  # noqa: E731
+    for text, (actual, _) in outcomes(tmp_path / CONFIG, map(str.encode, changes), read):
+        # Users may change the languages.
+        assert dataclasses.replace(actual, languages=description.languages) == description, text
 
 
-def test_the_error_says_what_was_changed(tmp_path: Path, reversal_store: Store) -> None:
-    written(tmp_path, reversal_store, "tagger", ("x", "y"))
+def test_error_names_the_change(tmp_path: Path, reversal_store: Store) -> None:
+    write_folder(tmp_path, reversal_store, "tagger", ("x", "y"))
     tree = json.loads((tmp_path / CONFIG).read_text())
     tree["vocabulary"]["labels"] = ["y", "x"]
     (tmp_path / CONFIG).write_text(json.dumps(tree))
@@ -102,29 +110,29 @@ def test_the_error_says_what_was_changed(tmp_path: Path, reversal_store: Store) 
         load_model(tmp_path, CPU)
 
 
-def test_weights_beside_another_tokenizer_are_refused(
+def test_weights_with_another_tokenizer_raise_an_error(
     tmp_path: Path, reversal_store: Store
 ) -> None:
     (tmp_path / "store").mkdir()
     other = write_reversal_store(tmp_path / "store", valid=False, tokenizer="char")
-    written(tmp_path / "a", reversal_store, "transformer")
-    written(tmp_path / "b", other, "transformer")
+    write_folder(tmp_path / "a", reversal_store, "transformer")
+    write_folder(tmp_path / "b", other, "transformer")
     for name in (CONFIG, "tokenizer.model"):
         shutil.copy(tmp_path / "b" / name, tmp_path / "a" / name)
     with pytest.raises(RegardError, match="does not belong"):
         load_model(tmp_path / "a", CPU)
 
 
-def test_weights_of_earlier_versions_have_no_note(tmp_path: Path, reversal_store: Store) -> None:
-    description = written(tmp_path, reversal_store, "transformer")
+def test_weights_of_earlier_versions_without_metadata(
+    tmp_path: Path, reversal_store: Store
+) -> None:
+    description = write_folder(tmp_path, reversal_store, "transformer")
     write_tensors(tmp_path / WEIGHTS, read_tensors(tmp_path / WEIGHTS)[0], {})
     assert load_model(tmp_path, CPU)[0] == description
 
 
-def test_a_setting_that_was_added_later_has_its_default(
-    tmp_path: Path, reversal_store: Store
-) -> None:
-    description = written(tmp_path, reversal_store, "transformer")
+def test_settings_missing_in_metadata_have_defaults(tmp_path: Path, reversal_store: Store) -> None:
+    description = write_folder(tmp_path, reversal_store, "transformer")
     tensors, notes = read_tensors(tmp_path / WEIGHTS)
     note = json.loads(notes["belongs_to"])
     del note["model"]["output_bias"]
@@ -132,17 +140,17 @@ def test_a_setting_that_was_added_later_has_its_default(
     assert load_model(tmp_path, CPU)[0] == description
 
 
-def test_runs_checkpoints_and_adapters_have_the_note(tmp_path: Path, reversal_store: Store) -> None:
+def test_runs_checkpoints_and_adapters_have_metadata(tmp_path: Path, reversal_store: Store) -> None:
     config = small_run(tmp_path / "origin", reversal_store, max_steps=2, ema_decay=0.5)
     run(config, reversal_store)
-    places = {"init_from": str(tmp_path / "origin"), "out": str(tmp_path / "adapter")}
+    paths_settings = {"init_from": str(tmp_path / "origin"), "out": str(tmp_path / "adapter")}
     lora = {"lora": {"rank": 2}, "ema_decay": 0.0}
-    run(changed_run(config, **places, training=lora), reversal_store)
-    for home in ("origin", "adapter"):
-        path = tmp_path / home / CONFIG
+    run(changed_run(config, **paths_settings, training=lora), reversal_store)
+    for folder_name in ("origin", "adapter"):
+        path = tmp_path / folder_name / CONFIG
         tree = json.loads(path.read_text())
-        if home == "origin":
-            tree["seen"]["longest_source"] += 1
+        if folder_name == "origin":
+            tree["data_statistics"]["longest_source"] += 1
         else:
             tree["adapter"]["lora"]["alpha"] *= 2
         folders = [path.parent, *(path.parent / "checkpoints").glob("0*")]
@@ -151,6 +159,6 @@ def test_runs_checkpoints_and_adapters_have_the_note(tmp_path: Path, reversal_st
         content = path.read_text()
         path.write_text(json.dumps(tree))
         for folder in folders:
-            with pytest.raises(ModelError, match="or that was changed since"):
+            with pytest.raises(ModelError, match="or that was changed"):
                 load_model(folder, CPU)
         path.write_text(content)

@@ -1,4 +1,4 @@
-"""A model folder is complete, or a sentence says what is wrong with it."""
+"""Reading and writing of model folders, and the errors of damaged ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from regard.models.folder import (
     WEIGHTS,
     ModelFolder,
     load_model,
+    named_weights,
     read_tensors,
-    weights_of,
     write_tensors,
 )
 from regard.models.protocol import Vocabulary
@@ -25,29 +25,29 @@ from toys import new_folder, run, small_run
 
 CPU = torch.device("cpu")
 CONFIG = TransformerConfig(
-    encoder_layers=1, decoder_layers=1, width=16, heads=2, feedforward_width=24
+    num_encoder_layers=1, num_decoder_layers=1, d_model=16, num_heads=2, ffn_dim=24
 )
 
 
 @pytest.fixture
 def folder(tmp_path: Path, reversal_store: Store) -> Path:
     description = new_folder(CONFIG, reversal_store)
-    write_tensors(tmp_path / WEIGHTS, weights_of(description.model()), {})
+    write_tensors(tmp_path / WEIGHTS, named_weights(description.model()), {})
     description.write(tmp_path)
     return tmp_path
 
 
-def test_what_was_written_is_read(folder: Path, reversal_store: Store) -> None:
+def test_write_and_load(folder: Path, reversal_store: Store) -> None:
     description, model = load_model(folder, CPU)
     assert description.config == CONFIG
-    assert description.seen.longest_source == 7
+    assert description.data_statistics.longest_source == 7
     _, same = load_model(folder, CPU)
-    for name, tensor in weights_of(model).items():
-        assert torch.equal(tensor, weights_of(same)[name])
+    for name, tensor in named_weights(model).items():
+        assert torch.equal(tensor, named_weights(same)[name])
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.model", WEIGHTS])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+def test_missing_files_are_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(ModelError, match=name):
         load_model(folder, CPU)
@@ -55,30 +55,30 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.model", WEIGHTS])
 @pytest.mark.parametrize("size", [0, 100])
-def test_a_truncated_file_is_named(folder: Path, name: str, size: int) -> None:
+def test_truncated_files_are_named(folder: Path, name: str, size: int) -> None:
     path = folder / name
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(ModelError, match=name):
         load_model(folder, CPU)
 
 
-def test_weights_of_another_model_are_refused(folder: Path, reversal_store: Store) -> None:
+def test_weights_of_another_model_raise_an_error(folder: Path, reversal_store: Store) -> None:
     other = TransformerConfig(
-        encoder_layers=2, decoder_layers=1, width=16, heads=2, feedforward_width=24
+        num_encoder_layers=2, num_decoder_layers=1, d_model=16, num_heads=2, ffn_dim=24
     )
     new_folder(other, reversal_store).write(folder)
     with pytest.raises(ModelError, match=r"lacks weights \(encoder.blocks.1"):
         load_model(folder, CPU)
 
 
-def test_a_later_format_is_refused(folder: Path) -> None:
+def test_later_formats_raise_an_error(folder: Path) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
     with pytest.raises(ModelError, match="format"):
         load_model(folder, CPU)
 
 
-def test_a_folder_from_before_there_were_kinds_is_read(folder: Path) -> None:
+def test_folders_with_architecture_instead_of_kind(folder: Path) -> None:
     path = folder / "config.json"
     description = json.loads(path.read_text())
     description["model"]["architecture"] = description["model"].pop("kind")
@@ -86,7 +86,7 @@ def test_a_folder_from_before_there_were_kinds_is_read(folder: Path) -> None:
     assert ModelFolder.read(folder).config == CONFIG
 
 
-def test_a_kind_that_is_not_known_is_refused(folder: Path) -> None:
+def test_unknown_kinds_raise_an_error(folder: Path) -> None:
     path = folder / "config.json"
     description = json.loads(path.read_text())
     description["model"]["kind"] = "abacus"
@@ -95,70 +95,72 @@ def test_a_kind_that_is_not_known_is_refused(folder: Path) -> None:
         ModelFolder.read(folder)
 
 
-def test_no_folder_is_said_so(tmp_path: Path) -> None:
+def test_missing_folder_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="There is no model folder"):
         load_model(tmp_path / "nowhere", CPU)
 
 
-def test_heads_that_do_not_divide_the_width_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"heads is 6.*width 32.*take 4 heads, or a width of 36"):
-        TransformerConfig(width=32, heads=6)
+def test_num_heads_must_divide_d_model() -> None:
+    with pytest.raises(
+        ConfigError, match=r"num_heads is 6.*d_model 32; set num_heads=4 or d_model=36"
+    ):
+        TransformerConfig(d_model=32, num_heads=6)
 
 
-def test_one_table_for_two_vocabularies_is_refused() -> None:
+def test_tied_embeddings_require_equal_vocabularies() -> None:
     with pytest.raises(ConfigError, match="tied_embeddings=decoder"):
         Transformer(CONFIG, Vocabulary(30, 40))
 
 
 @pytest.mark.parametrize(("tied", "tables"), [("all", 1), ("decoder", 2), ("none", 3)])
-def test_tied_tables_are_one_parameter(tied: str, tables: int) -> None:
-    config = TransformerConfig(width=16, heads=2, tied_embeddings=tied)  # type: ignore[arg-type]
+def test_tied_embeddings_share_parameters(tied: str, tables: int) -> None:
+    config = TransformerConfig(d_model=16, num_heads=2, tied_embeddings=tied)  # type: ignore[arg-type]
     model = Transformer(config, Vocabulary(30, 30))
     shapes = [tuple(p.shape) for p in model.parameters()]
     assert shapes.count((30, 16)) == tables
     assert float(model.projection.weight.detach().std()) == pytest.approx(16**-0.5, rel=0.2)
 
 
-def test_learned_positions_say_when_they_end() -> None:
-    from toys import pairs, small_model
+def test_sentences_longer_than_learned_positions_raise_an_error() -> None:
+    from toys import pairs, small_transformer
 
-    model = small_model(positions="learned", max_positions=5)
-    with pytest.raises(ConfigError, match=r"the 5 that\s+this model learned"):
+    model = small_transformer(positional_encoding="learned", max_positions=5)
+    with pytest.raises(ConfigError, match="the 5 learned positions"):
         model(pairs(4))
 
 
-def test_equal_sizes_do_not_make_separate_vocabularies_one() -> None:
+def test_tied_embeddings_require_a_joint_vocabulary() -> None:
     with pytest.raises(ConfigError, match="separate vocabularies"):
         Transformer(CONFIG, Vocabulary(30, 30, joint=False))
 
 
-def test_the_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_tokenizer_of_another_model_raises_an_error(folder: Path, tmp_path: Path) -> None:
     from toys import write_reversal_store
 
-    place = tmp_path / "other"
-    place.mkdir()
-    other = write_reversal_store(place, valid=False, tokenizer="unigram")
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    other = write_reversal_store(other_folder, valid=False, tokenizer="unigram")
     (folder / "tokenizer.model").write_bytes(other.tokenizers.source.model)
     with pytest.raises(ModelError, match="belongs to another model"):
         load_model(folder, CPU)
 
 
-def test_weights_that_are_no_file_are_said_so(folder: Path) -> None:
+def test_weights_must_be_a_regular_file(folder: Path) -> None:
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS).mkdir()
     with pytest.raises(ModelError, match="must be a regular file"):
         load_model(folder, CPU)
 
 
-def test_a_checkpoint_is_the_model_at_that_time(tmp_path: Path, reversal_store: Store) -> None:
+def test_checkpoints_load_their_moving_average(tmp_path: Path, reversal_store: Store) -> None:
     run(small_run(tmp_path / "run", reversal_store, ema_decay=0.9), reversal_store)
     path = tmp_path / "run" / "checkpoints" / "00000010"
     _, model = load_model(path, torch.device("cpu"))
     for name, tensor in read_tensors(path / AVERAGE)[0].items():
-        assert torch.equal(weights_of(model)[name], tensor)
+        assert torch.equal(named_weights(model)[name], tensor)
 
 
-def test_equal_weights_and_notes_are_equal_files(tmp_path: Path) -> None:
+def test_equal_weights_and_metadata_give_equal_files(tmp_path: Path) -> None:
     notes = {name: name for name in "abcdefghij"}
     contents = set()
     for number in range(10):

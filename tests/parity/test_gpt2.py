@@ -1,4 +1,4 @@
-"""Ours and HuggingFace's GPT-2 from equal weights: equal logits, equal texts."""
+"""Parity with HuggingFace's GPT-2: equal weights give equal logits and texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.models.protocol import Vocabulary
 
 transformers = pytest.importorskip("transformers")
 
-WORDS = 50
+VOCABULARY_SIZE = 50
 OUR_ACTIVATION = {"gelu_new": "gelu_tanh", "gelu": "gelu", "relu": "relu", "silu": "silu"}
 
 
@@ -25,7 +25,7 @@ def gpt2(activation: str = "gelu_new", *, tied: bool = True, epsilon: float = 1e
     """A small GPT-2 with random weights, in evaluation mode."""
     torch.manual_seed(4)
     config = transformers.GPT2Config(
-        vocab_size=WORDS,
+        vocab_size=VOCABULARY_SIZE,
         n_positions=32,
         n_embd=24,
         n_layer=3,
@@ -46,46 +46,46 @@ def gpt2(activation: str = "gelu_new", *, tied: bool = True, epsilon: float = 1e
 
 
 @torch.no_grad()
-def ours_from(theirs: Any) -> Causal:
-    """The same model as ours."""
+def convert(theirs: Any) -> Causal:
+    """Our model with the same weights."""
     config = theirs.config
     shape = CausalConfig(
-        width=config.n_embd,
-        layers=config.n_layer,
-        heads=config.n_head,
-        feedforward_width=config.n_inner,
+        d_model=config.n_embd,
+        num_layers=config.n_layer,
+        num_heads=config.n_head,
+        ffn_dim=config.n_inner,
         activation=OUR_ACTIVATION[config.activation_function],  # type: ignore[arg-type]
         norm_order="pre",
-        norm_epsilon=config.layer_norm_epsilon,
-        positions="learned",
+        norm_eps=config.layer_norm_epsilon,
+        positional_encoding="learned",
         max_positions=config.n_positions,
         scale_embedding=False,
         dropout=0.0,
         tied_embeddings="all" if config.tie_word_embeddings else "none",
     )
-    model = Causal(shape, Vocabulary(WORDS, WORDS)).eval()
-    there = theirs.transformer
+    model = Causal(shape, Vocabulary(VOCABULARY_SIZE, VOCABULARY_SIZE)).eval()
+    their_model = theirs.transformer
 
-    def put(own: Any, weight: Tensor, bias: Tensor) -> None:
-        own.weight.copy_(weight)
-        own.bias.copy_(bias)
+    def copy_layer(our_layer: Any, weight: Tensor, bias: Tensor) -> None:
+        our_layer.weight.copy_(weight)
+        our_layer.bias.copy_(bias)
 
-    def put_turned(own: Any, other: Any) -> None:
-        put(own, other.weight.t(), other.bias)
+    def copy_transposed(our_layer: Any, their_layer: Any) -> None:
+        copy_layer(our_layer, their_layer.weight.t(), their_layer.bias)
 
     assert isinstance(model.embedding.positions, nn.Module)
-    model.embedding.table.weight.copy_(there.wte.weight)
-    model.embedding.positions.table.weight.copy_(there.wpe.weight)  # type: ignore[union-attr, operator]
+    model.embedding.table.weight.copy_(their_model.wte.weight)
+    model.embedding.positions.table.weight.copy_(their_model.wpe.weight)  # type: ignore[union-attr, operator]
     model.projection.weight.copy_(theirs.lm_head.weight)
-    put(model.encoder.norm, there.ln_f.weight, there.ln_f.bias)
-    for own, other in zip(model.encoder.blocks, there.h, strict=True):
-        block: Any = own
-        put(block.attention_residual.norm, other.ln_1.weight, other.ln_1.bias)
-        put(block.feedforward_residual.norm, other.ln_2.weight, other.ln_2.bias)
-        put_turned(block.attention.project, other.attn.c_attn)
-        put_turned(block.attention.combine, other.attn.c_proj)
-        put_turned(block.feedforward.expand, other.mlp.c_fc)
-        put_turned(block.feedforward.contract, other.mlp.c_proj)
+    copy_layer(model.encoder.norm, their_model.ln_f.weight, their_model.ln_f.bias)
+    for our_layer, their_layer in zip(model.encoder.blocks, their_model.h, strict=True):
+        block: Any = our_layer
+        copy_layer(block.attention_residual.norm, their_layer.ln_1.weight, their_layer.ln_1.bias)
+        copy_layer(block.feedforward_residual.norm, their_layer.ln_2.weight, their_layer.ln_2.bias)
+        copy_transposed(block.attention.project, their_layer.attn.c_attn)
+        copy_transposed(block.attention.combine, their_layer.attn.c_proj)
+        copy_transposed(block.feedforward.expand, their_layer.mlp.c_fc)
+        copy_transposed(block.feedforward.contract, their_layer.mlp.c_proj)
     return model
 
 
@@ -93,22 +93,22 @@ def ours_from(theirs: Any) -> Causal:
 @pytest.mark.parametrize("tied", [True, False])
 def test_same_logits(activation: str, tied: bool) -> None:
     theirs = gpt2(activation, tied=tied, epsilon=1e-3 if tied else 1e-5)
-    ours = ours_from(theirs)
-    texts = torch.randint(4, WORDS, (5, 20))
+    ours = convert(theirs)
+    texts = torch.randint(4, VOCABULARY_SIZE, (5, 20))
     text = Ragged.of(texts.tolist())
     with torch.no_grad():
-        found = ours(Batch(text, text))
-        logits = found.project(found.hidden).view(5, 20, WORDS)
+        predictions = ours(Batch(text, text))
+        logits = predictions.project(predictions.hidden).view(5, 20, VOCABULARY_SIZE)
         torch.testing.assert_close(logits, theirs(texts).logits, rtol=1e-4, atol=1e-4)
 
 
 def test_same_text() -> None:
     theirs = gpt2()
-    ours = ours_from(theirs)
+    ours = convert(theirs)
     prompt = [7, 9, 23]
-    forbidden = [[mark] for mark in (0, 1, 2)]  # as our rules have it
+    forbidden = [[token] for token in (0, 1, 2)]  # special tokens
     with torch.no_grad():
-        wanted = theirs.generate(
+        expected = theirs.generate(
             torch.tensor([[2, *prompt]]),
             max_length=20,
             do_sample=False,
@@ -116,7 +116,7 @@ def test_same_text() -> None:
             attention_mask=torch.ones(1, 4, dtype=torch.long),
         )[0].tolist()
     config = SearchConfig(beam_size=1, max_ratio=1.0, max_extra=25)
-    found = search(ours, Ragged.of([[*prompt, 3]]), config, prefixes=[prompt])[0][0].tokens
-    wanted = wanted[1:]
-    wanted = wanted[: wanted.index(3)] if 3 in wanted else wanted
-    assert found[: len(wanted)] == wanted
+    actual = search(ours, Ragged.of([[*prompt, 3]]), config, prefixes=[prompt])[0][0].tokens
+    expected = expected[1:]
+    expected = expected[: expected.index(3)] if 3 in expected else expected
+    assert actual[: len(expected)] == expected

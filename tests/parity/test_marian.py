@@ -1,4 +1,4 @@
-"""From equal weights, HuggingFace's Marian computes, and writes, what we do."""
+"""Parity with HuggingFace's Marian: equal weights give equal logits and translations."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from parity.weights import (
     under_our_names,
 )
 from regard.data.batch import Batch
-from regard.data.pairs import with_ends
+from regard.data.pairs import with_eos
 from regard.decoding.beam import beam_search
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.greedy import greedy_search
-from regard.decoding.rules import Rules
 from regard.layers.feedforward import Activation
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
@@ -32,7 +32,7 @@ transformers = pytest.importorskip("transformers")
 ENCODER_LAYERS, DECODER_LAYERS = 2, 3
 SOURCES = random_sentences([6, 0, 11, 3, 8, 1, 14, 5], 60, seed=1)
 TARGETS = random_sentences([4, 9, 0, 5, 2, 13, 7, 1], 50, seed=2)
-LIMIT = 30  # tokens that a search may write
+LIMIT = 30  # maximum length of a translation
 BEAMS = 4
 SEEDS = [0, 1, 6, 7]  # their searches end early, late and at the limit
 
@@ -77,7 +77,7 @@ def marian(
     noise: float = 0.2,
     seed: int = 3,
 ) -> Any:
-    """A MarianMTModel with random weights, and with our ids for its marks."""
+    """A MarianMTModel with random weights, and our ids of special tokens."""
     torch.manual_seed(seed)
     model = transformers.MarianMTModel(
         transformers.MarianConfig(
@@ -98,7 +98,7 @@ def marian(
             max_position_embeddings=64,
             pad_token_id=SPECIAL.pad,
             decoder_start_token_id=SPECIAL.pad,
-            eos_token_id=SPECIAL.end,
+            eos_token_id=SPECIAL.eos,
             forced_eos_token_id=None,
         )
     )
@@ -107,15 +107,15 @@ def marian(
     return model.eval()
 
 
-def ours_like(theirs: Any) -> Transformer:
+def convert(theirs: Any) -> Transformer:
     """Our Transformer of the same shape, with the same weights."""
     shape = theirs.config
     config = TransformerConfig(
-        encoder_layers=shape.encoder_layers,
-        decoder_layers=shape.decoder_layers,
-        width=shape.d_model,
-        heads=shape.encoder_attention_heads,
-        feedforward_width=shape.encoder_ffn_dim,
+        num_encoder_layers=shape.encoder_layers,
+        num_decoder_layers=shape.decoder_layers,
+        d_model=shape.d_model,
+        num_heads=shape.encoder_attention_heads,
+        ffn_dim=shape.encoder_ffn_dim,
         activation=OUR_ACTIVATION[shape.activation_function],
         dropout=shape.dropout,
         norm_order="post",
@@ -123,7 +123,7 @@ def ours_like(theirs: Any) -> Transformer:
         sinusoid_layout="halves",
         scale_embedding=shape.scale_embedding,
         output_bias=True,
-        start_token="pad",
+        decoder_start_token="pad",
     )
     ours = Transformer(config, Vocabulary(shape.vocab_size, shape.decoder_vocab_size))
     weights = theirs.state_dict()
@@ -134,15 +134,15 @@ def ours_like(theirs: Any) -> Transformer:
 
 @torch.no_grad()
 def their_logits(theirs: Any, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
-    """Of the real positions. (N, V)"""
-    read, real = padded([torch.tensor([SPECIAL.pad, *target]) for target in targets])
-    logits: Tensor = theirs(**their_source(sources), decoder_input_ids=read).logits
-    return logits[real]
+    """Logits of all positions but padding. (N, V)"""
+    inputs, mask = padded([torch.tensor([SPECIAL.pad, *target]) for target in targets])
+    logits: Tensor = theirs(**their_source(sources), decoder_input_ids=inputs).logits
+    return logits[mask]
 
 
 def their_source(sources: Sequence[list[int]]) -> dict[str, Tensor]:
-    ids, real = padded([torch.tensor([*source, SPECIAL.end]) for source in sources])
-    return {"input_ids": ids, "attention_mask": real.long()}
+    ids, mask = padded([torch.tensor([*source, SPECIAL.eos]) for source in sources])
+    return {"input_ids": ids, "attention_mask": mask.long()}
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -150,8 +150,8 @@ def their_source(sources: Sequence[list[int]]) -> dict[str, Tensor]:
 @pytest.mark.parametrize("activation", OUR_ACTIVATION)
 def test_same_logits(activation: str, shared: bool, tied: bool, scale: bool) -> None:
     theirs = marian(activation=activation, shared=shared, tied=tied, scale=scale)
-    ours = ours_like(theirs)
-    predictions = ours(Batch(with_ends(SOURCES), with_ends(TARGETS)))
+    ours = convert(theirs)
+    predictions = ours(Batch(with_eos(SOURCES), with_eos(TARGETS)))
     assert_close(
         predictions.project(predictions.hidden),
         their_logits(theirs, SOURCES, TARGETS),
@@ -160,22 +160,22 @@ def test_same_logits(activation: str, shared: bool, tied: bool, scale: bool) -> 
     )
 
 
-def talkative_marian(seed: int) -> Any:
-    """Each word calls for the next one of the vocabulary; other random models say one for ever."""
+def sequential_marian(seed: int) -> Any:
+    """A model that tends to predict the next token id; random models repeat one token."""
     model = marian(shared=False, tied=False, noise=0.1, seed=seed)
     words = model.model.decoder.embed_tokens.weight.data
     words *= 4
     model.lm_head.weight.data.copy_(words.roll(1, 0))
-    model.final_logits_bias[0, SPECIAL.end] = 4
+    model.final_logits_bias[0, SPECIAL.eos] = 4
     return model
 
 
-def they_write(theirs: Any, **settings: Any) -> Any:
-    """What their search finds under our rules."""
+def generate(theirs: Any, **settings: Any) -> Any:
+    """The results of HuggingFace's search under our constraints."""
 
-    def allowed(sentence: int, read: Tensor) -> list[int]:
-        words = range(SPECIAL.end, theirs.config.decoder_vocab_size)  # no other marks
-        return [SPECIAL.end] if len(read) == LIMIT else [*words]
+    def allowed(sentence: int, inputs: Tensor) -> list[int]:
+        words = range(SPECIAL.eos, theirs.config.decoder_vocab_size)  # no other special tokens
+        return [SPECIAL.eos] if len(inputs) == LIMIT else [*words]
 
     return theirs.generate(
         **their_source(SOURCES),
@@ -188,59 +188,59 @@ def they_write(theirs: Any, **settings: Any) -> Any:
     )
 
 
-def their_ids(written: Tensor) -> list[list[int]]:
-    """Without the start mark, the end mark and what follows."""
-    return [row[: row.index(SPECIAL.end)] for row in written[:, 1:].tolist()]
+def their_ids(generated: Tensor) -> list[list[int]]:
+    """Token ids without BOS, EOS and what follows EOS."""
+    return [row[: row.index(SPECIAL.eos)] for row in generated[:, 1:].tolist()]
 
 
-def our_rules() -> Rules:
-    return Rules.of([LIMIT] * len(SOURCES), None, torch.device("cpu"))
+def make_constraints() -> DecodingConstraints:
+    return DecodingConstraints.of([LIMIT] * len(SOURCES), None, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_greedy_search_writes_the_same(seed: int) -> None:
-    theirs = talkative_marian(seed)
-    found = greedy_search(ours_like(theirs), with_ends(SOURCES), our_rules())
-    written = they_write(theirs, num_beams=1)
-    assert [h.tokens for h in found] == their_ids(written.sequences)
+def test_greedy_search_matches_marian(seed: int) -> None:
+    theirs = sequential_marian(seed)
+    results = greedy_search(convert(theirs), with_eos(SOURCES), make_constraints())
+    generated = generate(theirs, num_beams=1)
+    assert [h.tokens for h in results] == their_ids(generated.sequences)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("stops_early", "length_penalty"),
-    # Without a length penalty `enough` stops as CTranslate2 does, which is another rule.
+    # Without a length penalty `max_finished` stops as CTranslate2 does, not as HuggingFace does.
     [(False, 0.0), (False, 0.6), (False, 1.0), (True, 0.6), (True, 1.0)],
 )
-def test_beam_search_writes_the_same(stops_early: bool, length_penalty: float, seed: int) -> None:
-    theirs = talkative_marian(seed)
-    found = beam_search(
-        ours_like(theirs),
-        with_ends(SOURCES),
-        our_rules(),
+def test_beam_search_matches_marian(stops_early: bool, length_penalty: float, seed: int) -> None:
+    theirs = sequential_marian(seed)
+    results = beam_search(
+        convert(theirs),
+        with_eos(SOURCES),
+        make_constraints(),
         beam_size=BEAMS,
         length_penalty=length_penalty,
-        enough=BEAMS if stops_early else None,
+        max_finished=BEAMS if stops_early else None,
     )
-    written = they_write(
+    generated = generate(
         theirs,
         num_beams=BEAMS,
         num_return_sequences=BEAMS,
         early_stopping=stops_early,
         length_penalty=length_penalty,
     )
-    best = [hypothesis for hypotheses in found for hypothesis in hypotheses[:BEAMS]]
-    assert [h.tokens for h in best] == their_ids(written.sequences)
+    best = [hypothesis for hypotheses in results for hypothesis in hypotheses[:BEAMS]]
+    assert [h.tokens for h in best] == their_ids(generated.sequences)
     assert_close(
-        torch.tensor([h.score for h in best]), written.sequences_scores, atol=1e-5, rtol=2e-6
+        torch.tensor([h.score for h in best]), generated.sequences_scores, atol=1e-5, rtol=2e-6
     )
 
 
-def test_a_hypothesis_has_the_log_probability_that_they_give_it() -> None:
-    theirs = talkative_marian(SEEDS[0])
-    found = beam_search(ours_like(theirs), with_ends(SOURCES), our_rules(), beam_size=BEAMS)
-    for source, hypotheses in zip(SOURCES, found, strict=True):
+def test_log_probabilities_match_marian() -> None:
+    theirs = sequential_marian(SEEDS[0])
+    results = beam_search(convert(theirs), with_eos(SOURCES), make_constraints(), beam_size=BEAMS)
+    for source, hypotheses in zip(SOURCES, results, strict=True):
         for hypothesis in hypotheses:
             log_probs = their_logits(theirs, [source], [hypothesis.tokens]).log_softmax(-1)
-            ids = torch.tensor([*hypothesis.tokens, SPECIAL.end])
+            ids = torch.tensor([*hypothesis.tokens, SPECIAL.eos])
             expected = log_probs.gather(1, ids[:, None]).sum().item()
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)

@@ -1,4 +1,4 @@
-"""From equal weights, `torch.nn.Transformer` between our tables computes what we do."""
+"""Parity with `torch.nn.Transformer`: equal weights give equal hidden states and gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parity.weights import (
     under_our_names,
 )
 from regard.data.batch import Batch
-from regard.data.pairs import with_ends
+from regard.data.pairs import with_eos
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import Activation
 from regard.layers.residual import NormOrder
@@ -67,7 +67,7 @@ OUR_TABLES = ["source_embedding.table.weight", "target_embedding.table.weight", 
 
 
 def from_torch(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """`in_proj_weight` is queries, keys and values in one; then by the table."""
+    """PyTorch's weights by our names, with packed `in_proj_weight` split."""
     parts = dict(theirs)
     for name in theirs:
         layer, _, kind = name.partition(".in_proj_")
@@ -79,7 +79,7 @@ def from_torch(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both models, with equal weights."""
+    """Our model and PyTorch's with equal weights."""
 
     ours: Transformer
     theirs: nn.Transformer
@@ -88,11 +88,11 @@ class Pair:
     def of(norm_order: NormOrder, activation: Activation) -> Pair:
         torch.manual_seed(3)
         config = TransformerConfig(
-            encoder_layers=ENCODER_LAYERS,
-            decoder_layers=DECODER_LAYERS,
-            width=32,
-            heads=4,
-            feedforward_width=48,
+            num_encoder_layers=ENCODER_LAYERS,
+            num_decoder_layers=DECODER_LAYERS,
+            d_model=32,
+            num_heads=4,
+            ffn_dim=48,
             activation=activation,
             dropout=0.0,
             norm_order=norm_order,
@@ -100,11 +100,11 @@ class Pair:
             tied_embeddings="none",
         )
         theirs = nn.Transformer(
-            config.width,
-            config.heads,
-            config.encoder_layers,
-            config.decoder_layers,
-            config.feedforward_width,
+            config.d_model,
+            config.num_heads,
+            config.num_encoder_layers,
+            config.num_decoder_layers,
+            config.ffn_dim,
             config.dropout,
             activation=activation,
             norm_first=norm_order == "pre",
@@ -117,15 +117,15 @@ class Pair:
         return Pair(ours.eval(), theirs.eval())
 
     def our_hidden(self) -> Tensor:
-        hidden: Tensor = self.ours(Batch(with_ends(SOURCES), with_ends(TARGETS))).hidden
+        hidden: Tensor = self.ours(Batch(with_eos(SOURCES), with_eos(TARGETS))).hidden
         return hidden
 
     def their_hidden(self) -> Tensor:
         source, real_source = padded(
-            [embedded(self.ours.source_embedding, [*ids, SPECIAL.end]) for ids in SOURCES]
+            [embedded(self.ours.source_embedding, [*ids, SPECIAL.eos]) for ids in SOURCES]
         )
         target, real_target = padded(
-            [embedded(self.ours.target_embedding, [SPECIAL.start, *ids]) for ids in TARGETS]
+            [embedded(self.ours.target_embedding, [SPECIAL.bos, *ids]) for ids in TARGETS]
         )
         length = target.shape[1]
         hidden: Tensor = self.theirs(
@@ -144,8 +144,8 @@ def embedded(embedding: Embedding, ids: list[int]) -> Tensor:
 
 
 def gradients(loss: Tensor, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    found = torch.autograd.grad(loss, list(weights.values()), retain_graph=True)
-    return dict(zip(weights, found, strict=True))
+    results = torch.autograd.grad(loss, list(weights.values()), retain_graph=True)
+    return dict(zip(weights, results, strict=True))
 
 
 def test_same_hidden_states_and_logits(norm_order: NormOrder, activation: Activation) -> None:

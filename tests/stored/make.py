@@ -1,4 +1,4 @@
-"""Made these folders: written by version 0.1.0, commit 5a006d7; not to be run again.
+"""The program that wrote these folders with version 0.1.0, commit 5a006d7; not to be run again.
 
 The folders prove that what this version wrote can still be read, so newer code must not replace
 them. All text is made up. Everything was made with the command line:
@@ -37,13 +37,15 @@ WORDS = {"mira": "arim", "tolu": "ulo", "sen": "nes", "kapi": "ipa", "dov": "vo"
 
 
 def regard(*words: str, stdin: str = "") -> str:
-    """What a command prints."""
+    """Return the standard output of a command."""
     environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "regard", *words]
-    done = subprocess.run(command, input=stdin, env=environment, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
+    process = subprocess.run(
+        command, input=stdin, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    if process.returncode:
         raise SystemExit(f"{' '.join(words)} failed")
-    return done.stdout
+    return process.stdout
 
 
 def write_texts(name: str, count: int, seed: int) -> None:
@@ -59,8 +61,8 @@ def write_texts(name: str, count: int, seed: int) -> None:
         for s in sources
     ]
     labelled = [
-        ("same" if one[0] in other else "other", " ".join(one), " ".join(other))
-        for one, other in zip(sources, sources[1:] + sources[:1], strict=True)
+        ("same" if source[0] in following else "other", " ".join(source), " ".join(following))
+        for source, following in zip(sources, sources[1:] + sources[:1], strict=True)
     ]
     text = [" ".join(line) + ("\n\n" if draw.random() < 0.3 else "\n") for line in sources]
     columns = ["".join(f"{word}\t{label}\n" for word, label in line) for line in tagged]
@@ -101,7 +103,7 @@ def train() -> None:
     few = ["--likeliest", "3", "--frequent", "2"]
     regard("shortlist", "models/transformer", "--data", "stores/pairs", *few)
     regard("train", "recipes/adapter.toml", "--device", "cpu")
-    kept = ["--data", "stores/pairs", "--distributions", "2", "--engine", "torch"]
+    kept = ["--data", "stores/pairs", "--distributions", "2", "--backend", "torch"]
     regard("distill", "models/transformer", *kept, "--out", "stores/distilled")
     for run in (HOME / "runs").iterdir():
         if run.name not in RUNS:

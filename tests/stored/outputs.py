@@ -1,7 +1,7 @@
-"""What regard says of the stored folders: all parsing of its output, and all imports from it.
+"""The outputs of regard for the stored folders: parsed output of the command, and all imports.
 
-Everything is asked of the command in the directory that holds the folders; what no verb shows
-(fingerprints and batches of a store) is read by the imports below.
+The command runs in the directory that holds the folders; what no verb prints (fingerprints and
+batches of a store) is read from Python. Options have the names of the version that wrote them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from regard.data.ragged import Lengths, Ragged
 from regard.data.sampling import Position
 from regard.data.store import Store
 from regard.tasks import task_of
-from regard.tasks.recipes import run_config
+from regard.tasks.recipes import build_run_config
 from regard.training.config import RunConfig
 
-Regard = Callable[..., str]  # the words of a command line and `stdin`, to standard output
+Regard = Callable[..., str]  # arguments and `stdin` to standard output
 Tree = dict[str, Any]
 
 TRANSLATORS = ("transformer", "recurrent", "convolutional", "nonautoregressive", "ctc", "unilm")
@@ -33,7 +33,13 @@ LANGUAGE_MODELS = ("causal", "masked", "xl", "permuted")
 KINDS = (*TRANSLATORS, *LANGUAGE_MODELS, "tagger", "classifier")
 RUNS = {"transformer": "model average", "xl": "model", "adapter": "model"}  # weights in checkpoints
 STORES = ("pairs", "distilled", "text", "tagged", "labelled")
-READERS = ("transformer", "nonautoregressive", "unilm", *KINDS[6:], "distilled")  # unlike batches
+READERS = (
+    "transformer",
+    "nonautoregressive",
+    "unilm",
+    *KINDS[6:],
+    "distilled",
+)  # different batch types
 CPU = ("--device", "cpu")
 PROMPTS = ("mira sen", "dov tolu")
 BLANKS = ("mira [MASK] sen", "tolu [MASK] dov [MASK]")
@@ -42,6 +48,8 @@ OLD_NAMES = {  # of fields of batches, as expected.json has them
     "distributions": "likely",
     "segments": "doubles.segments",
     "next_sentence_labels": "doubles.strange",
+    "word_bytes": "spelling",
+    "token_ids": "words",
 }
 TWO_TEXTS = ("mira sen\tkapi mira", "lume\tdov tolu")
 
@@ -82,7 +90,7 @@ def translator_outputs(regard: Regard, folder: str, kind: str) -> Tree:
         outputs["embeddings"] = embeddings(regard, folder)
     files = ["--source", "texts/valid.source", "--reference", "texts/valid.target"]
     report = json.loads(
-        regard("evaluate", folder, *files, "--engine", "torch", "--format", "json", *CPU)
+        regard("evaluate", folder, *files, "--backend", "torch", "--format", "json", *CPU)
     )
     results = report["results"][0]["metrics"]
     return {**outputs, "metrics": {result["name"]: result["value"] for result in results}}
@@ -90,10 +98,10 @@ def translator_outputs(regard: Regard, folder: str, kind: str) -> Tree:
 
 def translations(regard: Regard, folder: str, *options: str) -> list[list[Any]]:
     """For each validation line, texts and scores, the best first."""
-    more = [*options, "--engine", "torch", "--format", "jsonl", *CPU]
+    more = [*options, "--backend", "torch", "--format", "jsonl", *CPU]
     rows = _rows(regard("translate", folder, *more, stdin=Path("texts/valid.source").read_text()))
     return [
-        [[one["text"], one.get("score")] for one in (row, *row.get("alternatives", []))]
+        [[each["text"], each.get("score")] for each in (row, *row.get("alternatives", []))]
         for row in rows
     ]
 
@@ -106,12 +114,12 @@ def language_model_outputs(regard: Regard, folder: str, kind: str) -> Tree:
             more = ["--beam-size", beams, "--max-tokens", "8", "--format", "jsonl", *CPU]
             rows = _rows(regard("generate", folder, *PROMPTS, *more))
             outputs[name] = [
-                [[one["text"], one["score"]] for one in row["continuations"]] for row in rows
+                [[each["text"], each["score"]] for each in row["continuations"]] for row in rows
             ]
     if kind == "masked":
         more = ["--top-k", "3", "--format", "jsonl", *CPU]
         outputs["fill"] = [
-            [[[one["word"], one["probability"]] for one in blank] for blank in row["blanks"]]
+            [[[each["word"], each["probability"]] for each in blank] for blank in row["blanks"]]
             for row in _rows(regard("fill", folder, *BLANKS, *more))
         ]
     if kind in ("causal", "masked"):
@@ -139,14 +147,15 @@ def label_metrics(regard: Regard, folder: str, content: str) -> Tree:
 
 
 def run_outputs(regard: Regard, name: str) -> Tree:
-    """Losses and weights when a stored run goes on for two updates, its published model before."""
+    """Outputs of a stored run's best model, then losses and weights of two more updates."""
     run = Path("runs") / name
     (before,) = (int(path.name) for path in (run / "checkpoints").iterdir())
     is_text = name == "xl"
-    shown = language_model_outputs if is_text else translator_outputs
-    published = shown(regard, str(run), name)
-    more = [f"training.max_steps={before + 2}", "training.log_every=1"]
-    regard("train", f"recipes/{name}.toml", *(w for one in more for w in ("--set", one)), *CPU)
+    model_outputs_of = language_model_outputs if is_text else translator_outputs
+    published = model_outputs_of(regard, str(run), name)
+    settings = [f"training.max_steps={before + 2}", "training.log_every=1"]
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    regard("train", f"recipes/{name}.toml", *overrides, *CPU)
     rows = [row for row in _rows((run / "metrics.jsonl").read_text()) if row["step"] > before]
     checkpoint = run / "checkpoints" / f"{before + 2:08d}"
     return {
@@ -166,13 +175,13 @@ def weights(path: Path) -> Tree:
 
 
 def merged_outputs(regard: Regard) -> list[list[Any]]:
-    """Translations by the stored adapter when it is merged with its origin."""
+    """Translations by the stored adapter when it is merged with its base model."""
     regard("merge", "runs/adapter", "--out", "models/merged")
     return translations(regard, "models/merged", "--beam-size", "3")
 
 
 def exported_shortlist(regard: Regard) -> list[str]:
-    """What the stored shortlist allows, as an export to CTranslate2 writes it."""
+    """Entries of the stored shortlist, as an export to CTranslate2 writes it."""
     regard("export", "models/transformer", "--to", "ctranslate2", "--out", "models/exported")
     (path,) = Path("models/exported").rglob("vmap.txt")
     return [line for line in path.read_text().splitlines() if " " in line]
@@ -183,19 +192,21 @@ def store_outputs(name: str) -> Tree:
     store = Store(Path("stores") / name)
     sizes = ("pairs", "examples", "tokens", "documents", "source_tokens", "target_tokens")
     parts = {
-        part: {size: told[size] for size in sizes if size in told}
-        for part, told in store.description["parts"].items()
+        part: {size: description[size] for size in sizes if size in description}
+        for part, description in store.description["parts"].items()
     }
     return {"fingerprint": store.fingerprint, "content": store.content, "parts": parts}
 
 
 def batch_outputs(name: str) -> Tree:
     """The first training and validation batches that a recipe reads from its store."""
-    config = run_config(Path("recipes") / f"{name}.toml", preset=None, changes={}, assignments=[])
+    config = build_run_config(
+        Path("recipes") / f"{name}.toml", preset=None, changes={}, assignments=[]
+    )
     training, validation = _first_batches(config)
     return {
-        "training": [described(batch) for batch in training],
-        "validation": [described(batch) for batch in validation],
+        "training": [batch_as_tree(batch) for batch in training],
+        "validation": [batch_as_tree(batch) for batch in validation],
     }
 
 
@@ -213,8 +224,8 @@ def _first_batches(config: RunConfig) -> tuple[list[Batch], list[Batch]]:
     return training, list(islice(validation, 1))
 
 
-def described(batch: Batch) -> Tree:
-    """All that a batch holds, as plain numbers: tokens by sentence, everything else by its name."""
+def batch_as_tree(batch: Batch) -> Tree:
+    """The fields of a batch as plain numbers: tokens per sentence, all others by name."""
     parts: Tree = {"target_tokens": batch.target_tokens}
     for field in fields(batch):
         value = getattr(batch, field.name)
@@ -231,7 +242,7 @@ def _plain(name: str, value: object) -> Tree:
         return {name: value.lengths.tolist()}
     if isinstance(value, Tensor):
         return {name: value.tolist()}
-    return {f"{name}.{key}": part.tolist() for key, part in vars(value).items()}
+    return {f"{name}.{OLD_NAMES.get(key, key)}": part.tolist() for key, part in vars(value).items()}
 
 
 def _rows(lines: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Folders that an earlier version wrote load, and say what that version said."""
+"""Folders written by an earlier version load, and give the outputs of that version."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stored import outputs
 
 __all__ = ["regard"]  # a fixture
 
+pytestmark = pytest.mark.filterwarnings("ignore::regard.config.RenamedWarning")
 HOME = Path(__file__).parent
 EXPECTED: dict[str, Any] = json.loads((HOME / "expected.json").read_text())
 
@@ -28,58 +29,58 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def say(regard: Command) -> outputs.Regard:
-    """What a command that succeeds prints."""
+def run_regard(regard: Command) -> outputs.Regard:
+    """Return the standard output of a command, which must succeed."""
 
     def call(*words: str, stdin: str = "") -> str:
-        done = regard(*words, stdin=stdin)
-        assert done.status == 0, done.err
-        return done.out
+        result = regard(*words, stdin=stdin)
+        assert result.status == 0, result.err
+        return result.out
 
     return call
 
 
-def assert_same(found: Any, expected: Any, *, tolerance: float = 1e-4, where: str = "") -> None:
+def assert_same(actual: Any, expected: Any, *, tolerance: float = 1e-4, where: str = "") -> None:
     """Compare trees: floats up to a tolerance, everything else exactly."""
     if isinstance(expected, dict):
-        assert sorted(found) == sorted(expected), where
+        assert sorted(actual) == sorted(expected), where
         for name in expected:
-            assert_same(found[name], expected[name], tolerance=tolerance, where=f"{where}.{name}")
+            assert_same(actual[name], expected[name], tolerance=tolerance, where=f"{where}.{name}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), where
-        for number, pair in enumerate(zip(found, expected, strict=True)):
+        assert len(actual) == len(expected), where
+        for number, pair in enumerate(zip(actual, expected, strict=True)):
             assert_same(*pair, tolerance=tolerance, where=f"{where}[{number}]")
     elif isinstance(expected, float):
-        close = math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance)
-        assert close, f"{where}: {found}, not {expected}"
+        close = math.isclose(actual, expected, rel_tol=tolerance, abs_tol=tolerance)
+        assert close, f"{where}: {actual}, not {expected}"
     else:
-        assert found == expected, where
+        assert actual == expected, where
 
 
 @pytest.mark.parametrize("kind", outputs.KINDS)
-def test_a_model_of_each_kind(say: outputs.Regard, kind: str) -> None:
-    assert_same(outputs.model_outputs(say, kind), EXPECTED["models"][kind])
+def test_models_of_each_kind(run_regard: outputs.Regard, kind: str) -> None:
+    assert_same(outputs.model_outputs(run_regard, kind), EXPECTED["models"][kind])
 
 
 @pytest.mark.parametrize("name", outputs.RUNS)
-def test_a_run_is_resumed(say: outputs.Regard, name: str) -> None:
-    found, expected = outputs.run_outputs(say, name), EXPECTED["runs"][name]
-    assert_same(found.pop("published"), expected["published"])
+def test_runs_resume(run_regard: outputs.Regard, name: str) -> None:
+    actual, expected = outputs.run_outputs(run_regard, name), EXPECTED["runs"][name]
+    assert_same(actual.pop("published"), expected["published"])
     resumed = {part: value for part, value in expected.items() if part != "published"}
-    assert_same(found, resumed, tolerance=1e-5)
+    assert_same(actual, resumed, tolerance=1e-5)
 
 
-def test_an_adapter_is_merged_with_its_origin(say: outputs.Regard) -> None:
-    assert_same(outputs.merged_outputs(say), EXPECTED["merged"]["adapter"])
+def test_an_adapter_is_merged_with_its_base_model(run_regard: outputs.Regard) -> None:
+    assert_same(outputs.merged_outputs(run_regard), EXPECTED["merged"]["adapter"])
 
 
-def test_a_shortlist_is_exported(say: outputs.Regard) -> None:
+def test_a_shortlist_is_exported(run_regard: outputs.Regard) -> None:
     pytest.importorskip("ctranslate2")
-    assert outputs.exported_shortlist(say) == EXPECTED["shortlist"]["transformer"]
+    assert outputs.exported_shortlist(run_regard) == EXPECTED["shortlist"]["transformer"]
 
 
 @pytest.mark.parametrize("name", outputs.STORES)
-def test_a_store_of_each_content(name: str) -> None:
+def test_stores_of_each_content(name: str) -> None:
     assert_same(outputs.store_outputs(name), EXPECTED["stores"][name])
 
 

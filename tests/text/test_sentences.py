@@ -1,4 +1,4 @@
-"""Where sentences end, and pieces that fit: nothing is lost, and nothing takes for ever."""
+"""Sentence splitting and splitting into fitting segments: lossless, and linear in time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.sentences import pieces_within, sentences
+from regard.text.sentences import split_sentences, split_to_fit
 from regard.text.tokenizer import train_tokenizers
 
-# Text that is full of what sentence ends are made of.
+# Text with many characters that occur at sentence ends.
 stops = st.text("aB .!?…。！\"')”(«¿m\t\u3000", max_size=60)
 texts = st.text(max_size=60) | stops
 
@@ -28,18 +28,18 @@ def shorter_than(limit: int) -> Callable[[str], bool]:
 
 @settings(deadline=None)
 @given(texts)
-def test_sentences_joined_are_the_text(text: str) -> None:
-    assert "".join(sentences(text)) == text
+def test_sentences_concatenate_to_the_text(text: str) -> None:
+    assert "".join(split_sentences(text)) == text
 
 
 @settings(deadline=None)
 @given(texts)
-def test_no_sentence_is_empty_but_that_of_an_empty_text(text: str) -> None:
-    assert sentences(text) == [""] if not text else all(sentences(text))
+def test_sentences_are_not_empty_unless_the_text_is(text: str) -> None:
+    assert split_sentences(text) == [""] if not text else all(split_sentences(text))
 
 
 @pytest.mark.parametrize(
-    "pieces",
+    "segments",
     [
         ["One. ", "Two! ", "Three? ", "Four"],
         ["Wait... ", "What?"],
@@ -57,8 +57,8 @@ def test_no_sentence_is_empty_but_that_of_an_empty_text(text: str) -> None:
         ["我走了。  ", "再见。"],
     ],
 )
-def test_a_sentence_ends_after_its_stop_and_its_spaces(pieces: list[str]) -> None:
-    assert sentences("".join(pieces)) == pieces
+def test_sentences_end_after_stop_and_whitespace(segments: list[str]) -> None:
+    assert split_sentences("".join(segments)) == segments
 
 
 @pytest.mark.parametrize(
@@ -79,58 +79,58 @@ def test_a_sentence_ends_after_its_stop_and_its_spaces(pieces: list[str]) -> Non
         "",
     ],
 )
-def test_no_sentence_ends_here(text: str) -> None:
-    assert sentences(text) == [text]
+def test_text_without_sentence_end_is_not_split(text: str) -> None:
+    assert split_sentences(text) == [text]
 
 
 @pytest.mark.parametrize("text", ["." * 300_000, "A. " * 200_000, "?! " * 100_000 + "end"])
-def test_a_line_of_a_megabyte_does_not_take_for_ever(text: str) -> None:
-    # With a search from every dot, or a look at the whole line from every abbreviation: hours.
-    assert sentences(text) == [text]
+def test_splitting_a_megabyte_takes_linear_time(text: str) -> None:
+    # A search from every dot, or of the whole line for every abbreviation, would take hours.
+    assert split_sentences(text) == [text]
 
 
-# Pieces.
-
-
-@settings(deadline=None)
-@given(texts, st.integers(1, 30))
-def test_pieces_keep_all_characters_and_fit(text: str, limit: int) -> None:
-    pieces, _ = pieces_within(text, shorter_than(limit))
-    assert "".join(pieces) == text
-    assert all(len(piece) <= limit for piece in pieces)
+# Segments.
 
 
 @settings(deadline=None)
 @given(texts, st.integers(1, 30))
-def test_a_cut_is_reported_when_a_sentence_itself_does_not_fit(text: str, limit: int) -> None:
-    _, was_cut = pieces_within(text, shorter_than(limit))
-    assert was_cut == any(len(sentence) > limit for sentence in sentences(text))
+def test_segments_fit_and_concatenate_to_the_text(text: str, limit: int) -> None:
+    segments, _ = split_to_fit(text, shorter_than(limit))
+    assert "".join(segments) == text
+    assert all(len(segment) <= limit for segment in segments)
+
+
+@settings(deadline=None)
+@given(texts, st.integers(1, 30))
+def test_split_sentences_are_reported(text: str, limit: int) -> None:
+    _, was_split = split_to_fit(text, shorter_than(limit))
+    assert was_split == any(len(sentence) > limit for sentence in split_sentences(text))
 
 
 @settings(deadline=None)
 @given(texts)
-def test_a_text_that_fits_is_one_piece(text: str) -> None:
-    assert pieces_within(text, shorter_than(len(text))) == ([text], False)
+def test_fitting_text_is_one_segment(text: str) -> None:
+    assert split_to_fit(text, shorter_than(len(text))) == ([text], False)
 
 
 @settings(deadline=None)
 @given(stops, st.integers(1, 30))
-def test_neighbouring_pieces_would_not_fit_into_one(text: str, limit: int) -> None:
-    pieces, was_cut = pieces_within(text, shorter_than(limit))
-    if not was_cut:
-        for piece, following in pairwise(pieces):
-            assert len(piece) + len(sentences(following)[0]) > limit
+def test_segments_are_maximal(text: str, limit: int) -> None:
+    segments, was_split = split_to_fit(text, shorter_than(limit))
+    if not was_split:
+        for segment, following in pairwise(segments):
+            assert len(segment) + len(split_sentences(following)[0]) > limit
 
 
 @settings(deadline=None)
 @given(st.lists(st.text("abc", min_size=1, max_size=8), min_size=1), st.integers(9, 30))
-def test_words_that_fit_are_not_torn(words: list[str], limit: int) -> None:
-    pieces, _ = pieces_within(" ".join(words), shorter_than(limit))
-    assert [word for piece in pieces for word in piece.split()] == words
+def test_fitting_words_are_not_split(words: list[str], limit: int) -> None:
+    segments, _ = split_to_fit(" ".join(words), shorter_than(limit))
+    assert [word for segment in segments for word in segment.split()] == words
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "segments"),
     [
         ("One. Two. Three.", ["One. Two. ", "Three."]),
         ("one two three", ["one two ", "three"]),
@@ -140,10 +140,8 @@ def test_words_that_fit_are_not_torn(words: list[str], limit: int) -> None:
         ("Short. And one that is long.", ["Short. ", "And one ", "that is ", "long."]),
     ],
 )
-def test_cuts_are_at_sentence_ends_or_else_at_spaces_or_else_anywhere(
-    text: str, pieces: list[str]
-) -> None:
-    assert pieces_within(text, shorter_than(10))[0] == pieces
+def test_splits_at_sentence_ends_then_spaces_then_anywhere(text: str, segments: list[str]) -> None:
+    assert split_to_fit(text, shorter_than(10))[0] == segments
 
 
 @pytest.fixture(scope="module")
@@ -157,27 +155,27 @@ def tokenizer() -> Tokenizer:
     words=st.lists(st.sampled_from(["the", "dog ", "sleeps ", "ru", "我爱", "你，", "é", ". A"])),
     limit=st.integers(6, 20),
 )
-def test_pieces_fit_when_subwords_are_counted(
+def test_segments_fit_when_subwords_are_counted(
     tokenizer: Tokenizer, words: list[str], limit: int
 ) -> None:
     text = "".join(words)
-    pieces, _ = pieces_within(text, lambda piece: len(tokenizer.encode(piece)) <= limit)
-    assert "".join(pieces) == text
-    assert all(len(tokenizer.encode(piece)) <= limit for piece in pieces)
+    segments, _ = split_to_fit(text, lambda segment: len(tokenizer.encode(segment)) <= limit)
+    assert "".join(segments) == text
+    assert all(len(tokenizer.encode(segment)) <= limit for segment in segments)
 
 
 @pytest.mark.parametrize("text", ["word " * 20_000, "a" * 100_000])
-def test_cutting_measures_each_character_a_bounded_number_of_times(text: str) -> None:
+def test_splitting_calls_fits_for_a_linear_number_of_characters(text: str) -> None:
     measured = 0
 
-    def fits(piece: str) -> bool:
+    def fits(segment: str) -> bool:
         nonlocal measured
-        measured += len(piece)
-        return len(piece) <= 100
+        measured += len(segment)
+        return len(segment) <= 100
 
-    pieces, was_cut = pieces_within(text, fits)
-    assert was_cut
-    assert "".join(pieces) == text
+    segments, was_split = split_to_fit(text, fits)
+    assert was_split
+    assert "".join(segments) == text
     assert measured < 30 * len(text)
 
 
@@ -185,5 +183,5 @@ def test_cutting_measures_each_character_a_bounded_number_of_times(text: str) ->
     "text",
     ["Am 3. Oktober ist Feiertag.", "The U.S. Army came.", "Он ушёл. потом", "Das ist z.B. Käse."],
 )
-def test_ordinals_initials_and_small_letters_end_nothing(text: str) -> None:
-    assert sentences(text) == [text]
+def test_ordinals_initials_and_lowercase_do_not_end_a_sentence(text: str) -> None:
+    assert split_sentences(text) == [text]

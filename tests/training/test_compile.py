@@ -1,4 +1,4 @@
-"""Compiled blocks learn what the others learn. Compiling takes a minute on a CPU."""
+"""Compiled blocks give the same losses as eager ones. Compiling takes a minute on a CPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from toys import run, small_run, write_reversal_store
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("default")  # the compiler has some of its own
-def test_compiled_blocks_learn_the_same(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("default")  # the compiler warns
+def test_compiled_blocks_give_the_same_losses(tmp_path: Path) -> None:
     store = write_reversal_store(tmp_path, valid=True)
     losses = {}
     for compiled in (False, True):

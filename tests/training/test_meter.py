@@ -1,4 +1,4 @@
-"""The speed of training, which validation does not slow down."""
+"""The training speed, which excludes validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.training.step import Update
 
 
 class Clock:
-    """A clock that stands still unless it is told to go on."""
+    """A clock that advances only when the test sets it."""
 
     now = 100.0
 
@@ -31,7 +31,7 @@ def update(tokens: int) -> Update:
     return Update(torch.zeros(2, dtype=torch.float64), tokens)
 
 
-def test_what_is_not_training_does_not_count_against_the_speed(clock: Clock) -> None:
+def test_paused_time_is_excluded_from_the_speed(clock: Clock) -> None:
     meter = Meter((0.0, 0.0, 0), 50.0)
     meter.add(update(1000))
     clock.now += 10
@@ -40,10 +40,10 @@ def test_what_is_not_training_does_not_count_against_the_speed(clock: Clock) -> 
     meter.add(update(1000))
     clock.now += 10
     assert meter.tokens_per_second == pytest.approx(100)
-    assert meter.seconds == pytest.approx(50 + 110)  # the run took as long as it took
+    assert meter.seconds == pytest.approx(50 + 110)  # includes the pause
 
 
-def test_a_row_begins_anew(clock: Clock) -> None:
+def test_reset_starts_a_new_row(clock: Clock) -> None:
     meter = Meter((0.0, 0.0, 0), 0.0)
     with meter.paused():
         clock.now += 90

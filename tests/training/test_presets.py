@@ -1,26 +1,26 @@
-"""The presets, and what the help says of them."""
+"""The presets, and their list in the help."""
 
 from __future__ import annotations
 
 from regard.config import build
 from regard.tasks import task_of
 from regard.training.config import RunConfig
-from regard.training.presets import PRESETS, names_of_presets
+from regard.training.presets import PRESETS, format_preset_names
 
 
-def test_the_help_names_all_presets_by_what_they_read() -> None:
+def test_help_lists_all_presets_by_content() -> None:
     groups = dict(
         (group.partition(": ")[::2] if ": " in group else ("", group))
-        for group in names_of_presets().split("; ")
+        for group in format_preset_names().split("; ")
     )
-    listed = {name: read for read, names in groups.items() for name in names.split(", ")}
+    listed = {name: heading for heading, names in groups.items() for name in names.split(", ")}
     assert {*listed} == {*PRESETS}
-    words = {
+    headings = {
         "pairs": "",
-        "text": "of running text",
-        "tagged": "of labels",
-        "labelled": "of labels",
+        "text": "for plain text",
+        "tagged": "for labels",
+        "labelled": "for labels",
     }
     for name, preset in PRESETS.items():
         config = build(RunConfig, {"out": "x", **preset})
-        assert listed[name] == words[task_of(config.model).content.name]
+        assert listed[name] == headings[task_of(config.model).content.name]

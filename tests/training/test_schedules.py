@@ -1,4 +1,4 @@
-"""Learning rates, against their formulas."""
+"""Learning rate schedules against their formulas."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ steps = st.integers(1, 10**6)
 
 
 @given(steps, st.integers(1, 10**5), st.integers(1, 2048))
-def test_the_default_is_the_papers(step: int, warmup: int, width: int) -> None:
+def test_default_is_the_schedule_of_vaswani_et_al(step: int, warmup: int, width: int) -> None:
     config = TrainingConfig(warmup_steps=warmup)
     expected = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
     assert learning_rate(step, config, width) == pytest.approx(expected, rel=1e-9)
 
 
 @given(steps, st.integers(1, 10**5))
-def test_warm_up_is_linear(step: int, warmup: int) -> None:
-    for shape in (
+def test_warmup_is_linear(step: int, warmup: int) -> None:
+    for factor in (
         optimizer.inverse_sqrt(step, warmup),
         optimizer.constant(step, warmup),
         optimizer.cosine(step, warmup, 2 * 10**6),
         optimizer.linear(step, warmup, 2 * 10**6),
     ):
         if step <= warmup:
-            assert shape == pytest.approx(step / warmup)
-        assert 0 <= shape <= 1
+            assert factor == pytest.approx(step / warmup)
+        assert 0 <= factor <= 1
 
 
-def test_cosine_is_half_a_wave_down_to_zero() -> None:
+def test_cosine_decays_to_zero() -> None:
     assert optimizer.cosine(100, 100, 1100) == 1
     assert optimizer.cosine(600, 100, 1100) == pytest.approx(0.5)
     assert optimizer.cosine(350, 100, 1100) == pytest.approx(0.5 + math.cos(math.pi / 4) / 2)
     assert optimizer.cosine(1100, 100, 1100) == optimizer.cosine(5000, 100, 1100) == 0
 
 
-def test_linear_is_a_straight_line_down_to_zero() -> None:
+def test_linear_decays_to_zero() -> None:
     assert optimizer.linear(100, 100, 1100) == 1
     assert optimizer.linear(600, 100, 1100) == 0.5
     assert optimizer.linear(850, 100, 1100) == 0.25
@@ -50,18 +50,16 @@ def test_linear_is_a_straight_line_down_to_zero() -> None:
 
 
 @given(steps, st.integers(1, 10**5), st.integers(1, 10**6))
-def test_what_ends_stays_between_zero_and_the_peak_and_never_rises_again(
-    step: int, warmup: int, end: int
-) -> None:
-    for shape in (optimizer.cosine, optimizer.linear):
-        now, later = shape(step, warmup, end), shape(step + 1, warmup, end)
-        assert 0 <= now <= 1
+def test_decay_is_monotonic_after_warmup(step: int, warmup: int, end: int) -> None:
+    for schedule in (optimizer.cosine, optimizer.linear):
+        current, following = schedule(step, warmup, end), schedule(step + 1, warmup, end)
+        assert 0 <= current <= 1
         if step >= warmup:
-            assert later <= now
+            assert following <= current
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
-def test_what_ends_ends_with_the_run_unless_told_otherwise(schedule: ScheduleName) -> None:
+def test_decay_ends_with_the_run_by_default(schedule: ScheduleName) -> None:
     for decay_steps, end in ((0, 50), (40, 40)):
         config = TrainingConfig(
             max_steps=50,

@@ -1,4 +1,4 @@
-"""Attention, usable alone: scores, selection, masks, `attend`, positions, heads, caches."""
+"""Attention functions and modules: scores, selection, masks, positions, multi-head, KV caches."""
 
 from regard.attention.attend import attend, attend_with_weights, attention_weights
 from regard.attention.drop_in import MultiheadAttention
@@ -7,7 +7,7 @@ from regard.attention.positions import rotate, sinusoids
 from regard.attention.relative import RelativeScore
 from regard.attention.saliency import Gate, max_pooling
 from regard.attention.scores import Additive, Bilinear, ProjectedDot, dot, scaled_dot
-from regard.attention.select import hard, recorded, reinforce, sampled, soft, straight_through
+from regard.attention.select import hard, reinforce, sampled, soft, straight_through, with_log_probs
 
 __all__ = [
     "Additive",
@@ -26,7 +26,6 @@ __all__ = [
     "padding",
     "permutation",
     "prefix",
-    "recorded",
     "reinforce",
     "rotate",
     "sampled",
@@ -36,4 +35,5 @@ __all__ = [
     "soft",
     "straight_through",
     "window",
+    "with_log_probs",
 ]

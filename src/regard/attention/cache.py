@@ -1,8 +1,8 @@
-"""What decoding keeps between steps, so that a step costs one new column.
+"""KV caches of decoding, so that each step computes one new column.
 
-The W beams of a sentence share one store: at each place, each writes a column of its own. Which of
-the columns a beam came through is its trail. When beams change places, only their trails do; keys
-and values stay where they are.
+The W beams of a sentence share one cache: at each position, each beam writes its own column. The
+beam history holds, for each beam and position, the beam whose column it came from (back-pointers).
+Reordering beams updates the back-pointers only; keys and values are not moved.
 """
 
 from __future__ import annotations
@@ -14,184 +14,189 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-LEAST = 16  # columns to look at: PyTorch multiplies matrices of under 400 numbers in a slow way
-Some = Tensor | slice  # the numbers of sentences or columns, or a run of them
+MIN_COLUMNS = 16  # attended to at least: PyTorch is slow for matrices of fewer than 400 numbers
+Indices = Tensor | slice  # of sentences or columns
 
 
-def some_of(rows: Tensor, sentences: Some) -> Tensor:
-    """The rows of some sentences; of a run of them, nothing is copied."""
+def select_rows(rows: Tensor, sentences: Indices) -> Tensor:
+    """The rows of some sentences; a slice is a view, without a copy."""
     return rows[sentences] if isinstance(sentences, slice) else rows.index_select(0, sentences)
 
 
-def moved_up(rows: Tensor, sentences: Some) -> Tensor:
-    """The same, but on a CPU the rows change: whoever keeps its number is not copied."""
+def compact_rows(rows: Tensor, sentences: Indices) -> Tensor:
+    """`select_rows`, in place on a CPU: rows whose index does not change are not copied."""
     if isinstance(sentences, slice) or not rows.is_cpu:
-        return some_of(rows, sentences)
-    numbers = torch.arange(len(sentences), device=rows.device)
-    moved = (sentences != numbers).nonzero().squeeze(1)
+        return select_rows(rows, sentences)
+    targets = torch.arange(len(sentences), device=rows.device)
+    moved = (sentences != targets).nonzero().squeeze(1)
     rows.index_copy_(0, moved, rows.index_select(0, sentences[moved]))
     return rows[: len(sentences)]
 
 
-def follow(part: Tensor, parents: Tensor) -> None:
-    """What each beam keeps becomes what its parent kept; part (B, W, ...), parents (B, W)"""
-    rows = torch.arange(len(part), device=part.device)[:, None]
-    part.copy_(part[rows, parents])
+def reorder_beams(state: Tensor, parents: Tensor) -> None:
+    """Replace each beam's state by its parent's, in place; state (B, W, ...), parents (B, W)"""
+    rows = torch.arange(len(state), device=state.device)[:, None]
+    state.copy_(state[rows, parents])
 
 
 @dataclass(frozen=True)
-class KeyValues:
-    """What queries look at: S columns for each of B sentences, those of a head one by one."""
+class KVCache:
+    """Keys and values of S columns for each of B sentences."""
 
     keys: Tensor  # (B, H, S, d)
     values: Tensor  # (B, H, S, e)
 
-    def write(self, columns: Some, key: Tensor, value: Tensor) -> None:
+    def write(self, columns: Indices, key: Tensor, value: Tensor) -> None:
         """Fill W columns; key and value (B, W, H, d)."""
         self.keys[:, :, columns] = key.transpose(1, 2)
         self.values[:, :, columns] = value.transpose(1, 2)
 
-    def begin_with(self, seen: KeyValues, beams: int) -> None:
-        """Fill the first places, as the first of so many beams would have."""
-        columns = slice(0, seen.keys.shape[2] * beams, beams)
-        self.keys[:, :, columns] = seen.keys
-        self.values[:, :, columns] = seen.values
+    def prefill(self, prefix: KVCache, beams: int) -> None:
+        """Write the first positions, in the columns of the first of `beams` beams."""
+        columns = slice(0, prefix.keys.shape[2] * beams, beams)
+        self.keys[:, :, columns] = prefix.keys
+        self.values[:, :, columns] = prefix.values
 
-    def grown(self, columns: int) -> KeyValues:
-        """With room for so many columns; the new ones are empty."""
+    def with_capacity(self, columns: int) -> KVCache:
+        """A larger cache with the same content; the new columns are zero."""
         more = columns - self.keys.shape[2]
-        return KeyValues(*(F.pad(part, (0, 0, 0, more)) for part in (self.keys, self.values)))
+        return KVCache(*(F.pad(part, (0, 0, 0, more)) for part in (self.keys, self.values)))
 
     def first(self, columns: int) -> tuple[Tensor, Tensor]:
-        """The first columns."""
+        """Keys and values of the first columns."""
         return self.keys[:, :, :columns], self.values[:, :, :columns]
 
-    def select(self, sentences: Some) -> KeyValues:
-        """Those of some sentences, in the same memory: these keys and values are used up."""
-        return KeyValues(moved_up(self.keys, sentences), moved_up(self.values, sentences))
+    def select(self, sentences: Indices) -> KVCache:
+        """The cache of some sentences; it reuses this cache's memory, which is then invalid."""
+        return KVCache(compact_rows(self.keys, sentences), compact_rows(self.values, sentences))
 
 
 @dataclass
-class Trail:
-    """Where the beams of B sentences came through, and where they stand.
+class BeamHistory:
+    """The back-pointers of the beams of B sentences, and the position of the next step.
 
-    Only the places up to `reach` are looked at. On a CPU that is up to where the beams stand; where
-    steps are recorded, all steps of a recording have the same reach, and some of it is not written.
+    A step attends to the first `length` positions. Without CUDA graphs these are the positions
+    written so far (`exact`); all steps of a CUDA graph share one length, so that the last of these
+    positions may not be written yet.
     """
 
-    beams: Tensor  # (B, W, T) at each place, the beam whose column it was; -1: not written yet
-    place: Tensor  # (1,) where the next tokens will stand
-    reach: int = 1
-    exact: bool = True  # the beams stand at the end of their reach
+    beams: Tensor  # (B, W, T) the beam whose column holds each position; -1: not written yet
+    position: Tensor  # (1,) of the next tokens
+    length: int = 1
+    exact: bool = True  # the next tokens are at position `length - 1`
 
     @staticmethod
-    def of(sentences: int, beams: int, room: int, device: torch.device) -> Trail:
-        """With room for so many places."""
-        table = torch.full((sentences, beams, room), -1, device=device)
-        return Trail(table, torch.zeros(1, dtype=torch.long, device=device))
+    def of(sentences: int, beams: int, capacity: int, device: torch.device) -> BeamHistory:
+        """An empty history with `capacity` positions."""
+        table = torch.full((sentences, beams, capacity), -1, device=device)
+        return BeamHistory(table, torch.zeros(1, dtype=torch.long, device=device))
 
     @property
-    def room(self) -> int:
-        """Places that can be written."""
+    def capacity(self) -> int:
+        """The number of positions that fit."""
         return self.beams.shape[2]
 
-    def grow(self, room: int) -> None:
-        """Make room for so many places."""
-        self.beams = F.pad(self.beams, (0, room - self.room), value=-1)
+    def grow(self, capacity: int) -> None:
+        """Enlarge the table to `capacity` positions."""
+        self.beams = F.pad(self.beams, (0, capacity - self.capacity), value=-1)
 
-    def begin_with(self, places: int) -> None:
-        """All beams come from the first one, which wrote so many places before the first step."""
-        self.beams[:, :, :places] = 0
-        self.place += places
+    def prefill(self, length: int) -> None:
+        """Before the first step: all beams share `length` positions, written by the first beam."""
+        self.beams[:, :, :length] = 0
+        self.position += length
 
-    def begin(self) -> Sight:
-        """A new step: each beam writes its own columns, and looks back along its trail."""
+    def begin_step(self) -> CacheView:
+        """Point each beam to its own column at the current position."""
         sentences, width, _ = self.beams.shape
-        own = torch.arange(width, device=self.beams.device).view(1, -1, 1)
-        self.beams.index_copy_(2, self.place, own.expand(sentences, -1, 1))
-        return Sight(self)
+        beam_ids = torch.arange(width, device=self.beams.device).view(1, -1, 1)
+        self.beams.index_copy_(2, self.position, beam_ids.expand(sentences, -1, 1))
+        return CacheView(self)
 
-    def end(self) -> None:
-        """The step is done."""
-        self.place += 1
+    def end_step(self) -> None:
+        """Advance to the next position."""
+        self.position += 1
 
     def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
-        came = self.beams[:, :, : self.reach]
-        came.copy_(came.gather(1, parents[:, :, None].expand_as(came)))
+        """Replace each beam by its parent, a beam of the same sentence; parents (B, W)."""
+        pointers = self.beams[:, :, : self.length]
+        pointers.copy_(pointers.gather(1, parents[:, :, None].expand_as(pointers)))
 
-    def select(self, sentences: Some) -> Trail:
-        """Those of some sentences."""
-        return Trail(some_of(self.beams, sentences), self.place.clone(), self.reach, self.exact)
+    def select(self, sentences: Indices) -> BeamHistory:
+        """The history of some sentences."""
+        beams = select_rows(self.beams, sentences)
+        return BeamHistory(beams, self.position.clone(), self.length, self.exact)
 
 
 @dataclass
-class Sight:
-    """What a layer needs to know of a step to look back."""
+class CacheView:
+    """The columns that one step writes and attends to, the same in all layers."""
 
-    trail: Trail
+    history: BeamHistory
     _bias: Tensor | None = None
 
     @property
-    def beams(self) -> int:
-        """How many a sentence has."""
-        return self.trail.beams.shape[1]
+    def num_beams(self) -> int:
+        """The beams of a sentence."""
+        return self.history.beams.shape[1]
 
     @cached_property
-    def own(self) -> Tensor:
-        """The beams of a sentence. (W,)"""
-        return torch.arange(self.beams, device=self.trail.beams.device)
+    def beam_ids(self) -> Tensor:
+        """The numbers of the beams of a sentence. (W,)"""
+        return torch.arange(self.num_beams, device=self.history.beams.device)
 
     @cached_property
-    def writes(self) -> Some:
-        """The columns that are written: W of them."""
-        if self.trail.exact:
-            return slice(self.trail.reach * self.beams - self.beams, self.trail.reach * self.beams)
-        return self.trail.place * self.beams + self.own
+    def written_columns(self) -> Indices:
+        """The W columns that this step writes."""
+        if self.history.exact:
+            end = self.history.length * self.num_beams
+            return slice(end - self.num_beams, end)
+        return self.history.position * self.num_beams + self.beam_ids
 
     @property
-    def columns(self) -> int:
-        """How many are looked at."""
-        return self.places * self.beams
+    def num_columns(self) -> int:
+        """The number of columns attended to."""
+        return self.num_positions * self.num_beams
 
     @cached_property
-    def places(self) -> int:
-        """How many places they are of: the reach, or a few more, which are not written yet."""
-        return min(self.trail.room, max(self.trail.reach, LEAST // self.beams))
+    def num_positions(self) -> int:
+        """The number of positions attended to, including a few that are not written yet."""
+        least = MIN_COLUMNS // self.num_beams
+        return min(self.history.capacity, max(self.history.length, least))
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
-        """What keeps each beam to the columns that it came through; None: nothing need.
+        """Additive mask: -inf for columns outside a beam's history; None if there are none.
 
-        (B, 1, W, columns), the same for all layers
+        (B, 1, W, columns)
         """
-        if self.beams == 1 and self.trail.exact and self.places == self.trail.reach:
+        exact = self.history.exact and self.num_positions == self.history.length
+        if self.num_beams == 1 and exact:
             return None
         if self._bias is None:
-            came = self.trail.beams[:, :, : self.places]
-            through = came[:, :, :, None] == self.own  # (B, W, places, beams)
-            bias = torch.zeros(through.shape, dtype=dtype, device=self.own.device)
-            self._bias = bias.masked_fill_(~through, -torch.inf).flatten(2)[:, None]
+            pointers = self.history.beams[:, :, : self.num_positions]
+            visible = pointers[:, :, :, None] == self.beam_ids  # (B, W, positions, beams)
+            bias = torch.zeros(visible.shape, dtype=dtype, device=self.beam_ids.device)
+            self._bias = bias.masked_fill_(~visible, -torch.inf).flatten(2)[:, None]
         return self._bias
 
     @property
-    def came(self) -> Tensor:
-        """The beam of each place. (B, W, places)"""
-        return self.trail.beams[:, :, : self.trail.reach]
+    def back_pointers(self) -> Tensor:
+        """The beam whose column holds each position. (B, W, positions)"""
+        return self.history.beams[:, :, : self.history.length]
 
 
 @dataclass(frozen=True)
-class Sources:
-    """Which columns of the memory are words."""
+class SourceMask:
+    """The padding mask of source sentences."""
 
     lengths: Tensor  # (B,)
-    bias: Tensor  # (B, 1, 1, S) nothing for words, -inf behind them
+    bias: Tensor  # (B, 1, 1, S) 0 for tokens, -inf for padding
 
     @staticmethod
-    def of(mask: Tensor, lengths: Tensor, dtype: torch.dtype) -> Sources:
-        """From where words are: mask (B, S)."""
+    def of(mask: Tensor, lengths: Tensor, dtype: torch.dtype) -> SourceMask:
+        """From a bool mask (B, S), True = token."""
         bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
-        return Sources(lengths, bias.masked_fill_(~mask, -torch.inf)[:, None, None])
+        return SourceMask(lengths, bias.masked_fill_(~mask, -torch.inf)[:, None, None])
 
-    def select(self, sentences: Some) -> Sources:
-        """Those of some sentences."""
-        return Sources(some_of(self.lengths, sentences), some_of(self.bias, sentences))
+    def select(self, sentences: Indices) -> SourceMask:
+        """The mask of some sentences."""
+        return SourceMask(select_rows(self.lengths, sentences), select_rows(self.bias, sentences))

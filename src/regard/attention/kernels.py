@@ -1,8 +1,8 @@
-"""Attention over many short sentences on a GPU: one program for each sentence and head.
+"""Triton kernels of attention over many short sentences: one program per sentence and head.
 
-A flash kernel walks over long rows in tiles of 128, and a sentence of 20 words leaves most of such
-a tile empty. Here a sentence is one tile, as small as the batch allows. It computes what `attend`
-does with `scaled_dot` and `soft`. Triton has to be there, so whoever takes this imports it late.
+Flash attention processes long rows in tiles of 128, most of which a sentence of 20 tokens would
+leave empty. Here each sentence is one tile, as small as the batch allows. The result is that of
+`attend` with `scaled_dot` and `soft`. Requires Triton, so import this module only where it exists.
 """
 
 # Not `from __future__ import annotations`: Triton reads `tl.constexpr` out of the annotations.
@@ -15,17 +15,17 @@ from torch import Tensor
 
 from regard.data.ragged import Lengths
 
-_LONGEST = tl.constexpr(128)  # tokens of a sentence, on either side
-_LARGEST_TILE = 128 * 64  # tokens by width: more does not fit into the memory beside a GPU's cores
+_MAX_LENGTH = tl.constexpr(128)  # tokens of a sentence, on either side
+_MAX_TILE = 128 * 64  # tokens by features: more does not fit into shared memory
 
 
-def fits(query: Tensor, value: Tensor, queries: Lengths, keys: Lengths) -> bool:
-    """Whether each sentence can be one tile."""
+def is_supported(query: Tensor, value: Tensor, queries: Lengths, keys: Lengths) -> bool:
+    """Whether each sentence fits into one tile."""
     longest, width = max(queries.longest, keys.longest), max(query.shape[-1], value.shape[-1])
-    return longest <= _LONGEST.value and _block(longest) * _block(width) <= _LARGEST_TILE
+    return longest <= _MAX_LENGTH.value and _block(longest) * _block(width) <= _MAX_TILE
 
 
-@torch.compiler.disable  # whoever compiles what surrounds it calls it as it is
+@torch.compiler.disable
 def sentence_attention(
     query: Tensor,
     key: Tensor,
@@ -38,20 +38,20 @@ def sentence_attention(
     mask_diagonal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """`attend` within each sentence of a flat batch; the parts may be views of one product.
+    """`attend` within each sentence of a flat batch; inputs may be views of a packed projection.
 
     query (N, H, d), key (M, H, d), value (M, H, e) -> (N, H, e)
-    Where it is causal, all may still see so many first tokens as `prefix` says, (B,).
+    With `causal`, the first `prefix` (B,) tokens remain visible to all queries.
     With `mask_diagonal` a position does not attend to itself.
     """
-    assert fits(query, value, queries, keys)
-    rules = causal, prefix, mask_diagonal, dropout
-    result: Tensor = _SentenceAttention.apply(query, key, value, queries, keys, *rules)
+    assert is_supported(query, value, queries, keys)
+    options = causal, prefix, mask_diagonal, dropout
+    result: Tensor = _SentenceAttention.apply(query, key, value, queries, keys, *options)
     return result
 
 
 class _SentenceAttention(torch.autograd.Function):
-    """No weights are kept: those of a short sentence are sooner computed again than read."""
+    """Recomputes the weights in backward, which is faster than storing and loading them."""
 
     @staticmethod
     def forward(
@@ -66,8 +66,12 @@ class _SentenceAttention(torch.autograd.Function):
         mask_diagonal: bool,
         dropout: float,
     ) -> Tensor:
-        query, key, value = _rows(query), _rows(key), _rows(value)
-        # Drawn on the device, so that nobody waits for it. Without dropout nobody reads it.
+        query, key, value = (
+            _with_contiguous_features(query),
+            _with_contiguous_features(key),
+            _with_contiguous_features(value),
+        )
+        # Drawn on the device, without a synchronization. Without dropout it is not read.
         seed = torch.randint(2**31, (1,), device=query.device) if dropout else queries.offsets
         ctx.save_for_backward(query, key, value, seed)
         ctx.queries, ctx.keys, ctx.causal, ctx.dropout = queries, keys, causal, dropout
@@ -80,22 +84,22 @@ class _SentenceAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, seed = ctx.saved_tensors
-        found = [part.new_empty(part.shape) for part in (query, key, value)]
-        _launch(_backward, ctx, query, key, value, seed, gradients[0].contiguous(), *found)
-        return *found, *(None,) * 6
+        results = [part.new_empty(part.shape) for part in (query, key, value)]
+        _launch(_backward, ctx, query, key, value, seed, gradients[0].contiguous(), *results)
+        return *results, *(None,) * 6
 
 
-def _rows(part: Tensor) -> Tensor:
-    """A view whose heads are rows of neighbouring numbers is read where it lies."""
+def _with_contiguous_features(part: Tensor) -> Tensor:
+    """The tensor itself if its features are contiguous, else a contiguous copy."""
     return part if part.stride(-1) == 1 else part.contiguous()
 
 
 def _launch(
     kernel: Any, ctx: Any, query: Tensor, key: Tensor, value: Tensor, seed: Tensor, *others: Tensor
 ) -> None:
-    """One program for each sentence and head; `others` lie end to end."""
+    """Launch one program per sentence and head; `others` are contiguous."""
     queries, keys = _block(ctx.queries.longest), _block(ctx.keys.longest)
-    sides = _sides(max(queries, keys))
+    sides = _tile_sizes(max(queries, keys))
     with torch.cuda.device_of(query):
         for shorter, side in zip([0, *sides], sides, strict=False):
             kernel[(len(ctx.queries), query.shape[1])](
@@ -109,7 +113,7 @@ def _launch(
                     ctx.prefix,
                     seed,
                 ),
-                *(place for part in (query, key, value) for place in part.stride()[:2]),
+                *(stride for part in (query, key, value) for stride in part.stride()[:2]),
                 shorter=shorter,
                 scale=query.shape[2] ** -0.5,
                 dropout=ctx.dropout,
@@ -126,21 +130,21 @@ def _launch(
             )
 
 
-def _sides(largest: int) -> list[int]:
-    """The tiles to launch for, each for the sentences that do not fit into the one before.
+def _tile_sizes(largest: int) -> list[int]:
+    """The tile sizes to launch, each for the sentences that do not fit into the smaller one.
 
-    A tile of 128 takes long, and hardly a batch has many sentences that need it.
+    A tile of 128 is slow, and few sentences of a batch need it.
     """
     return [largest // 2, largest] if largest > 32 else [largest]
 
 
 def _block(size: int) -> int:
-    """A tile's side: a power of two, and no less than a tensor core multiplies."""
+    """The side of a tile: a power of two, at least 16 for tensor cores."""
     return max(16, 1 << (size - 1).bit_length())
 
 
 def _warps(side: int) -> int:
-    """Threads enough that a tile stays in their registers, and no more than have work."""
+    """Enough warps to hold a tile in registers."""
     return max(1, side // 16)
 
 
@@ -176,14 +180,14 @@ def _forward(
     heads = tl.num_programs(1)
     first, count = _sentence(query_offsets)
     key_first, key_count = _sentence(key_offsets)
-    if _is_anothers(count, key_count, shorter, queries, keys):
+    if _is_skipped(count, key_count, shorter, queries, keys):
         return
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
     v = _load(value, key_first, key_count, value_row, value_head, keys, value_width, value_block)
     weights = _weights(q, k, count, key_count, prefix, scale, causal, mask_diagonal, queries, keys)
     if drops:
-        weights *= _kept(seed, first, dropout, queries, keys)
+        weights *= _dropout_scale(seed, first, dropout, queries, keys)
     y = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
     row = heads * value_width
     _store(result, y, first, count, row, value_width, queries, value_width, value_block)
@@ -224,7 +228,7 @@ def _backward(
     heads = tl.num_programs(1)
     first, count = _sentence(query_offsets)
     key_first, key_count = _sentence(key_offsets)
-    if _is_anothers(count, key_count, shorter, queries, keys):
+    if _is_skipped(count, key_count, shorter, queries, keys):
         return
     q = _load(query, first, count, query_row, query_head, queries, key_width, key_block)
     k = _load(key, key_first, key_count, key_row, key_head, keys, key_width, key_block)
@@ -235,14 +239,14 @@ def _backward(
     weights = _weights(q, k, count, key_count, prefix, scale, causal, mask_diagonal, queries, keys)
     dropped, dweights = weights, tl.dot(dy, tl.trans(v), input_precision="ieee")
     if drops:
-        kept = _kept(seed, first, dropout, queries, keys)
-        dropped *= kept
-        dweights *= kept
+        scales = _dropout_scale(seed, first, dropout, queries, keys)
+        dropped *= scales
+        dweights *= scales
     dv = tl.dot(tl.trans(dropped.to(v.dtype)), dy, input_precision="ieee")
-    head = value_width  # gradients lie end to end
+    head = value_width  # gradients are contiguous
     _store(value_gradient, dv, key_first, key_count, row, head, keys, value_width, value_block)
 
-    # Softmax: what all keys of a query have in common moves no weight from one to another.
+    # The gradient of softmax: a change common to all scores of a query has no effect.
     common = tl.sum(weights * dweights, 1)[:, None]
     dscores = (weights * (dweights - common) * scale).to(q.dtype)
     row = heads * key_width
@@ -254,25 +258,25 @@ def _backward(
 
 @triton.jit
 def _sentence(offsets):
-    """Where this program's sentence begins, and how long it is."""
+    """The offset and length of this program's sentence."""
     first = tl.load(offsets + tl.program_id(0))
     return first, tl.load(offsets + tl.program_id(0) + 1) - first
 
 
 @triton.jit
-def _is_anothers(count, key_count, shorter, queries: tl.constexpr, keys: tl.constexpr):
-    """Whether this sentence has a tile of its size in another launch."""
+def _is_skipped(count, key_count, shorter, queries: tl.constexpr, keys: tl.constexpr):
+    """Whether this sentence belongs to a launch with another tile size."""
     longer = tl.maximum(count, key_count)
     return (longer <= shorter) | (longer > max(queries, keys))
 
 
 @triton.jit
-def _places(
+def _pointers(
     base, first, count, row, head, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr
 ):
-    """The tile of a sentence in this program's head, and which of it is real."""
+    """Pointers to the tile of a sentence in this program's head, and its mask."""
     i, c = tl.arange(0, size)[:, None], tl.arange(0, block)[None, :]
-    base += first.to(tl.int64) * row + tl.program_id(1) * head  # a batch may pass 2**31 numbers
+    base += first.to(tl.int64) * row + tl.program_id(1) * head  # a batch may exceed 2**31 numbers
     return base + i * row + c, (i < count) & (c < width)
 
 
@@ -280,8 +284,8 @@ def _places(
 def _load(
     base, first, count, row, head, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr
 ):
-    places, real = _places(base, first, count, row, head, size, width, block)
-    return tl.load(places, mask=real, other=0.0)
+    pointers, mask = _pointers(base, first, count, row, head, size, width, block)
+    return tl.load(pointers, mask=mask, other=0.0)
 
 
 @triton.jit
@@ -296,8 +300,8 @@ def _store(
     width: tl.constexpr,
     block: tl.constexpr,
 ):
-    places, real = _places(base, first, count, row, head, size, width, block)
-    tl.store(places, tile.to(base.dtype.element_ty), mask=real)
+    pointers, mask = _pointers(base, first, count, row, head, size, width, block)
+    tl.store(pointers, tile.to(base.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -313,26 +317,26 @@ def _weights(
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
-    """Softmax in float32; zero where there is no token, or where a query may not look."""
+    """Softmax in float32; zero where keys are masked or there is no token."""
     i, j = tl.arange(0, queries)[:, None], tl.arange(0, keys)[None, :]
-    seen = (i < count) & (j < key_count)
+    visible = (i < count) & (j < key_count)
     if causal:
-        past = j - key_count <= i - count  # the last query stands at the last key
+        past = j - key_count <= i - count  # the last query is at the position of the last key
         if prefix is not None:
             past = past | (j < tl.load(prefix + tl.program_id(0)))
-        seen = seen & past
+        visible = visible & past
     if mask_diagonal:
-        seen = seen & (i != j)
+        visible = visible & (i != j)
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-    scores = tl.where(seen, scores, -1e30)  # not -inf: a row without keys would be NaN
+    scores = tl.where(visible, scores, -1e30)  # not -inf: a row without keys would be NaN
     weights = tl.exp(scores - tl.max(scores, 1)[:, None])
-    return tl.where(seen, weights / tl.sum(weights, 1)[:, None], 0.0)
+    return tl.where(visible, weights / tl.sum(weights, 1)[:, None], 0.0)
 
 
 @triton.jit
-def _kept(seed, first, dropout, queries: tl.constexpr, keys: tl.constexpr):
-    """What dropout makes of ones: a function of seed, query, head and key, so drawn twice alike."""
+def _dropout_scale(seed, first, dropout, queries: tl.constexpr, keys: tl.constexpr):
+    """Dropout of ones, a function of seed, query, head and key: the same in both passes."""
     i, j = tl.arange(0, queries)[:, None], tl.arange(0, keys)[None, :]
     row = (first + i) * tl.num_programs(1) + tl.program_id(1)
-    drawn = tl.rand(tl.load(seed), row * _LONGEST + j)
-    return tl.where(drawn < dropout, 0.0, 1.0 / (1.0 - dropout))
+    random = tl.rand(tl.load(seed), row * _MAX_LENGTH + j)
+    return tl.where(random < dropout, 0.0, 1.0 / (1.0 - dropout))

@@ -1,8 +1,7 @@
-"""Masks: bool, True = may look, the query's axis before the key's. They combine with `&`.
+"""Attention masks: bool tensors (..., queries, keys), True = visible. They combine with `&`.
 
-The same stack of blocks is another model under another mask: BERT sees all (padding alone), GPT
-what came before (causal), UniLM a source in full and its own words so far (prefix), XLNet what
-comes earlier in some order (permutation).
+The mask determines the kind of model: padding only (BERT), causal (GPT), prefix (UniLM), or
+permutation (XLNet).
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ from torch import Tensor
 
 
 def padding(lengths: Tensor, longest: int) -> Tensor:
-    """Each sentence sees its own tokens and no padding. lengths (B,) -> (B, 1, 1, S)"""
-    places = torch.arange(longest, device=lengths.device)
-    return (places < lengths[:, None])[:, None, None, :]
+    """Mask of padded keys. lengths (B,) -> (B, 1, 1, S)"""
+    positions = torch.arange(longest, device=lengths.device)
+    return (positions < lengths[:, None])[:, None, None, :]
 
 
 def causal(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
-    """A position sees itself and what came before; the last query stands at the last key. (T, S)"""
+    """Causal mask; the last query is at the position of the last key. (T, S)"""
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
 def off_diagonal(length: int, device: torch.device | None = None) -> Tensor:
-    """A position sees all others, but not itself. (T, T)"""
+    """Mask of the diagonal: no position attends to itself. (T, T)"""
     return ~torch.eye(length, dtype=torch.bool, device=device)
 
 
 def prefix(lengths: Tensor, longest: int) -> Tensor:
-    """All see the first `lengths` positions, and beyond them only what came before.
+    """Prefix mask: the first `lengths` positions are visible to all, the rest is causal.
 
     lengths (B,) -> (B, 1, S, S)
     """
@@ -36,28 +35,29 @@ def prefix(lengths: Tensor, longest: int) -> Tensor:
 
 
 def permutation(ranks: Tensor, *, itself: bool = True) -> Tensor:
-    """A position sees lower ranks, and itself (XLNet's content stream) or not (its query stream).
+    """Permutation mask: positions of lower rank are visible; with `itself`, also the query's own.
 
-    ranks (..., S), each position's place in the order -> (..., 1, S, S)
+    In XLNet, `itself` is True for the content stream and False for the query stream.
+    ranks (..., S), the index of each position in the order -> (..., 1, S, S)
     """
-    of_query, of_key = ranks[..., :, None], ranks[..., None, :]
-    mask = of_key <= of_query if itself else of_key < of_query
+    query_ranks, key_ranks = ranks[..., :, None], ranks[..., None, :]
+    mask = key_ranks <= query_ranks if itself else key_ranks < query_ranks
     return mask.unsqueeze(-3)
 
 
 def segments(queries: Tensor, keys: Tensor) -> Tensor:
-    """A position sees those of its own segment. (B, T), (B, S) -> (B, 1, T, S)"""
+    """Segment mask: keys of the query's segment are visible. (B, T), (B, S) -> (B, 1, T, S)"""
     return (queries[:, :, None] == keys[:, None, :])[:, None]
 
 
 def window(queries: int, keys: int, width: int, device: torch.device | None = None) -> Tensor:
-    """A position sees those at most `width` away; the last query stands at the last key. (T, S)"""
-    places = torch.arange(queries, device=device)[:, None] + keys - queries
-    return (places - torch.arange(keys, device=device)).abs() <= width
+    """Sliding-window mask: keys within `width`; the last query is at the last key. (T, S)"""
+    positions = torch.arange(queries, device=device)[:, None] + keys - queries
+    return (positions - torch.arange(keys, device=device)).abs() <= width
 
 
-def blotted(x: Tensor, mask: Tensor) -> Tensor:
-    """Keys or values with zeros where no query may look, since zero times NaN would be NaN.
+def zero_unattended(x: Tensor, mask: Tensor) -> Tensor:
+    """Keys or values, zeroed where they are masked for all queries: 0 * NaN would be NaN.
 
     x (..., S, d), mask (..., T, S) -> (..., S, d)
     """

@@ -1,4 +1,4 @@
-"""Bottom-up attention: no query asks; what stands out wins, or a gate lets it through."""
+"""Bottom-up attention, without queries: max pooling and gating."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from torch import Tensor, nn
 
 
 def max_pooling(values: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The strongest input in each dimension; zeros where no input may be seen.
+    """The maximum of each feature; zeros where all inputs are masked.
 
-    values (..., S, e), mask (..., S), True = may look -> (..., e)
+    values (..., S, e), mask (..., S), True = visible -> (..., e)
     """
     if mask is None:
         return values.amax(-2)
-    seen = mask.any(-1, keepdim=True)
-    strongest = values.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(-2)
-    return torch.where(seen, strongest, 0.0)
+    any_visible = mask.any(-1, keepdim=True)
+    maxima = values.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(-2)
+    return torch.where(any_visible, maxima, 0.0)
 
 
 class Gate(nn.Module):
-    """`sigmoid(W x + b) * x`: every input says by itself how much of it passes."""
+    """Self-gating: `sigmoid(W x + b) * x`."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Linear(width, width)
+        self.weight = nn.Linear(dim, dim)
 
     def forward(self, values: Tensor) -> Tensor:
         """Values (..., e) -> (..., e)"""

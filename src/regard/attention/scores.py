@@ -1,13 +1,13 @@
-"""How well a key answers a query: `s(k, q)` for all pairs at once.
+"""Attention score functions `s(k, q)`, for all pairs of queries and keys.
 
 | dot           | k . q                      | equal sizes                               |
-| scaled dot    | k . q / sqrt(d)            | its variance stays 1, whatever d is       |
+| scaled dot    | k . q / sqrt(d)            | variance 1 for any d                      |
 | additive      | v . tanh(W k + U q)        | a small network; sizes may differ         |
-| bilinear      | k . W q, and over sqrt(d)  | not symmetric; sizes may differ           |
-| projected dot | (W k) . (U q) / sqrt(d)    | what multi-head attention does in a head  |
+| bilinear      | k . W q, or over sqrt(d)   | not symmetric; sizes may differ           |
+| projected dot | (W k) . (U q) / sqrt(d)    | as in a head of multi-head attention      |
 
-Those with weights are modules; given `heads`, they have weights of their own for each head, and
-queries and keys have an axis for the heads before the last two.
+Parametric scores are modules. With `heads`, they have separate weights for each head, and queries
+and keys have a third-last axis of heads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
 
 
 def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
-    """`k . q / sqrt(d)`: the variance stays 1 whatever d is, so that softmax does not saturate.
+    """`k . q / sqrt(d)`: variance 1 for any d, so that softmax does not saturate.
 
     query (..., T, d), key (..., S, d) -> scores (..., T, S)
     """
@@ -37,12 +37,12 @@ class Additive(nn.Module):
     """`v . tanh(W k + U q)` (Bahdanau et al., 2015, arXiv:1409.0473)."""
 
     def __init__(
-        self, query_width: int, key_width: int, hidden: int, heads: int | None = None
+        self, query_dim: int, key_dim: int, hidden_dim: int, num_heads: int | None = None
     ) -> None:
         super().__init__()
-        self.query = _matrix(heads, query_width, hidden)
-        self.key = _matrix(heads, key_width, hidden)
-        self.out = _matrix(heads, hidden, 1)
+        self.query = _matrix(num_heads, query_dim, hidden_dim)
+        self.key = _matrix(num_heads, key_dim, hidden_dim)
+        self.out = _matrix(num_heads, hidden_dim, 1)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Query (..., T, dq), key (..., S, dk) -> scores (..., T, S)"""
@@ -52,14 +52,14 @@ class Additive(nn.Module):
 
 
 class Bilinear(nn.Module):
-    """`k . W q`, divided by the root of the key's size if `scaled` (Luong et al., 2015)."""
+    """`k . W q` (Luong et al., 2015); `scaled`: divided by the square root of the key's size."""
 
     def __init__(
-        self, query_width: int, key_width: int, *, scaled: bool = False, heads: int | None = None
+        self, query_dim: int, key_dim: int, *, scaled: bool = False, num_heads: int | None = None
     ) -> None:
         super().__init__()
-        self.weight = _matrix(heads, query_width, key_width)
-        self._scale = key_width**-0.5 if scaled else 1.0
+        self.weight = _matrix(num_heads, query_dim, key_dim)
+        self._scale = key_dim**-0.5 if scaled else 1.0
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Query (..., T, dq), key (..., S, dk) -> scores (..., T, S)"""
@@ -67,22 +67,22 @@ class Bilinear(nn.Module):
 
 
 class ProjectedDot(nn.Module):
-    """`(W k) . (U q) / sqrt(d)`: both are brought to one size d, and compared there."""
+    """`(W k) . (U q) / sqrt(d)`: queries and keys are projected to a common size d."""
 
     def __init__(
-        self, query_width: int, key_width: int, hidden: int, heads: int | None = None
+        self, query_dim: int, key_dim: int, hidden_dim: int, num_heads: int | None = None
     ) -> None:
         super().__init__()
-        self.query = _matrix(heads, query_width, hidden)
-        self.key = _matrix(heads, key_width, hidden)
+        self.query = _matrix(num_heads, query_dim, hidden_dim)
+        self.key = _matrix(num_heads, key_dim, hidden_dim)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Query (..., T, dq), key (..., S, dk) -> scores (..., T, S)"""
         return scaled_dot(query @ self.query, key @ self.key)
 
 
-def _matrix(heads: int | None, rows: int, columns: int) -> nn.Parameter:
-    """Weights that begin after Glorot, for each head if there are several. ([H,] rows, columns)"""
+def _matrix(num_heads: int | None, rows: int, columns: int) -> nn.Parameter:
+    """A weight with Glorot initialization, for each head. ([H,] rows, columns)"""
     bound = (6.0 / (rows + columns)) ** 0.5
-    shape = (rows, columns) if heads is None else (heads, rows, columns)
+    shape = (rows, columns) if num_heads is None else (num_heads, rows, columns)
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))

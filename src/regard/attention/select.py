@@ -1,4 +1,4 @@
-"""What becomes of the scores: weights over the keys that a query may see."""
+"""Selection: from attention scores to attention weights, soft or hard."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Select = Callable[[Tensor, Tensor | None], Tensor]
 
 
 def soft(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the keys; a query that may look nowhere gives weights of zero, not NaN.
+    """Softmax over the keys; the weights of a fully masked query are zero, not NaN.
 
-    scores (..., T, S), mask broadcast to it, True = may look -> weights (..., T, S)
+    scores (..., T, S), mask broadcast to it, True = visible -> weights (..., T, S)
     """
     if mask is None:
         return scores.softmax(-1)
@@ -22,63 +22,63 @@ def soft(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def hard(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """All weight on the highest score. It has no gradient; see `straight_through`."""
+    """One-hot weights of the highest score. They have no gradient; see `straight_through`."""
     weights = soft(scores, mask)
-    return _all_on(weights.argmax(-1), weights)
+    return _one_hot(weights.argmax(-1), weights)
 
 
 def sampled(generator: torch.Generator | None = None) -> Select:
-    """All weight on one key, drawn by its softmax. It has no gradient of its own.
+    """One-hot weights of a key sampled from the softmax. They have no gradient.
 
-    Trained through `straight_through`, or by REINFORCE: see `recorded`.
+    Train with `straight_through`, or with REINFORCE: see `with_log_probs`.
     """
 
     def select(scores: Tensor, mask: Tensor | None) -> Tensor:
         weights = soft(scores, mask).detach()
         rows = weights.flatten(0, -2)
-        blind = rows.sum(-1, keepdim=True) == 0  # no key to draw; `_all_on` leaves them zero
-        drawn = torch.multinomial(rows + blind, 1, generator=generator)
-        return _all_on(drawn.view(weights.shape[:-1]), weights)
+        masked = rows.sum(-1, keepdim=True) == 0  # no key to sample; `_one_hot` keeps them zero
+        samples = torch.multinomial(rows + masked, 1, generator=generator)
+        return _one_hot(samples.view(weights.shape[:-1]), weights)
 
     return select
 
 
 def straight_through(select: Select) -> Select:
-    """Weights as `select` makes them, gradients as if they were soft (Bengio et al., 2013)."""
+    """The weights of `select` with the gradient of softmax (Bengio et al., 2013)."""
 
-    def passing(scores: Tensor, mask: Tensor | None) -> Tensor:
+    def estimate(scores: Tensor, mask: Tensor | None) -> Tensor:
         weights = soft(scores, mask)
         return select(scores, mask).detach() + weights - weights.detach()
 
-    return passing
+    return estimate
 
 
-def recorded(select: Select, log_probs: list[Tensor]) -> Select:
-    """As `select`, noting in a list how likely each choice was: (..., T), with gradients."""
+def with_log_probs(select: Select, log_probs: list[Tensor]) -> Select:
+    """`select` that appends the log-probs of its selections, (..., T), to a list for REINFORCE."""
 
-    def noting(scores: Tensor, mask: Tensor | None) -> Tensor:
-        chosen = select(scores, mask).detach()
-        likely = (soft(scores, mask) * chosen).sum(-1)
-        blind = chosen.sum(-1) == 0  # where nothing could be chosen, nothing is learned
-        log_probs.append(torch.where(blind, 1.0, likely).log())
-        return chosen
+    def record(scores: Tensor, mask: Tensor | None) -> Tensor:
+        selected = select(scores, mask).detach()
+        probs = (soft(scores, mask) * selected).sum(-1)
+        masked = selected.sum(-1) == 0  # nothing was selected: log-prob 0, without gradient
+        log_probs.append(torch.where(masked, 1.0, probs).log())
+        return selected
 
-    return noting
+    return record
 
 
 def reinforce(log_probs: Tensor, rewards: Tensor) -> Tensor:
-    """REINFORCE (Williams, 1992): a term whose gradient makes choices that paid off likelier.
+    """The REINFORCE loss (Williams, 1992) of sampled selections.
 
-    The baseline of each example is the mean reward of the others: it takes nothing from the
-    expectation, and most of the variance. log_probs (B,), rewards (B,) -> a scalar to minimise
+    The baseline of each example is the mean reward of the others, which reduces the variance
+    without a bias. log_probs (B,), rewards (B,) -> a scalar to minimize
     """
     count = len(rewards)
     rewards = rewards.detach()
-    others = (rewards.sum() - rewards) / max(count - 1, 1)
-    return -((rewards - others) * log_probs).mean()
+    baselines = (rewards.sum() - rewards) / max(count - 1, 1)
+    return -((rewards - baselines) * log_probs).mean()
 
 
-def _all_on(places: Tensor, weights: Tensor) -> Tensor:
-    """One where a row's place is, zero elsewhere; rows without any weight stay zero."""
-    ones = torch.zeros_like(weights).scatter_(-1, places.unsqueeze(-1), 1.0)
+def _one_hot(indices: Tensor, weights: Tensor) -> Tensor:
+    """One-hot rows; rows whose weights are all zero stay zero."""
+    ones = torch.zeros_like(weights).scatter_(-1, indices.unsqueeze(-1), 1.0)
     return ones * (weights.sum(-1, keepdim=True) > 0)

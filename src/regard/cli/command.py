@@ -1,11 +1,11 @@
-"""Functions as commands: a parameter that is a settings class becomes one option for each field.
+"""Converts functions to typer commands: each field of a settings class becomes an option.
 
     def score(context: typer.Context, models: Models, search: Annotated[SearchConfig, Fields(
         only=("length_penalty",))], runtime: Runtime) -> None: ...
 
-`expanded(score)` is what typer gets. The function receives the settings as one object; which of
-them were given is known from the context (`given_settings`). Options stand in a panel of the help
-that is named after the class. Names, meaning, bounds, choices and defaults are those of the fields.
+`expand_settings(score)` is passed to typer. The function receives the settings as one object;
+`given_settings(context, ...)` returns those that the user has set. The help lists the options in a
+panel named after the class, with the names, docs, bounds, choices and defaults of the fields.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from regard.bounds import Bound, limits, refuse_out_of_bounds
+from regard.bounds import Bound, format_bounds, refuse_out_of_bounds
 from regard.config import Flag, Setting, Settings, build, settings_of
 from regard.errors import ConfigError
-from regard.option_sets import OptionSet, option_of
+from regard.option_sets import OptionSet, option_name
 
 S = TypeVar("S", bound=Settings)
 _CONTEXT = "context"
-_KINDS = (int, float, str, bool, Path)  # of options
+_TYPES = (int, float, str, bool, Path)  # of option values
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Which fields of a settings class a command has as options, and its own defaults for them."""
+    """Selects the fields of a settings class that become options, and overrides their defaults."""
 
     only: tuple[str, ...] = ()  # empty: all
     without: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    panel: str = ""  # empty: named after the class
+    panel: str = ""  # heading in the help; empty: named after the class
 
     def of(self, cls: type[Settings]) -> list[Setting]:
-        """The chosen fields, in the order of the class."""
+        """The selected fields, in the order of the class."""
         names = self.only or [setting.name for setting in settings_of(cls)]
         unknown = {*self.only, *self.without, *self.defaults} - {s.name for s in settings_of(cls)}
         assert not unknown, unknown
@@ -52,92 +52,94 @@ class Fields:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Settings classes that are known when the command is built, such as those of plugins.
+class OptionSets:
+    """Settings classes that are collected when the command is built, such as those of plugins.
 
-    A parameter with this note has the options of all of them, and gets those that were given, by
-    name; `regard.option_sets.select` says which class is meant. Fields of one name are one option;
-    the first class says where it stands in the help and what it means.
+    A parameter annotated with this has the options of all classes and receives those that the user
+    has set, by name; `regard.option_sets.select` selects the class. Fields with the same name share
+    one option, which has the doc and the help panel of the first class.
     """
 
     classes: Callable[[], Iterable[type[Settings]]]
 
 
-def is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option was given, and is not at its default by itself."""
+def is_set_by_user(context: typer.Context, name: str) -> bool:
+    """Whether the user has set an option."""
     source = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
 
 def given_settings(context: typer.Context, *classes: type[Settings]) -> dict[str, Any]:
-    """The options that were given and are settings of these classes, by name."""
+    """The options that the user has set and that are fields of these classes, by name."""
     return {
         name: value
         for cls in classes
         for name, value in context.params.items()
-        if name in {field.name for field in fields(cls)} and is_given(context, name)
+        if name in {field.name for field in fields(cls)} and is_set_by_user(context, name)
     }
 
 
-def refuse_options(context: typer.Context, names: Collection[str], why: str) -> None:
-    """Refuse those that were given and have no effect here."""
-    given = [
+def refuse_options(context: typer.Context, names: Collection[str], reason: str) -> None:
+    """Raise an error if the user has set any of these options, which have no effect here."""
+    flags = [
         option.opts[0]
         for option in context.command.params
-        if option.name in names and is_given(context, option.name)
+        if option.name in names and is_set_by_user(context, option.name)
     ]
-    if given:
-        raise ConfigError(f"{', '.join(given)}: {why}")
+    if flags:
+        raise ConfigError(f"{', '.join(flags)}: {reason}")
 
 
-def expanded(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as typer takes it: each parameter is an argument or one option."""
+def expand_settings(function: Callable[..., None]) -> Callable[..., None]:
+    """A function for typer in which each parameter is one argument or option."""
     hints = get_type_hints(function, include_extras=True)
     parameters: dict[str, inspect.Parameter] = {}
-    made: dict[str, Callable[[typer.Context], Any]] = {}  # from what was given
-    aliases: dict[str, str] = {}  # an old name -> the parameter
+    builders: dict[str, Callable[[typer.Context], Any]] = {}
+    deprecated: dict[str, str] = {}  # old option -> parameter
     for parameter in inspect.signature(function).parameters.values():
-        hint, notes = _parts(hints[parameter.name])
-        if groups := [note for note in notes if isinstance(note, Groups)]:
-            classes = [*groups[0].classes()]
-            made[parameter.name] = _given_in(classes)
-            options = _merged(classes)
+        hint, metadata = _split_annotated(hints[parameter.name])
+        if sets := [item for item in metadata if isinstance(item, OptionSets)]:
+            classes = [*sets[0].classes()]
+            builders[parameter.name] = _given_settings_builder(classes)
+            options = _merge_fields(classes)
         elif isinstance(hint, type) and issubclass(hint, Settings):
-            fields = next((note for note in notes if isinstance(note, Fields)), Fields())
-            made[parameter.name] = _builder(hint, fields)
+            fields = next((item for item in metadata if isinstance(item, Fields)), Fields())
+            builders[parameter.name] = _builder(hint, fields)
             options = [(setting, fields.panel or _panel(hint)) for setting in fields.of(hint)]
         else:
-            flag = next((note for note in notes if isinstance(note, Flag)), Flag())
-            aliases |= dict.fromkeys(flag.formerly, parameter.name)
+            flag = next((item for item in metadata if isinstance(item, Flag)), Flag())
+            deprecated |= dict.fromkeys(flag.formerly, parameter.name)
             new = parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
-            _add(parameters, new)
+            _add_parameter(parameters, new)
             continue
         for setting, panel in options:
-            aliases |= dict.fromkeys(setting.flag.formerly, setting.name)
-            _add(parameters, _option_of(setting, panel))
+            deprecated |= dict.fromkeys(setting.flag.formerly, setting.name)
+            if setting.formerly is not None:
+                deprecated[option_name(setting.formerly.name)] = setting.name
+            _add_parameter(parameters, _to_option(setting, panel))
     for name in parameters:
-        aliases.pop(option_of(name), None)  # which is an option by itself here
-    return _with_signature(function, parameters, made, aliases)
+        deprecated.pop(option_name(name), None)  # the old name is another option of this command
+    return _with_signature(function, parameters, builders, deprecated)
 
 
-def _add(parameters: dict[str, inspect.Parameter], new: inspect.Parameter) -> None:
+def _add_parameter(parameters: dict[str, inspect.Parameter], new: inspect.Parameter) -> None:
     if new.name in parameters:
-        raise ConfigError(f"Two options of one command are called {new.name}. Rename one of them.")
+        raise ConfigError(f"The command has two options named {new.name}. Rename one of them.")
     parameters[new.name] = new
 
 
 def _with_signature(
     function: Callable[..., None],
     parameters: dict[str, inspect.Parameter],
-    made: Mapping[str, Callable[[typer.Context], Any]],
-    aliases: Mapping[str, str],
+    builders: Mapping[str, Callable[[typer.Context], Any]],
+    deprecated: Mapping[str, str],
 ) -> Callable[..., None]:
-    plain = {*inspect.signature(function).parameters} - {*made}
+    plain = {*inspect.signature(function).parameters} - {*builders}
 
     def call(**values: Any) -> None:
         context = values[_CONTEXT]
-        built = {name: make(context) for name, make in made.items()}
-        function(**{name: values[name] for name in plain}, **built)
+        settings = {name: build(context) for name, build in builders.items()}
+        function(**{name: values[name] for name in plain}, **settings)
 
     if _CONTEXT not in parameters:
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -146,39 +148,42 @@ def _with_signature(
     call.__name__, call.__doc__ = function.__name__, inspect.getdoc(function)
     call.__module__ = function.__module__
     call.__annotations__ = {p.name: p.annotation for p in parameters.values()}
-    vars(call).update(__signature__=inspect.Signature([*parameters.values()]), aliases=aliases)
+    signature = inspect.Signature([*parameters.values()])
+    vars(call).update(__signature__=signature, deprecated=deprecated)
     return call
 
 
 def _builder(cls: type[S], fields: Fields) -> Callable[[typer.Context], S]:
-    def built(context: typer.Context) -> S:
+    def build_settings(context: typer.Context) -> S:
         names = {setting.name for setting in fields.of(cls)}
-        given = given_settings(context, cls)
-        chosen = {name: value for name, value in given.items() if name in names}
-        return build(cls, {**fields.defaults, **chosen})
+        values = given_settings(context, cls)
+        selected = {name: value for name, value in values.items() if name in names}
+        return build(cls, {**fields.defaults, **selected})
 
-    return built
+    return build_settings
 
 
-def _given_in(classes: Iterable[type[Settings]]) -> Callable[[typer.Context], dict[str, Any]]:
+def _given_settings_builder(
+    classes: Iterable[type[Settings]],
+) -> Callable[[typer.Context], dict[str, Any]]:
     return lambda context: given_settings(context, *classes)
 
 
-def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
-    """Each name once, with the default, the bounds and the choices that all classes have."""
+def _merge_fields(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
+    """One option per field name, with the default, bounds and choices that all classes share."""
     options: dict[str, tuple[Setting, str]] = {}
     for cls in classes:
         for setting in settings_of(cls):
             first, panel = options.setdefault(setting.name, (setting, _panel(cls)))
-            if _plain(first.type) != _plain(setting.type):
+            if _plain_type(first.type) != _plain_type(setting.type):
                 raise ConfigError(
-                    f"{cls.__name__}.{setting.name} is {setting.kind}, and {first.kind} elsewhere. "
-                    "Rename it."
+                    f"{cls.__name__}.{setting.name} has type {setting.type_name}, but "
+                    f"{first.type_name} in another class of this command. Rename it."
                 )
             is_same = first.default == setting.default and first.default is not MISSING
             shared = replace(
                 first,
-                type=first.type if first.type == setting.type else _plain(first.type),
+                type=first.type if first.type == setting.type else _plain_type(first.type),
                 default=first.default if is_same else None,
                 bounds=tuple(bound for bound in first.bounds if bound in setting.bounds),
             )
@@ -187,21 +192,23 @@ def _merged(classes: Iterable[type[Settings]]) -> list[tuple[Setting, str]]:
 
 
 def _panel(cls: type[Settings]) -> str:
-    """What a group of options is called: "Search" for `SearchConfig`."""
+    """The heading of a class's options in the help: "Search" for `SearchConfig`."""
     if issubclass(cls, OptionSet):
         return cls.title.capitalize()
     name = re.sub("(Config|Options|Settings)$", "", cls.__name__)
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
 
 
-def _option_of(setting: Setting, panel: str) -> inspect.Parameter:
-    """A field as a keyword parameter that typer makes an option of."""
-    kind, choices = _plain(setting.type), choices_of(setting.type)
-    if kind not in _KINDS and get_args(kind)[:1] not in [(item,) for item in _KINDS]:
-        raise ConfigError(f"{panel}: {setting.name} is {setting.kind}, which cannot be an option.")
+def _to_option(setting: Setting, panel: str) -> inspect.Parameter:
+    """A field as a keyword parameter from which typer makes an option."""
+    kind, choices = _plain_type(setting.type), get_choices(setting.type)
+    if kind not in _TYPES and get_args(kind)[:1] not in [(item,) for item in _TYPES]:
+        raise ConfigError(
+            f"{panel}: {setting.name} has type {setting.type_name}, which cannot be an option."
+        )
     flags = [setting.flag.name] if setting.flag.name else []
     if kind is bool and setting.default is False and not flags:
-        flags = [f"--{setting.name.replace('_', '-')}"]  # without a --no- that would do nothing
+        flags = [option_name(setting.name)]  # --no-NAME would have no effect
     default = setting.default
     if isinstance(default, tuple):
         default = list(default) or None
@@ -209,7 +216,7 @@ def _option_of(setting: Setting, panel: str) -> inspect.Parameter:
     annotation = kind | None if default is None or is_list else kind
     doc = setting.doc or setting.name.replace("_", " ")
     text = doc[0].upper() + doc[1:]
-    option = described(text, setting.bounds, choices, *flags, rich_help_panel=panel)
+    option = make_option(text, setting.bounds, choices, *flags, rich_help_panel=panel)
     return inspect.Parameter(
         setting.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -218,61 +225,61 @@ def _option_of(setting: Setting, panel: str) -> inspect.Parameter:
     )
 
 
-def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type, and the notes that it is annotated with."""
+def _split_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type and its `Annotated` metadata."""
     return (hint, ()) if get_origin(hint) is not Annotated else (hint.__origin__, hint.__metadata__)
 
 
-def _plain(kind: Any) -> Any:
-    """The type of a field as typer knows it: text for choices, a list for a tuple; never None."""
+def _plain_type(kind: Any) -> Any:
+    """A field's type for typer: str for choices, a list for a tuple, without None."""
     if get_origin(kind) in (Union, UnionType):
         [kind] = [inner for inner in get_args(kind) if inner is not NoneType]
     if get_origin(kind) is Literal:
         return str
-    return list[_plain(get_args(kind)[0])] if get_origin(kind) is tuple else kind  # type: ignore[misc]
+    return list[_plain_type(get_args(kind)[0])] if get_origin(kind) is tuple else kind  # type: ignore[misc]
 
 
-def choices_of(kind: Any) -> tuple[str, ...]:
-    """The words that a field may be."""
+def get_choices(kind: Any) -> tuple[str, ...]:
+    """The values of a `Literal` type."""
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return next((words for inner in get_args(kind) if (words := choices_of(inner))), ())
+    return next((values for inner in get_args(kind) if (values := get_choices(inner))), ())
 
 
-def described(
+def make_option(
     text: str, bounds: tuple[Bound, ...], choices: tuple[str, ...], *flags: str, **more: Any
 ) -> Any:
-    """A typer option that lists bounds and choices in its help, and holds values to them."""
-    listed = ", ".join([*limits(bounds), *([" | ".join(choices)] if choices else [])])
+    """A typer option whose help lists bounds and choices, and whose values are checked."""
+    listed = ", ".join([*format_bounds(bounds), *([" | ".join(choices)] if choices else [])])
     text += f" ({listed})." if listed else "."
-    callback = bounded(*bounds) if bounds else one_of(choices) if choices else None
+    callback = check_bounds(*bounds) if bounds else check_choice(choices) if choices else None
     return typer.Option(*flags, help=text, callback=callback, **{"show_default": True} | more)
 
 
-def bounded(*bounds: Bound) -> Callable[[typer.CallbackParam, Any], Any]:
-    """A typer callback that refuses numbers, or lists of them, that are out of bounds.
+def check_bounds(*bounds: Bound) -> Callable[[typer.CallbackParam, Any], Any]:
+    """A typer callback that raises an error if a number, or one of a list, is out of bounds.
 
-    Typer's own `min` and `max` let NaN pass, and list the largest numbers in the help.
+    Typer's own `min` and `max` accept NaN and list very large bounds in the help.
     """
-    return _checked(lambda option, value: refuse_out_of_bounds(option, value, *bounds))
+    return _callback(lambda option, value: refuse_out_of_bounds(option, value, *bounds))
 
 
-def one_of(choices: tuple[str, ...]) -> Callable[[typer.CallbackParam, Any], Any]:
-    """A typer callback that refuses all but some words."""
+def check_choice(choices: tuple[str, ...]) -> Callable[[typer.CallbackParam, Any], Any]:
+    """A typer callback that raises an error if a value is not one of the choices."""
 
-    def refuse_others(option: str, value: Any) -> None:
+    def refuse_unknown(option: str, value: Any) -> None:
         if value is not None and value not in choices:
             *others, last = choices
-            raise ConfigError(f"{option} is {value!r}. Use {', '.join(others)} or {last}.")
+            raise ConfigError(f"{option} is {value!r}, but must be {', '.join(others)} or {last}.")
 
-    return _checked(refuse_others)
+    return _callback(refuse_unknown)
 
 
-def _checked(check: Callable[[str, Any], None]) -> Callable[[typer.CallbackParam, Any], Any]:
-    def checked(param: typer.CallbackParam, value: Any) -> Any:
+def _callback(check: Callable[[str, Any], None]) -> Callable[[typer.CallbackParam, Any], Any]:
+    def callback(param: typer.CallbackParam, value: Any) -> Any:
         option = param.opts[0] if param.param_type_name == "option" else str(param.name)
         for item in value if isinstance(value, list | tuple) else [value]:
             check(option, item)
         return value
 
-    return checked
+    return callback

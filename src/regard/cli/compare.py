@@ -1,4 +1,4 @@
-"""regard compare: layers of three kinds as sentences grow, or trained models side by side."""
+"""regard compare: compares trained models, or the cost of layer types by sequence length."""
 
 from __future__ import annotations
 
@@ -13,50 +13,56 @@ import typer
 from regard.bounds import Ge, Le
 from regard.cli.command import Fields, refuse_options
 from regard.cli.evaluate import print_by_length
-from regard.cli.options import argument, numeric
+from regard.cli.options import argument, number_option
 from regard.cli.results import OutputOptions
-from regard.cli.screen import show, table
+from regard.cli.tables import print_table, table
 from regard.config import Doc, Flag, Settings
-from regard.data.corpus import read_parallel
+from regard.data.line_reader import read_parallel
 from regard.decoding.config import Runtime, SearchConfig
 from regard.errors import ConfigError, DataError
-from regard.progress import say
+from regard.progress import notify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.evaluation.contest import Compared, Entrant, Test
-    from regard.evaluation.growth import Point, Sizes
-    from regard.training.metrics_log import Effort
+    from regard.evaluation.layer_cost import LayerCost, LayerSizes
+    from regard.evaluation.model_comparison import ComparedModel, ComparisonResult, TestSetup
+    from regard.training.metrics_log import TrainingCost
 
-_DIGITS = 6  # of a length
+_MAX_DIGITS = 6  # of a length
 _MEMORY = {
-    "cuda": "Memory: the peak of PyTorch's allocator in a pass, beside weights and input.",
-    "cpu": "Memory: what forward keeps for backward, beside weights and input.",
+    "cuda": "Memory: peak of PyTorch's allocator in a pass, without weights and input.",
+    "cpu": "Memory: activations stored for the backward pass, without weights and input.",
 }
 _LEGEND = (
-    "Of one sentence, by formula: multiply-adds; steps that must follow each other; path: layers "
-    "or steps\nbetween its first and last word (convolutions: with gaps that widen layer by layer)."
-    "\nOf the batch: the median of the rounds."
+    "Computed for one sentence: multiply-adds; sequential operations; maximum path length, the "
+    "layers or steps\nbetween the first and last token (convolutions: dilated). Measured for the "
+    "batch: time and memory, median of the rounds."
 )
 
 
 @dataclass(frozen=True)
 class ModelsOptions(Settings):
-    """How trained models are compared."""
+    """Comparison of trained models."""
 
-    source: Annotated[Path | None, Doc("text to translate")] = None
-    reference: Annotated[Path | None, Doc("the right translations")] = None
-    lowercase: Annotated[bool, Doc("count BLEU without case")] = False
-    batch_size: Annotated[int, Doc("sentences of a large batch"), Ge(2), Le(10_000)] = 100
-    one_by_one: Annotated[
-        int, Doc("so many sentences are also translated alone"), Ge(1), Le(1_000_000)
+    source: Annotated[Path | None, Doc("source text file")] = None
+    reference: Annotated[Path | None, Doc("reference translations")] = None
+    lowercase: Annotated[bool, Doc("case-insensitive BLEU")] = False
+    batch_size: Annotated[
+        int, Doc("sentences per batch when measuring throughput"), Ge(2), Le(10_000)
+    ] = 100
+    latency_sentences: Annotated[
+        int,
+        Doc("sentences that are also translated with batch size 1, to measure latency"),
+        Ge(1),
+        Le(1_000_000),
+        Flag(formerly=("--one-by-one",)),
     ] = 100
     gradients: Annotated[
         int,
         Doc(
-            "the gradient that reaches the first word of so many sentences, where an encoder reads "
-            "them and a decoder writes word by word"
+            "sentences over which gradient norms at the first source token are averaged; 0 "
+            "disables this; only for autoregressive encoder-decoders"
         ),
         Ge(0),
         Le(100_000),
@@ -64,8 +70,8 @@ class ModelsOptions(Settings):
     backend: Annotated[
         str,
         Doc(
-            "torch runs every kind, so that models are compared and not backends; ctranslate2, or "
-            "auto as in `regard translate`"
+            "inference backend: torch, which supports every model kind, ctranslate2, or auto as in "
+            "`regard translate`"
         ),
         Flag(formerly=("--engine",)),
     ] = "torch"
@@ -73,15 +79,29 @@ class ModelsOptions(Settings):
 
 @dataclass(frozen=True)
 class LayersOptions(Settings):
-    """How layers are compared."""
+    """Comparison of layer types."""
 
-    width: Annotated[int, Doc("size of a word's vector"), Ge(1), Le(10_000)] = 256
-    heads: Annotated[int, Doc("of self-attention"), Ge(1), Le(1000)] = 4
-    kernel: Annotated[int, Doc("words that a convolution sees"), Ge(1), Le(999)] = 3
-    batch: Annotated[int, Doc("sentences in a batch"), Ge(1), Le(10_000)] = 4
-    lengths: Annotated[str, Doc("words of a sentence")] = "16,32,64,128,256,512,1024,2048,4096"
-    seconds: Annotated[
-        float, Doc("a pass that would take longer is left out"), Ge(0), Le(86_400)
+    d_model: Annotated[int, Doc("hidden size"), Ge(1), Le(10_000), Flag(formerly=("--width",))] = (
+        256
+    )
+    num_heads: Annotated[
+        int, Doc("attention heads"), Ge(1), Le(1000), Flag(formerly=("--heads",))
+    ] = 4
+    kernel_size: Annotated[
+        int, Doc("kernel size of the convolution"), Ge(1), Le(999), Flag(formerly=("--kernel",))
+    ] = 3
+    layer_batch_size: Annotated[
+        int, Doc("sentences per batch"), Ge(1), Le(10_000), Flag(formerly=("--batch",))
+    ] = 4
+    lengths: Annotated[str, Doc("sequence lengths in tokens, separated by commas")] = (
+        "16,32,64,128,256,512,1024,2048,4096"
+    )
+    max_seconds: Annotated[
+        float,
+        Doc("skip forward and backward passes that would take more seconds than this"),
+        Ge(0),
+        Le(86_400),
+        Flag(formerly=("--seconds",)),
     ] = 5.0
 
 
@@ -94,24 +114,28 @@ def compare(
     output: OutputOptions,
     models: Annotated[
         list[Path] | None,
-        argument("Model or run folders; without any, layers are compared.", "MODEL"),
+        argument("Paths of model or run folders; default: compare layer types.", "MODEL"),
     ] = None,
-    rounds: Annotated[int, numeric("All take turns so often; the median is told", 1, 10_000)] = 3,
+    rounds: Annotated[
+        int, number_option("Repetitions of each measurement; the median is reported", 1, 10_000)
+    ] = 3,
 ) -> None:
-    """Compare trained models: BLEU, size, training, speed. Without models: layers, by length.
+    """Compare BLEU, size, training cost and speed of models, or the cost of layer types.
 
-    Layers are self-attention, recurrence and convolution: time and memory for sentences of any
-    length, beside what the formulas say.
+    Without models, the computed and measured cost of self-attention, recurrent and convolutional
+    layers is printed by sequence length.
     """
     from regard.devices import keep_freed_memory
 
     if models:
         names = {field.name for field in fields(LayersOptions)}
-        refuse_options(context, names, "for layers, and models are compared. Leave it out.")
+        refuse_options(context, names, "no effect on models. Leave it out.")
     else:
         names = {"beam_size", *(field.name for field in fields(ModelsOptions))}
-        refuse_options(context, names, "for models. Name some, or leave it out.")
-    output.claim(context, *(models or []), test.source, test.reference)
+        refuse_options(
+            context, names, "no effect without models. Give model folders, or leave it out."
+        )
+    output.reserve(context, *(models or []), test.source, test.reference)
     keep_freed_memory()
     if models:
         _compare_models(context, models, test, search.beam_size, runtime, rounds, output)
@@ -119,24 +143,30 @@ def compare(
         _compare_layers(context, layers, runtime, rounds, output)
 
 
-def _sizes(layers: LayersOptions, precision: str | None) -> Sizes:
-    from regard.devices import Precision as Half
-    from regard.evaluation.growth import Sizes
+def _layer_sizes(layers: LayersOptions, precision: str | None) -> LayerSizes:
+    from regard.devices import Precision
+    from regard.evaluation.layer_cost import LayerSizes
 
-    for known in get_args(Half):
+    for known in get_args(Precision):
         if known == (precision or "auto"):
-            return Sizes(layers.width, layers.heads, layers.kernel, layers.batch, known)
-    raise ConfigError(f"Layers have no precision {precision!r}. Use float32 or bfloat16.")
+            return LayerSizes(
+                layers.d_model, layers.num_heads, layers.kernel_size, layers.layer_batch_size, known
+            )
+    raise ConfigError(
+        f"--precision is {precision!r}, but must be float32 or bfloat16 to compare layer types."
+    )
 
 
-def _numbers(text: str) -> list[int]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and len(word) <= _DIGITS and int(word) for word in words):
+def _parse_lengths(text: str) -> list[int]:
+    numbers = [number.strip() for number in text.split(",")]
+    if not all(
+        number.isdecimal() and len(number) <= _MAX_DIGITS and int(number) for number in numbers
+    ):
         raise ConfigError(
-            f"--lengths is {text[:80]!r}. Write numbers and commas, such as 16,256,4096, "
-            "each below a million."
+            f"--lengths is {text[:80]!r}, but must be integers below a million, separated by "
+            "commas, such as 16,256,4096."
         )
-    return sorted({int(word) for word in words})
+    return sorted({int(number) for number in numbers})
 
 
 def _compare_layers(
@@ -146,23 +176,23 @@ def _compare_layers(
     rounds: int,
     output: OutputOptions,
 ) -> None:
-    from regard.devices import device_named
-    from regard.evaluation.growth import grown
+    from regard.devices import resolve_device
+    from regard.evaluation.layer_cost import measure_layers
 
-    sizes, lengths = _sizes(layers, runtime.precision), _numbers(layers.lengths)
-    where = device_named(runtime.device)
-    say(sizes.told(where))
-    found = []
-    for points in grown(sizes, lengths, where, rounds=rounds, seconds=layers.seconds):
-        say(f"{points[0].length:,} words: done")
-        found += points
-    text = partial(_print_layers, found, where.type)
-    output.present(context, found, partial(_draw_layers, found), text=text)
+    sizes, lengths = _layer_sizes(layers, runtime.precision), _parse_lengths(layers.lengths)
+    device = resolve_device(runtime.device)
+    notify(sizes.describe(device))
+    costs = []
+    for points in measure_layers(sizes, lengths, device, rounds=rounds, seconds=layers.max_seconds):
+        notify(f"Measured length {points[0].length:,}.")
+        costs += points
+    text = partial(_print_layers, costs, device.type)
+    output.print_results(context, costs, partial(_plot_layers, costs), text=text)
 
 
-def _print_layers(points: Sequence[Point], device: str) -> None:
-    """One table, and how to read it."""
-    columns = ["words", "layer", "multiply-adds", "steps", "path"]
+def _print_layers(points: Sequence[LayerCost], device: str) -> None:
+    """Print the table and its legend."""
+    columns = ["length", "layer", "multiply-adds", "sequential", "path"]
     columns += ["forward, ms", "backward, ms", "memory, MB"]
     rows = [
         [
@@ -171,58 +201,62 @@ def _print_layers(points: Sequence[Point], device: str) -> None:
         ]
         for p in points
     ]
-    show(table("", columns, rows))
+    print_table(table("", columns, rows))
     print(f"\n{_LEGEND} {_MEMORY[device]}")
 
 
-def _draw_layers(points: Sequence[Point], path: Path) -> bool:
-    """Operations, time and memory against the length, each in steps of the same factor."""
+def _plot_layers(points: Sequence[LayerCost], path: Path) -> bool:
+    """Plot operations, time and memory against the length, on logarithmic scales."""
     from regard import plots
 
     lengths = sorted({point.length for point in points})
     layers = dict.fromkeys(point.layer for point in points)
 
-    def panel(title: str, of: str) -> plots.Panel:
-        lines = {layer: [getattr(p, of) for p in points if p.layer == layer] for layer in layers}
-        places = [math.log2(length) for length in lengths]
-        return plots.Panel(title, "words", places, lines, [*map(str, lengths)], logarithmic=True)
+    def panel(title: str, attribute: str) -> plots.Panel:
+        lines = {
+            layer: [getattr(p, attribute) for p in points if p.layer == layer] for layer in layers
+        }
+        positions = [math.log2(length) for length in lengths]
+        return plots.Panel(
+            title, "length", positions, lines, [*map(str, lengths)], logarithmic=True
+        )
 
     panels = [panel("multiply-adds of a sentence", "operations")]
     panels += [panel("forward, ms", "forward"), panel("backward, ms", "backward")]
-    return plots.line_panels(path, [*panels, panel("memory, MB", "memory")])
+    return plots.plot_line_panels(path, [*panels, panel("memory, MB", "memory")])
 
 
-def _test(options: ModelsOptions, beam_size: int) -> Test:
-    from regard.evaluation.contest import Test
-    from regard.evaluation.metrics import Counting
+def _build_test_setup(options: ModelsOptions, beam_size: int) -> TestSetup:
+    from regard.evaluation.metrics import MetricConfig
+    from regard.evaluation.model_comparison import TestSetup
 
     if options.source is None or options.reference is None:
-        raise ConfigError("Models are compared on a test set. Give --source and --reference.")
+        raise ConfigError("Comparing models requires a test set. Use --source and --reference.")
     sources, references = read_parallel(options.source, options.reference)
     if not references:
-        raise DataError(
-            f"{options.reference} is empty: there is nothing to compare. Check the path."
-        )
-    counting = Counting(options.lowercase)
-    return Test(sources, references, counting, beam_size, options.batch_size, options.one_by_one)
+        raise DataError(f"{options.reference} is empty. Check the path.")
+    metric_config = MetricConfig(options.lowercase)
+    return TestSetup(
+        sources, references, metric_config, beam_size, options.batch_size, options.latency_sentences
+    )
 
 
-def _entrants(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[Entrant]:
-    """All of them, so that a bad third folder is told before two have been translated."""
-    from regard.decoding.choice import refuse_exported
+def _load_models(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[ComparedModel]:
+    """Load all models before the first is evaluated, so that errors are reported at once."""
+    from regard.decoding.backend_selection import refuse_exported
     from regard.decoding.translator import Translator
-    from regard.evaluation.contest import Entrant
+    from regard.evaluation.model_comparison import ComparedModel
 
     for path in folders:
-        refuse_exported(path)  # parameters are counted, and gradients followed
-    entrants = []
+        refuse_exported(path)  # parameters and gradients are needed
+    models = []
     for folder in folders:
         translator = Translator.load(
             folder, device=runtime.device, backend=backend, precision=runtime.precision
         )
-        say(f"{folder}: {translator.engine_told}")
-        entrants.append(Entrant(str(folder), translator))
-    return entrants
+        notify(f"{folder}: {translator.backend_notice}")
+        models.append(ComparedModel(str(folder), translator))
+    return models
 
 
 def _compare_models(
@@ -234,81 +268,81 @@ def _compare_models(
     rounds: int,
     output: OutputOptions,
 ) -> None:
-    from regard.evaluation.contest import compare as compare_models
     from regard.evaluation.metrics import case_hint
-    from regard.training.metrics_log import effort
+    from regard.evaluation.model_comparison import compare as compare_models
+    from regard.training.metrics_log import training_cost
 
-    test = _test(options, beam_size)
-    entrants = _entrants(folders, options.backend, runtime)
-    found = compare_models(entrants, test, rounds=rounds, gradients=options.gradients)
-    for model in found:
+    test = _build_test_setup(options, beam_size)
+    models = _load_models(folders, options.backend, runtime)
+    results = compare_models(models, test, rounds=rounds, gradients=options.gradients)
+    for model in results:
         if model.quality.case_is_lost:
-            say(case_hint(model.name))
-    efforts = [*map(effort, folders)]  # None where a folder has no metrics.jsonl
+            notify(case_hint(model.name))
+    costs = [*map(training_cost, folders)]  # None where a folder has no metrics.jsonl
     rows = [
         {**asdict(model), "batch_size": test.batch_size, "training": run and asdict(run)}
-        for model, run in zip(found, efforts, strict=True)
+        for model, run in zip(results, costs, strict=True)
     ]
-    text = partial(_print_models, found, efforts, test.batch_size)
-    output.present(context, rows, partial(_draw_models, found, test.batch_size), text=text)
+    text = partial(_print_models, results, costs, test.batch_size)
+    output.print_results(context, rows, partial(_plot_models, results, test.batch_size), text=text)
 
 
 def _print_models(
-    models: Sequence[Compared], efforts: Sequence[Effort | None], batch_size: int
+    models: Sequence[ComparisonResult], costs: Sequence[TrainingCost | None], batch_size: int
 ) -> None:
-    """The table of all figures, BLEU by length, and how far gradients reach."""
+    """Print a table of all metrics, BLEU by length, and gradient norms."""
     columns = ["model", "kind", "BLEU", "parameters", "training, s", "target tokens/s"]
-    columns += ["sentences/s, one by one", f"{batch_size} at a time"]
+    columns += ["sentences/s, batch size 1", f"batch size {batch_size}"]
     rows = [
         [
             *(m.name, m.kind, m.quality.bleu, m.parameters),
-            *((f"{e.seconds:,.0f}", f"{e.tokens_per_second:,.0f}") if e else ("", "")),
+            *((f"{cost.seconds:,.0f}", f"{cost.tokens_per_second:,.0f}") if cost else ("", "")),
             *(m.speed.one_by_one, m.speed.in_batches),
         ]
-        for m, e in zip(models, efforts, strict=True)
+        for m, cost in zip(models, costs, strict=True)
     ]
-    show(table("", columns, rows))
+    print_table(table("", columns, rows))
     print(f"\n{models[0].quality.signature}\n")
     print_by_length([m.name for m in models], [m.quality.by_length for m in models])
-    for when, norms in _reaches(models).items():
-        places = enumerate(zip(*norms.values(), strict=False), 1)  # that all models have
-        table_rows = [[str(place), *(f"{x:.2g}" for x in row)] for place, row in places]
-        print(f"\nThe gradient that reaches the first source word, {when} training,")
-        show(table("", ["from subword", *norms], table_rows))
+    for when, norms in _gradient_norms(models).items():
+        positions = enumerate(zip(*norms.values(), strict=False), 1)  # up to the shortest
+        table_rows = [[str(position), *(f"{x:.2g}" for x in row)] for position, row in positions]
+        print(f"\nGradient norm at the first source token, {when} training,")
+        print_table(table("", ["from target position", *norms], table_rows))
 
 
-def _reaches(models: Sequence[Compared]) -> dict[str, dict[str, list[float]]]:
-    """Before and after training: place by place, of the models of which that is known."""
+def _gradient_norms(models: Sequence[ComparisonResult]) -> dict[str, dict[str, list[float]]]:
+    """Norms by target position before and after training, of models that have them."""
     known = {model.name: asdict(model.reach) for model in models if model.reach}
     times = ("before", "after") if known else ()
     return {when: {name: reach[when] for name, reach in known.items()} for when in times}
 
 
-def _draw_models(models: Sequence[Compared], batch_size: int, path: Path) -> bool:
-    """BLEU by length, speeds, and how far gradients reach."""
+def _plot_models(models: Sequence[ComparisonResult], batch_size: int, path: Path) -> bool:
+    """Plot BLEU by length, throughput, and gradient norms."""
     from regard import plots
 
     groups = models[0].quality.by_length
     panels = [
         plots.Panel(
             "BLEU by length",
-            "words of the reference",
+            "reference length in words",
             range(len(groups)),
             {m.name: [group.bleu for group in m.quality.by_length] for m in models},
             [group.words for group in groups],
         ),
         plots.Panel(
-            "sentences a second",
+            "sentences per second",
             "",
             range(2),
             {m.name: [m.speed.one_by_one, m.speed.in_batches] for m in models},
-            ["one by one", f"{batch_size} at a time"],
+            ["batch size 1", f"batch size {batch_size}"],
             logarithmic=True,
         ),
     ]
-    for when, norms in _reaches(models).items():
-        places = range(1, min(map(len, norms.values())) + 1)
-        lines = {name: own[: len(places)] for name, own in norms.items()}
-        title = f"gradient at the first word, {when} training"
-        panels.append(plots.Panel(title, "subword written", places, lines, logarithmic=True))
-    return plots.line_panels(path, panels)
+    for when, norms in _gradient_norms(models).items():
+        positions = range(1, min(map(len, norms.values())) + 1)
+        lines = {name: values[: len(positions)] for name, values in norms.items()}
+        title = f"gradient norm at the first source token, {when} training"
+        panels.append(plots.Panel(title, "target position", positions, lines, logarithmic=True))
+    return plots.plot_line_panels(path, panels)

@@ -1,4 +1,4 @@
-"""regard distill: training text in, the same with a teacher's translations out."""
+"""regard distill: replaces the targets of training data by translations of a teacher model."""
 
 from __future__ import annotations
 
@@ -13,107 +13,117 @@ import typer
 from regard.cli.command import Fields
 from regard.cli.options import Overwrite, argument
 from regard.cli.outputs import refuse_overlaps
+from regard.config import Flag
 from regard.decoding.config import DistillConfig, Runtime, SearchConfig
 from regard.errors import ConfigError, StoppedError
-from regard.notices import sparingly
-from regard.progress import pace, say
+from regard.notices import limited_notices
+from regard.progress import notify, progress_with_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.data.retarget import Retargeted
-    from regard.data.sampling import Turn
+    from regard.data.sampling import Shard
     from regard.data.store import Store
-    from regard.decoding.distill import Distillation, Nearness
+    from regard.data.target_replacement import TargetReplacement
+    from regard.decoding.distill import Distillation, Similarity
     from regard.decoding.translator import Translator
 
-_COMPARED = 10_000  # pairs, for a figure that nobody waits for
+_MAX_BLEU_PAIRS = 10_000
 
 
 def distill(
     teachers: Annotated[
         list[Path],
-        argument(
-            "A model folder, or a run folder; several teach together as an ensemble.", "TEACHER..."
-        ),
+        argument("Paths of teacher models; several are decoded as an ensemble.", "TEACHER..."),
     ],
     search: Annotated[SearchConfig, Fields(only=("beam_size", "length_penalty", "patience"))],
     distillation: Annotated[DistillConfig, Fields(without=("search",), panel="Distillation")],
     runtime: Runtime,
-    data: Annotated[Path, typer.Option(help="A folder from `regard prepare`.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The prepared folder to write.", show_default=False)],
-    share: Annotated[
-        str, typer.Option(help="The part of the work to do here: 2/4 is the second of four.")
+    data: Annotated[
+        Path, typer.Option(help="Prepared folder of the training data.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Prepared folder to write.", show_default=False)],
+    shard: Annotated[
+        str,
+        typer.Option(help="Shard to translate in this process: 2/4 is the second of four."),
+        Flag(formerly=("--share",)),
     ] = "1/1",
     overwrite: Overwrite = False,
 ) -> None:
-    """Let a teacher translate the training text, for a smaller model to learn from.
+    """Translate training data with a teacher model (sequence-level knowledge distillation).
 
-    The same command again goes on where it stopped.
+    Running the same command again resumes stopped work.
     """
-    from regard.data.sampling import Turn
+    from regard.data.sampling import Shard
     from regard.data.store import Store
-    from regard.decoding.distill import Distillation, refuse_unsuitable
+    from regard.decoding.distill import Distillation, refuse_unsuitable_teacher
     from regard.decoding.translator import Translator
     from regard.devices import keep_freed_memory
 
     refuse_overlaps({"--out": out}, [*teachers, data])
-    config, turn, store = replace(distillation, search=search), _turn(share), Store(data)
+    config, shard_spec, store = (
+        replace(distillation, search=search),
+        _parse_shard(shard),
+        Store(data),
+    )
     keep_freed_memory()
     translator = Translator.load(*teachers, **runtime.loading)
-    say(translator.engine_told)
-    refuse_unsuitable(translator, store, config)
+    notify(translator.backend_notice)
+    refuse_unsuitable_teacher(translator, store, config)
     work = Distillation(store, teachers, out, config, overwrite=overwrite)
     if work.is_finished:
         work.join()
-        say(f"This is finished; there is nothing left to do. The result is in {out}.")
+        notify(f"The distillation is already finished. The result is in {out}.")
         return
-    _translate(work, turn, translator, runtime.batch_size, _nearness(store))
-    made = work.join()
-    if made is not None:
-        _report(made, store, out, mix=config.mix)
+    _translate(work, shard_spec, translator, runtime.batch_size, _similarity(store))
+    result = work.join()
+    if result is not None:
+        _report(result, store, out, mix=config.mix)
     elif not work.is_finished:
-        left = sum(len(work.sentences(number)) for number in work.missing(Turn()))
-        say(
-            f"Share {share} is done; {left:,} sentences of other shares are not. The process that "
-            "ends last joins all, or this command again."
+        left = sum(len(work.sentences(number)) for number in work.missing_chunks(Shard()))
+        notify(
+            f"Shard {shard} is finished; {left:,} sentences of other shards are not. The process "
+            "that finishes last joins all shards; so does running this command again."
         )
 
 
-def _turn(share: str) -> Turn:
-    from regard.data.sampling import Turn
+def _parse_shard(text: str) -> Shard:
+    from regard.data.sampling import Shard
 
-    match = re.fullmatch(r"(\d+)/(\d+)", share)
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise ConfigError(f"--share {share}: write it as 2/4, the second of four.")
-    return Turn(int(match[1]) - 1, int(match[2]))
+        raise ConfigError(f"--shard is {text}, but must be of the form 2/4, the second of four.")
+    return Shard(int(match[1]) - 1, int(match[2]))
 
 
-def _nearness(store: Store) -> Nearness:
-    """BLEU over the store's subwords, which every language has."""
+def _similarity(store: Store) -> Similarity:
+    """Sentence BLEU over subwords, which also suits languages without spaces."""
     from regard.evaluation.metrics import sentence_bleu
 
-    def pieces(text: str) -> list[str]:
-        return store.tokenizers.target.pieces(store.tokenizers.target.encode(text))
+    def tokens(text: str) -> list[str]:
+        return store.tokenizers.target.ids_to_tokens(store.tokenizers.target.encode(text))
 
-    return lambda text, old: sentence_bleu(pieces(text), pieces(old))
+    return lambda text, reference: sentence_bleu(tokens(text), tokens(reference))
 
 
 def _translate(
     work: Distillation,
-    turn: Turn,
+    shard_spec: Shard,
     translator: Translator,
     batch_size: int | None,
-    nearness: Nearness,
+    similarity: Similarity,
 ) -> None:
-    """What is missing of a share, with a progress bar."""
-    with work.held(turn) as folder:
-        missing = work.missing(turn)
-        total = sum(len(work.sentences(number)) for number in work.portions(turn))
-        done = total - sum(len(work.sentences(number)) for number in missing)
-        if done:
-            say(f"Going on: {done:,} of {total:,} sentences are done.")
-        with pace("sentence", done, total, "sentences") as progress, sparingly(say) as notice:
+    """Translate the missing chunks of a shard, with a progress bar."""
+    with work.locked_shard(shard_spec) as folder:
+        missing = work.missing_chunks(shard_spec)
+        total = sum(len(work.sentences(number)) for number in work.chunks(shard_spec))
+        translated = total - sum(len(work.sentences(number)) for number in missing)
+        if translated:
+            notify(f"Resuming: {translated:,} of {total:,} sentences are translated.")
+        with (
+            progress_with_rate("sentence", translated, total, "sentences") as progress,
+            limited_notices(notify) as notice,
+        ):
             try:
                 for number in missing:
                     work.translate(
@@ -121,44 +131,46 @@ def _translate(
                         folder,
                         translator,
                         batch_size=batch_size,
-                        nearness=nearness,
+                        similarity=similarity,
                         notice=notice,
                     )
-                    done += len(work.sentences(number))
-                    progress(done)
+                    translated += len(work.sentences(number))
+                    progress(translated)
             except KeyboardInterrupt:
                 raise StoppedError(
-                    f"Stopped; {done:,} of {total:,} sentences are done. The same command goes on "
-                    "from there.",
+                    f"Stopped; {translated:,} of {total:,} sentences are translated. Run the same "
+                    "command again to resume.",
                     signal_number=signal.SIGINT,
                 ) from None
 
 
-def _report(made: Retargeted, old: Store, out: Path, *, mix: bool) -> None:
-    """What came of it, and what to do with it."""
+def _report(result: TargetReplacement, original: Store, out: Path, *, mix: bool) -> None:
+    """Print statistics of the result, and the next command."""
     from regard.data.distributions import DISTRIBUTIONS
     from regard.data.store import Store
     from regard.evaluation.metrics import bleu
 
-    kept = "; ".join(f"{reason}: {count:,}" for reason, count in made.kept.items())
-    say(
-        f"{made.pairs:,} pairs have a new target; {sum(made.kept.values()):,} keep the old one"
-        + (f" ({kept})." if kept else ".")
+    kept = "; ".join(f"{reason}: {count:,}" for reason, count in result.kept.items())
+    notify(
+        f"{result.pairs:,} pairs have a new target; "
+        f"{sum(result.kept.values()):,} keep the original target" + (f" ({kept})." if kept else ".")
     )
-    more = ' --set "data.weights=[1,1]"' if mix else ""
+    options = ' --set "data.corpus_weights=[1,1]"' if mix else ""
     if (out / DISTRIBUTIONS).is_file():
         size = (out / DISTRIBUTIONS).stat().st_size / 1e6
-        say(f"The teacher's distributions take {size:,.1f} MB.")
-        more += " --set training.word_distillation=0.5"
-    every = range(0, len(old.part("train")), -(-len(old.part("train")) // _COMPARED))
-    some = [pair for pair in every if pair not in made.unchanged]
-    if some:
-        new, before = (_targets(store, some) for store in (Store(out), old))
-        say(f"BLEU of new targets against old ones, {len(new):,} pairs: {bleu(new, before):.2f}.")
-    say(f"Written: {out}. Next: regard train --preset tiny --data {out} --out runs/NAME{more}")
+        notify(f"The teacher's distributions take {size:,.1f} MB.")
+        options += " --set training.word_distillation=0.5"
+    sample = range(
+        0, len(original.part("train")), -(-len(original.part("train")) // _MAX_BLEU_PAIRS)
+    )
+    changed = [pair for pair in sample if pair not in result.unchanged]
+    if changed:
+        new, old = (_targets(store, changed) for store in (Store(out), original))
+        notify(f"BLEU of new against original targets, {len(new):,} pairs: {bleu(new, old):.2f}.")
+    notify(f"Wrote {out}. Next: regard train --preset tiny --data {out} --out runs/NAME{options}")
 
 
 def _targets(store: Store, pairs: Sequence[int]) -> list[str]:
-    """Those of some training pairs."""
+    """The target texts of training pairs."""
     target = store.part("train").target
     return [store.tokenizers.target.decode(target[pair].tolist()) for pair in pairs]

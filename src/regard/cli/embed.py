@@ -1,4 +1,4 @@
-"""regard embed: text from standard input, a vector for each line to standard output."""
+"""regard embed: computes an embedding of each line of standard input."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ import typer
 
 from regard.cli.command import refuse_options
 from regard.cli.options import Model, Overwrite, TorchRuntime
-from regard.cli.outputs import claim
-from regard.cli.piped import given_or_piped
-from regard.cli.results import Printed
+from regard.cli.outputs import reserve_outputs
+from regard.cli.results import FormatOnly
+from regard.cli.stdin import read_texts
 from regard.config import Doc, Flag, Settings
 from regard.errors import ConfigError
-from regard.files import whole_file
+from regard.files import atomic_file
 from regard.json_text import dumps
-from regard.notices import sparingly
-from regard.progress import say
+from regard.notices import limited_notices
+from regard.progress import notify
 
 
 @dataclass(frozen=True)
 class VectorOptions(Settings):
-    """How the vectors of a line's tokens become one."""
+    """Pooling of token vectors."""
 
-    pool: Annotated[Literal["mean", "first", "last"], Doc("of a line's tokens")] = "mean"
+    pooling: Annotated[
+        Literal["mean", "first", "last"],
+        Doc("how the token vectors of a line are pooled"),
+        Flag(formerly=("--pool",)),
+    ] = "mean"
     normalize: Annotated[
-        bool, Doc("vectors of length 1, or as they are"), Flag("--normalize/--raw")
+        bool,
+        Doc("scale embeddings to unit length"),
+        Flag("--normalize/--no-normalize", ("--raw=false",)),
     ] = True
 
 
@@ -37,47 +43,48 @@ def embed(
     model: Model,
     vectors: VectorOptions,
     runtime: TorchRuntime,
-    output: Printed,
+    output: FormatOnly,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="A .npy file for all vectors; unset: JSON, one a line.", show_default=False
+            help="Write all embeddings to this .npy file; default: one JSON list per line.",
+            show_default=False,
         ),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """A vector for each line of standard input: like lines have like vectors."""
+    """Compute an embedding of each line of standard input."""
     from regard.decoding.embedder import Embedder
 
     if out is not None and out.suffix != ".npy":
-        raise ConfigError(f"--out is {out}, and must end in .npy.")
+        raise ConfigError(f"--out is {out}, but must end in .npy.")
     if out is not None:
         refuse_options(context, ["format"], "no effect with --out. Leave one of them out.")
-    claim(context, {"--out": out}, inputs=[model], overwrite=overwrite)
+    reserve_outputs(context, {"--out": out}, inputs=[model], overwrite=overwrite)
     embedder = Embedder.load(model, device=runtime.device)
-    found = []
-    done = 0
-    with sparingly(say) as notice, output.results(context) as results:
-        for lines in given_or_piped(None):
-            some = embedder.embed(
+    chunks = []
+    line_count = 0
+    with limited_notices(notify) as notice, output.results(context) as results:
+        for lines in read_texts(None):
+            embeddings = embedder.embed(
                 lines,
-                pool=vectors.pool,
+                pool=vectors.pooling,
                 normalize=vectors.normalize,
                 batch_size=runtime.batch_size,
                 notice=notice,
-                first_line=done + 1,
+                first_line=line_count + 1,
             )
-            done += len(lines)
+            line_count += len(lines)
             if out is not None:
-                found.append(some)
+                chunks.append(embeddings)
                 continue
-            for line, vector in zip(lines, some, strict=True):
+            for line, vector in zip(lines, embeddings, strict=True):
                 numbers = [round(float(number), 7) for number in vector]
                 results.add({"text": line, "vector": numbers}, dumps(numbers))
             sys.stdout.flush()
     if out is not None:
         import numpy as np
 
-        with whole_file(out) as temporary, temporary.open("wb") as file:
-            np.save(file, np.concatenate(found))
-        say(f"Written: {out}, {sum(map(len, found))} vectors.")
+        with atomic_file(out) as temporary, temporary.open("wb") as file:
+            np.save(file, np.concatenate(chunks))
+        notify(f"Wrote {line_count:,} embeddings to {out}.")

@@ -1,4 +1,4 @@
-"""regard export: a trained model for another engine."""
+"""regard export: converts a trained model for another runtime or library."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Model, Overwrite
-from regard.cli.outputs import claim
-from regard.progress import say
+from regard.cli.outputs import reserve_outputs
+from regard.progress import notify
 
 
 def export(
     context: typer.Context,
     model: Model,
     to: Annotated[
-        str, typer.Option(help="ctranslate2, argos, onnx or huggingface.", show_default=False)
+        str,
+        typer.Option(help="Format: ctranslate2, argos, onnx or huggingface.", show_default=False),
     ],
     out: Annotated[
-        Path, typer.Option(help="Where it goes: a folder, or an .argosmodel.", show_default=False)
+        Path, typer.Option(help="Folder, or .argosmodel file, to write.", show_default=False)
     ],
     precision: Annotated[
         str | None,
         typer.Option(
-            help="Of the weights: float32, int8, int16, float16 or bfloat16; unset: float32, and "
-            "int8 for argos.",
+            help="Precision of the weights: float32, int8, int16, float16 or bfloat16; default: "
+            "int8 for argos, float32 for others.",
             show_default=False,
         ),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a model for another engine: CTranslate2, Argos, ONNX, or HuggingFace's transformers.
+    """Export a model to CTranslate2, Argos Translate, ONNX or HuggingFace transformers.
 
-    What `regard shortlist` made goes along to CTranslate2. HuggingFace's take Transformers, and
-    models of kind causal (GPT-2), masked, tagger, classifier (BERT, RoBERTa) and permuted (XLNet).
+    CTranslate2 exports include the shortlist written by `regard shortlist`. Model kinds that can
+    be exported to HuggingFace: transformer (Marian), causal (GPT-2), masked, tagger, classifier
+    (BERT, RoBERTa) and permuted (XLNet).
     """
-    from regard.exchange.export import checked_precision, export_model
+    from regard.exchange.export import check_precision, export_model
 
-    checked_precision(to, precision)
+    check_precision(to, precision)
     folder = to != "argos"
-    claim(context, {"--out": out}, inputs=[model], overwrite=overwrite, folder=folder)
-    say(export_model(model, to, out, precision))
+    reserve_outputs(context, {"--out": out}, inputs=[model], overwrite=overwrite, folder=folder)
+    notify(export_model(model, to, out, precision))

@@ -1,4 +1,4 @@
-"""Every failure of the command is one sentence on standard error and an exit status."""
+"""Converts exceptions of the command to one message on standard error and an exit status."""
 
 from __future__ import annotations
 
@@ -8,114 +8,131 @@ import shlex
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from signal import SIGHUP, SIGTERM
+from typing import TextIO
 
+from regard.config import RenamedWarning
 from regard.errors import OutputError, RegardError
-from regard.plugins import place_of
-from regard.remedies import remedy
+from regard.os_errors import os_error_advice
+from regard.plugins import error_location
 from regard.version import __version__
 
 _USER, _BUG, _INTERRUPTED = 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
-# What typer makes of Ctrl-C, and `regard.cli.outputs` of signals.
+# Exit statuses that typer sets for Ctrl-C and `regard.cli.outputs` for signals.
 _STOPPED = {_INTERRUPTED: "Ctrl-C", 128 + SIGTERM: "SIGTERM", 128 + SIGHUP: "SIGHUP"}
-_SHOWN = 300  # characters of another library's message
+_MAX_MESSAGE = 300  # characters of another library's message
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "Unable to allocate")
 
 
 def exit_status(command: Callable[[], object]) -> int:
-    """Run the command; the status that the process ends with, after saying why it failed."""
+    """Run the command, print an error message if it fails, and return its exit status."""
     try:
-        status = _finished(command)
-        sys.stdout.flush()  # before it counts as a success
+        status = _run(command)
+        sys.stdout.flush()  # may fail, too
     except RegardError as error:
         _flush_output()
-        if not error.is_said:
-            _say(str(error))
+        if not error.is_reported:
+            _print_error(str(error))
         return error.exit_status
-    except KeyboardInterrupt:  # outside typer's reach
+    except KeyboardInterrupt:  # not caught by typer
         status = _INTERRUPTED
     except Exception as error:
         _flush_output()
-        return _unexpected(error)
+        return _report_unexpected(error)
     if status in _STOPPED:
-        _say(f"Stopped by {_STOPPED[status]} before it was done.")
+        _print_error(f"Stopped by {_STOPPED[status]} before the command finished.")
     return status
 
 
-def _finished(command: Callable[[], object]) -> int:
+def _run(command: Callable[[], object]) -> int:
     try:
         command()
-    except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 
 
 def _flush_output() -> None:
-    """Whatever was written before a failure is not lost."""
-    with suppress(OutputError):  # there is a failure to report already
+    """Write the output that was printed before a failure."""
+    with suppress(OutputError):  # another failure is reported already
         sys.stdout.flush()
 
 
-def _say(sentence: str) -> None:
-    print(f"regard: {sentence}", file=sys.stderr)
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning about renamed settings as a notice; for `warnings.showwarning`."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    is_notice = issubclass(category, RenamedWarning)
+    print(f"regard: {message}" if is_notice else text.rstrip(), file=file or sys.stderr)
 
 
-def _unexpected(error: Exception) -> int:
-    """Report an error that no verb expected: what the user can mend, or a bug."""
-    if isinstance(error, OSError) and (advice := remedy(error)):
-        _say(f"{error.filename or 'a file'}: {advice}")
+def _print_error(message: str) -> None:
+    print(f"regard: {message}", file=sys.stderr)
+
+
+def _report_unexpected(error: Exception) -> int:
+    """Report an unhandled exception; returns the exit status."""
+    if isinstance(error, OSError) and (advice := os_error_advice(error)):
+        _print_error(f"{error.filename or 'a file'}: {advice}")
         return _USER
-    sentence = _sentence(error)
-    _say(
-        f"{sentence or f'Unexpected error: {_shortened(error)}. This is a bug in regard.'} "
-        f"{_logged(error)}"
+    message = _explain(error)
+    _print_error(
+        f"{message or f'Unexpected error: {_shorten(error)}. This is a bug in regard.'} "
+        f"{_write_log(error)}"
     )
-    return _USER if sentence else _BUG
+    return _USER if message else _BUG
 
 
-def _sentence(error: Exception) -> str | None:
-    """What the user can do about it; None if that is nothing."""
-    if place := place_of(error):
-        return f"Error in plugin {place}: {_shortened(error)}. Correct the plugin."
-    if _is_memory(error):
+def _explain(error: Exception) -> str | None:
+    """What is wrong and what to do, if the user can correct it."""
+    if location := error_location(error):
+        return f"Error in plugin {location}: {_shorten(error)}. Correct the plugin."
+    if _is_out_of_memory(error):
         return (
-            f"The command does not fit into memory: {_shortened(error)}. Reduce --batch-size (in "
-            "training: data.batch_tokens) or the size of the model, or give it more memory."
+            f"Out of memory: {_shorten(error)}. Reduce --batch-size (in training: "
+            "data.batch_tokens) or the model size, or use a machine with more memory."
         )
     if isinstance(error, RecursionError):
-        return "The input is nested too deeply. Check the files that were given."
+        return "The input is nested too deeply. Check the input files."
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return (
-            f"{error.object[:_SHOWN]!r} is not valid UTF-8. Rename the file or folder, or check "
-            "the text."
+            f"{error.object[:_MAX_MESSAGE]!r} is not valid UTF-8. Rename the file or folder, or "
+            "check the text."
         )
     if isinstance(error, ValueError) and str(error) == "embedded null byte":
-        return "The name of a file or folder has a NUL character. Correct it."
+        return "The name of a file or folder contains a NUL character. Correct it."
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.filename or 'Reading or writing'}: {error.strerror}."
     return None
 
 
-def _is_memory(error: Exception) -> bool:
-    """Whether memory was missing; PyTorch and CTranslate2 have errors of their own for it."""
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed; PyTorch and CTranslate2 raise a `RuntimeError` for it."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
-def _shortened(error: Exception) -> str:
-    """The class of an error and the first line of its message."""
+def _shorten(error: Exception) -> str:
+    """The class of an exception and the first line of its message."""
     first = next(iter(str(error).splitlines()), "").rstrip(". ")
     name = type(error).__name__
-    return f"{name}: {first[:_SHOWN]}" if first else name
+    return f"{name}: {first[:_MAX_MESSAGE]}" if first else name
 
 
-def _logged(error: Exception) -> str:
-    """Write the traceback to a file, and say where it is; it is part of the text if that fails."""
+def _write_log(error: Exception) -> str:
+    """Write the traceback to a log file; returns its path, or the traceback if writing fails."""
     text = "".join(
         [
             f"regard {__version__}, Python {platform.python_version()}, {platform.platform()}\n",
@@ -137,7 +154,7 @@ def _logged(error: Exception) -> str:
 
 
 def _state_folder() -> Path:
-    """Where the user's programs keep logs; a job's temporary folder may vanish with the job."""
+    """The user's state directory; a batch job's temporary folder may be deleted with the job."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    place = Path(state) if os.path.isabs(state) else Path(os.path.expanduser("~/.local/state"))
-    return place / "regard"
+    folder = Path(state) if os.path.isabs(state) else Path(os.path.expanduser("~/.local/state"))
+    return folder / "regard"

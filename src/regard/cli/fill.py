@@ -1,4 +1,4 @@
-"""regard fill: a text with blanks in, the likeliest words for them out."""
+"""regard fill: predicts masked tokens."""
 
 from __future__ import annotations
 
@@ -7,59 +7,57 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Model, TorchRuntime, argument, numeric
-from regard.cli.piped import given_or_piped
-from regard.cli.results import Printed, Results
-from regard.cli.screen import show, table
+from regard.cli.options import Model, TorchRuntime, argument, number_option
+from regard.cli.results import FormatOnly, ResultWriter
+from regard.cli.stdin import read_texts
+from regard.cli.tables import print_table, table
 from regard.errors import DataError
-from regard.notices import sparingly
-from regard.progress import say
+from regard.notices import limited_notices
+from regard.progress import notify
 
 if TYPE_CHECKING:
-    from regard.decoding.filler import Filled
+    from regard.decoding.mask_filler import FilledText
 
 
 def fill(
     context: typer.Context,
     model: Model,
     runtime: TorchRuntime,
-    output: Printed,
+    output: FormatOnly,
     texts: Annotated[
         list[str] | None,
-        argument(
-            "With [MASK] where a word is missing; without one, the lines of standard input.", "TEXT"
-        ),
+        argument("Texts with [MASK] tokens; default: the lines of standard input.", "TEXT"),
     ] = None,
-    top_k: Annotated[int, numeric("Words for each blank", 1, 10_000)] = 5,
+    top_k: Annotated[int, number_option("Number of predictions per mask", 1, 10_000)] = 5,
 ) -> None:
-    """Say which words a masked language model finds likeliest in the blanks of a text."""
-    from regard.decoding.filler import MaskFiller
+    """Print the most probable tokens for each [MASK] of a text, by a masked language model."""
+    from regard.decoding.mask_filler import MaskFiller
 
     filler = MaskFiller.load(model, device=runtime.device)
-    done = answered = 0
-    with sparingly(say) as notice, output.results(context) as results:
-        for lines in given_or_piped(texts):
+    line_count = filled_count = 0
+    with limited_notices(notify) as notice, output.results(context) as results:
+        for lines in read_texts(texts):
             for filled in filler.fill(
                 lines,
                 top_k=top_k,
                 batch_size=runtime.batch_size,
                 notice=notice,
-                first_line=done + 1,
+                first_line=line_count + 1,
             ):
                 _print(filled, results)
-                answered += bool(filled.blanks)
-            done += len(lines)
-    if done and not answered:
-        raise DataError("No line was filled. Write [MASK] where a word is missing.")
+                filled_count += bool(filled.blanks)
+            line_count += len(lines)
+    if line_count and not filled_count:
+        raise DataError("No line contains [MASK]. Write [MASK] for each token to predict.")
 
 
-def _print(filled: Filled, results: Results) -> None:
+def _print(filled: FilledText, results: ResultWriter) -> None:
     results.add({**asdict(filled), "best": filled.best}, None if filled.blanks else filled.text)
-    for number, guesses in enumerate(filled.blanks if results.is_text else (), 1):
-        several = f", blank {number}" if len(filled.blanks) > 1 else ""
+    for number, predictions in enumerate(filled.blanks if results.is_text else (), 1):
+        suffix = f", mask {number}" if len(filled.blanks) > 1 else ""
         rows = [
-            [guess.word.replace("\n", "\\n"), f"{100 * guess.probability:.1f} %"]
-            for guess in guesses
+            [prediction.word.replace("\n", "\\n"), f"{100 * prediction.probability:.1f} %"]
+            for prediction in predictions
         ]
-        print(f"{filled.text}{several}")
-        show(table("", ["word", "probability"], rows))
+        print(f"{filled.text}{suffix}")
+        print_table(table("", ["token", "probability"], rows))

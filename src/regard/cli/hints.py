@@ -1,6 +1,6 @@
-"""What an option that a verb does not have may mean: another spelling, or another program's name.
+"""Suggestions for unknown options: close matches, and the names that other toolkits use.
 
-A name may mean several of ours: the verb decides, by the options that it has.
+A foreign name can match several options; the first that the command has is suggested.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from regard.config import all_paths
+from regard.decoding.config import FOREIGN_NAMES as SEARCH_NAMES
 from regard.decoding.config import LENGTH
-from regard.decoding.config import OTHER_NAMES as OF_SEARCHES
-from regard.training.other_names import OTHER_NAMES as OF_RUNS
+from regard.option_sets import option_name
+from regard.training.foreign_names import FOREIGN_NAMES as RUN_NAMES
 
-_CLOSE = 0.75  # of difflib's ratio, from which a name counts as another spelling
-# Our options -> what HuggingFace, fairseq, Marian, OpenNMT, Sockeye and others call them.
-_THEIRS = {
+_CLOSE = 0.75  # difflib ratio from which a name counts as a misspelling
+# Our options -> their names in HuggingFace, fairseq, Marian, OpenNMT, Sockeye and others.
+_OTHER_NAMES = {
     "batch-size": "batch batchsize max-batch-size max-sentences mini-batch",
-    "buffer": "buffer-size chunk-size",
+    "buffer-size": "chunk-size",
     "character-coverage": "coverage",
     "count": "n-best nbest num-return-sequences num-samples",
     "data": "data-path dataset dataset-name train-data",
@@ -47,33 +49,42 @@ _TO_STANDARD_OUTPUT = {"hypotheses", "out", "output", "output-file"}
 _PIPED = {"translate", "generate", "fill", "tag", "classify", "embed"}
 
 
-def meaning(verb: str, option: str, known: Iterable[str]) -> str:
-    """What to do instead of giving an option that the verb does not have."""
+def suggest_option(command: str, option: str, known: Iterable[str]) -> str:
+    """Advice for an option that the command does not have."""
     known = [name for name in known if name.startswith("--")]
     name = option.lstrip("-").replace("_", "-").lower()
-    near = [ours for ours in _candidates(name) if ours in known]
-    if near:
-        alone = " with --max-ratio 0" if OF_SEARCHES.get(_plain(name)) == (LENGTH,) else ""
-        return f"Use {near[0]}{alone if near[0] == '--max-extra' else ''}."
-    if verb == "train" and _plain(name) in OF_RUNS:
-        paths = OF_RUNS[_plain(name)]
+    matches = [match for match in _candidates(name) if match in known]
+    if matches:
+        suffix = (
+            " with --max-ratio 0" if SEARCH_NAMES.get(_with_underscores(name)) == (LENGTH,) else ""
+        )
+        return f"Use {matches[0]}{suffix if matches[0] == '--max-extra' else ''}."
+    if command == "train" and (paths := _setting_paths(_with_underscores(name))):
         return f"Use {' or '.join(f'--set {path}=VALUE' for path in paths)}."
-    if verb in _PIPED and name in _FROM_STANDARD_INPUT:
-        return "Text is read from standard input: use < FILE."
-    if verb in _PIPED and name in _TO_STANDARD_OUTPUT:
-        return "Results go to standard output: use > FILE."
+    if command in _PIPED and name in _FROM_STANDARD_INPUT:
+        return "The command reads text from standard input: use < FILE."
+    if command in _PIPED and name in _TO_STANDARD_OUTPUT:
+        return "The command writes results to standard output: use > FILE."
     if name in ("model", "path", "models"):
-        return "Models are arguments: give the path without an option."
+        return "The model is a positional argument: give its path without an option."
     close = difflib.get_close_matches(f"--{name}", known, 1, cutoff=_CLOSE)
-    return f"Use {close[0]}." if close else f"See `regard {verb} --help`."
+    return f"Use {close[0]}." if close else f"See `regard {command} --help`."
 
 
-def _plain(name: str) -> str:
+def _setting_paths(name: str) -> list[str]:
+    """The settings of a run with this name, here or in other toolkits."""
+    from regard.training.config import RunConfig
+
+    settings = [path for path in all_paths(RunConfig) if path.rpartition(".")[2] == name]
+    return settings or [*RUN_NAMES.get(name, ())]
+
+
+def _with_underscores(name: str) -> str:
     return name.replace("-", "_")
 
 
 def _candidates(name: str) -> list[str]:
-    """Our options that other programs call so, or that are written so but for underscores."""
-    ours = [option for option, theirs in _THEIRS.items() if name in theirs.split()]
-    ours += [path.split()[0] for path in OF_SEARCHES.get(_plain(name), ())]
-    return [f"--{one.replace('_', '-')}" for one in (name, *ours)]
+    """Our options with this name, here or in other toolkits, with hyphens for underscores."""
+    options = [option for option, foreign in _OTHER_NAMES.items() if name in foreign.split()]
+    options += [path.split()[0] for path in SEARCH_NAMES.get(_with_underscores(name), ())]
+    return [option_name(option) for option in (name, *options)]

@@ -1,4 +1,4 @@
-"""regard import: a model folder of HuggingFace's becomes one of ours."""
+"""regard import: converts a HuggingFace model folder to a regard model folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Overwrite
-from regard.cli.outputs import claim
-from regard.progress import say
+from regard.cli.outputs import reserve_outputs
+from regard.progress import notify
 
 
 def import_(
@@ -17,23 +17,25 @@ def import_(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="What `save_pretrained` wrote: config.json, model.safetensors, tokenizer.",
+            help="Folder written by `save_pretrained`: config.json, model.safetensors, tokenizer.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Where the model folder goes.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Model folder to write.", show_default=False)],
     overwrite: Overwrite = False,
 ) -> None:
-    """Read a model of HuggingFace's transformers: Marian, GPT-2, BERT, RoBERTa or XLNet.
+    """Convert a model of HuggingFace transformers: Marian, GPT-2, BERT, RoBERTa or XLNet.
 
-    Its weights give the same figures here, and its tokenizer cuts in the same way.
+    Outputs and tokenization are the same as in transformers.
     """
-    from regard.cli.suggestion import suggest
+    from regard.cli.generation_config import suggest_command
     from regard.exchange.huggingface import import_folder
-    from regard.exchange.huggingface.folder import ForeignFolder
+    from regard.exchange.huggingface.folder import HuggingFaceFolder
 
-    claim(context, {"--out": out}, inputs=[folder], overwrite=overwrite, folder=True)
-    suggestion = suggest(ForeignFolder(folder), import_folder(folder, out), out)
-    say(f"Imported: {out}. As theirs does it: {suggestion.command}")
-    if suggestion.left_out:
-        say(f"What it says and this command does not do: {', '.join(suggestion.left_out)}.")
+    reserve_outputs(context, {"--out": out}, inputs=[folder], overwrite=overwrite, folder=True)
+    suggestion = suggest_command(HuggingFaceFolder(folder), import_folder(folder, out), out)
+    notify(f"Wrote {out}. Next, with its generation config: {suggestion.command}")
+    if suggestion.unsupported:
+        notify(
+            f"Unsupported settings of its generation config: {', '.join(suggestion.unsupported)}."
+        )

@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,36 +8,34 @@ from typing import Annotated, Any
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields, described
+from regard.cli.command import Fields, make_option
 from regard.decoding.config import Runtime
 from regard.errors import ConfigError
 
 
-def numeric(text: str, low: float, high: float, **more: Any) -> Any:
-    """A typer option for numbers from `low` to `high`; `text` is its help, without a full stop."""
-    return described(text, (Ge(low), Le(high)), (), **more)
+def number_option(text: str, low: float, high: float, **more: Any) -> Any:
+    """A typer option for numbers from `low` to `high`; `text` is its help without a full stop."""
+    return make_option(text, (Ge(low), Le(high)), (), **more)
 
 
 def argument(help: str, metavar: str | None = None) -> Any:
-    """A typer argument, without its default in the help."""
+    """A typer argument whose help does not show a default."""
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-Model = Annotated[Path, argument("A model folder, or a run folder.")]
+Model = Annotated[Path, argument("Path of a model folder or run folder.")]
 Models = Annotated[
     list[Path],
-    argument("A model folder, or a run folder; several work together as an ensemble.", "MODEL..."),
+    argument("Paths of model or run folders; several are decoded as an ensemble.", "MODEL..."),
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what the command writes if it exists.")
-]
-# For verbs that run a model in PyTorch alone.
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output.")]
+# For commands that only support the torch backend.
 TorchRuntime = Annotated[Runtime, Fields(only=("batch_size", "device"))]
 DeviceOnly = Annotated[Runtime, Fields(only=("device",))]
 
 
-def _each_once(assignments: list[str] | None) -> list[str] | None:
-    """Refuse a setting that is given twice, as an option would be."""
+def _refuse_repeated(assignments: list[str] | None) -> list[str] | None:
+    """Raise an error if a setting is assigned twice, as for options."""
     names = [assignment.partition("=")[0].strip() for assignment in assignments or []]
     for name in names:
         if names.count(name) > 1:
@@ -49,7 +47,8 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="section.name=value; `regard show settings` lists all.",
-        callback=_each_once,
+        help="Override a setting, as section.name=value; may be repeated. "
+        "`regard show settings` lists all settings.",
+        callback=_refuse_repeated,
     ),
 ]

@@ -1,4 +1,4 @@
-"""regard prepare: text files in, a prepared folder out."""
+"""regard prepare: converts text files to a prepared folder of token ids."""
 
 from __future__ import annotations
 
@@ -8,107 +8,118 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.command import Groups, given_settings, refuse_options
+from regard.cli.command import OptionSets, given_settings, refuse_options
 from regard.cli.options import Overwrite
-from regard.cli.outputs import claim
-from regard.cli.screen import table
+from regard.cli.outputs import reserve_outputs
+from regard.cli.tables import table
 from regard.config import Tree
 from regard.data.file_options import FILE_OPTIONS, select_files
-from regard.progress import console, counting, say
+from regard.progress import console, notify, progress_counter
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
-    from regard.data.prepare import Prepared
+    from regard.data.prepare import PrepareResult
 
-_OF_TOKENIZER = (
-    "this comes with the tokenizer that --tokenizer-from names. Leave it out, or learn a new "
-    "tokenizer without --tokenizer-from."
+_FIXED_BY_TOKENIZER = (
+    "no effect with --tokenizer-from. Leave it out, or train a new tokenizer without "
+    "--tokenizer-from."
 )
-_LABELS_SHOWN = 30
+_MAX_LABELS = 30  # in the table
 
 
 def prepare(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
-    files: Annotated[dict[str, Any], Groups(lambda: FILE_OPTIONS)],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    files: Annotated[dict[str, Any], OptionSets(lambda: FILE_OPTIONS)],
     tokenizer: TokenizerConfig,
     tokenizer_from: Annotated[
         Path | None,
-        typer.Option(help="A model or prepared folder whose tokenizer is taken, not a new one."),
+        typer.Option(
+            help="Model or prepared folder whose tokenizer is reused; default: train a new one."
+        ),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Validate and filter text files, learn their subwords, and store them for training."""
+    """Validate and filter text files, train a tokenizer, and write token ids for training."""
     from regard.data.prepare import prepare as prepare_store
-    from regard.text.folder import tokenizers_in
+    from regard.text.folder import load_folder_tokenizers
 
     options = select_files(files)
     inputs = [*options.files, tokenizer_from]
-    claim(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
+    reserve_outputs(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
     if tokenizer_from:
-        refuse_options(context, [*given_settings(context, TokenizerConfig)], _OF_TOKENIZER)
+        refuse_options(context, [*given_settings(context, TokenizerConfig)], _FIXED_BY_TOKENIZER)
     if not options.two_sides:
         refuse_options(context, ["joint"], f"no effect on {options.title}. Leave it out.")
     reader = options.reader()
-    with counting() as progress:
-        done = prepare_store(
+    with progress_counter() as progress:
+        prepared = prepare_store(
             reader,
             out,
-            tokenizer=tokenizers_in(tokenizer_from) if tokenizer_from else tokenizer,
+            tokenizer=load_folder_tokenizers(tokenizer_from) if tokenizer_from else tokenizer,
             languages=options.languages,
             progress=progress,
         )
-    _print_reports(reader.parts, done, reader.noun)
+    _print_reports(reader.parts, prepared, reader.noun)
     if reader.labels:
-        _print_labels(reader.parts, done.description["parts"], reader.labels)
-    _say_vocabulary(done, tokenizer, tokenizer_from, reader.tags)
-    tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
-    start = f"--from {tokenizer_from}" if tuning else reader.content.model
-    say(f"Prepared in {out}. Next: regard train {start} --data {out} --out runs/NAME")
+        _print_labels(reader.parts, prepared.description["parts"], reader.labels)
+    _report_vocabulary(prepared, tokenizer, tokenizer_from, reader.tags)
+    is_fine_tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
+    base = f"--from {tokenizer_from}" if is_fine_tuning else reader.content.model
+    notify(f"Wrote {out}. Next: regard train {base} --data {out} --out runs/NAME")
 
 
-def _say_vocabulary(
-    done: Prepared, config: TokenizerConfig, tokenizer_from: Path | None, tags: Sequence[str]
+def _report_vocabulary(
+    prepared: PrepareResult,
+    config: TokenizerConfig,
+    tokenizer_from: Path | None,
+    tags: Sequence[str],
 ) -> None:
-    """What a person should know of the subwords."""
+    """Print notices about a small vocabulary, or tags that the tokenizer does not contain."""
     if tokenizer_from is None:
-        sizes = done.description["vocabulary"]
+        sizes = prepared.description["vocabulary"]
         for side in ("source",) if config.joint else ("source", "target"):
             if sizes[side] < config.vocab_size:
                 name = "joint" if config.joint else side
-                say(f"The {name} vocabulary has {sizes[side]} subwords: the text gives no more.")
+                notify(
+                    f"The {name} vocabulary has only {sizes[side]} subwords: the text is too small "
+                    "for more."
+                )
         return
     for tag in dict.fromkeys(tags):
-        if not done.tokenizers.source.knows(tag):
-            say(f"The tokenizer of {tokenizer_from} does not know {tag}: it is spelled.")
+        if not prepared.tokenizers.source.has_token(tag):
+            notify(
+                f"The tokenizer of {tokenizer_from} has no token {tag}: it is split into subwords."
+            )
 
 
-def _print_labels(parts: Iterable[str], told: Tree, labels: Sequence[str]) -> None:
-    """The most frequent labels, and a word if there are too many to be learned."""
-    counts = told["train"]["counts"]
-    first = sorted(labels, key=lambda label: -counts[label])[:_LABELS_SHOWN]
-    rows = [(label, *(told[name]["counts"][label] for name in parts)) for label in first]
+def _print_labels(parts: Iterable[str], description: Tree, labels: Sequence[str]) -> None:
+    """Print the most frequent labels, and a notice if there are too many to be learned."""
+    counts = description["train"]["counts"]
+    most_frequent = sorted(labels, key=lambda label: -counts[label])[:_MAX_LABELS]
+    rows = [
+        (label, *(description[name]["counts"][label] for name in parts)) for label in most_frequent
+    ]
     console.print(table("", ["label", *parts], rows))
-    if len(labels) > len(first):
-        say(f"... and {len(labels) - len(first):,} other labels.")
-    if len(labels) > max(_LABELS_SHOWN, sum(counts.values()) // 4):
-        say(
-            "Nearly everything has a label of its own, so there is nothing to learn from. Are the "
-            "labels where they should be? A line of texts is label, tab, text; --column says where "
-            "words have theirs."
+    if len(labels) > len(most_frequent):
+        notify(f"... and {len(labels) - len(most_frequent):,} other labels.")
+    if len(labels) > max(_MAX_LABELS, sum(counts.values()) // 4):
+        notify(
+            "Nearly every example has a different label, so a model cannot learn them. Check the "
+            "format: --labelled expects label, tab, text; --column selects the labels of --tagged."
         )
 
 
-def _print_reports(parts: Iterable[str], done: Prepared, what: str) -> None:
-    """What was found in each corpus, and in all of a part."""
+def _print_reports(parts: Iterable[str], prepared: PrepareResult, noun: str) -> None:
+    """Print what was filtered out of each corpus, and the size of each split."""
     for name in parts:
-        for corpus, report in zip(done.corpora[name], done.reports[name], strict=True):
-            rows = [(f"{what} read", report.pairs, "")]
-            rows += [(thing, n, f"line {first}") for thing, (n, first) in report.found.items()]
-            rows.append((f"{what} kept", report.kept, ""))
-            say(f"{name}: {corpus}")  # not as the table's title, which would break a long path
-            console.print(table("", ["what", "count", "first at"], rows))
-        told = done.description["parts"][name]
-        counts = [(one, told[one]) for one in ("documents", "words", "tokens") if one in told]
+        for corpus, report in zip(prepared.corpora[name], prepared.reports[name], strict=True):
+            rows = [(f"{noun} read", report.pairs, "")]
+            rows += [(problem, n, f"line {first}") for problem, (n, first) in report.issues.items()]
+            rows.append((f"{noun} kept", report.kept, ""))
+            notify(f"{name}: {corpus}")  # a table title would wrap long paths
+            console.print(table("", ["", "count", "first at"], rows))
+        sizes = prepared.description["parts"][name]
+        counts = [(unit, sizes[unit]) for unit in ("documents", "words", "tokens") if unit in sizes]
         if counts:
-            console.print(table("", ["in all", "count"], counts))
+            console.print(table("", ["total", "count"], counts))

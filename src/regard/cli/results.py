@@ -1,6 +1,6 @@
-"""Results on standard output: text, one JSON document, or a line of JSON for each result.
+"""Writes results to standard output as text, as one JSON document, or as JSON lines.
 
-All verbs write the same shape; docs/json.md describes it, and the fields of each verb's results.
+The JSON of all commands has the same structure, which docs/reference/json.md describes.
 """
 
 from __future__ import annotations
@@ -12,38 +12,40 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from regard.cli.app import command_name
 from regard.cli.command import Fields
-from regard.cli.outputs import claim
-from regard.cli.screen import written
-from regard.cli.verbs import verb_name
+from regard.cli.outputs import reserve_outputs
+from regard.cli.tables import report_plot
 from regard.config import Doc, Flag, Settings
 from regard.json_text import dumps
 
-SCHEMA = 1  # of the JSON; it changes when a field is renamed or removed
+SCHEMA = 1  # version of the JSON output; changes when a field is renamed or removed
 
 
 @dataclass(frozen=True)
 class OutputOptions(Settings):
-    """What a verb prints and draws."""
+    """Output of a command."""
 
     format: Annotated[
         Literal["text", "json", "jsonl"],
-        Doc("of standard output; json is one document, jsonl a line for each result"),
+        Doc("format of standard output; json is one document, jsonl one line per result"),
         Flag(formerly=("--json=jsonl",)),
     ] = "text"
-    picture: Annotated[Path | None, Doc("a PNG to write"), Flag(formerly=("--out",))] = None
-    overwrite: Annotated[bool, Doc("replace what the command writes if it exists")] = False
+    picture: Annotated[
+        Path | None, Doc("write a plot to this PNG file"), Flag(formerly=("--out",))
+    ] = None
+    overwrite: Annotated[bool, Doc("overwrite existing output")] = False
 
-    def claim(self, context: typer.Context, *inputs: Path | None, **others: Path | None) -> None:
-        """Refuse a picture, and other outputs, that would harm something; hold their paths."""
+    def reserve(self, context: typer.Context, *inputs: Path | None, **others: Path | None) -> None:
+        """Check and lock the output paths: the picture, and others by the name of their option."""
         outputs = {f"--{name}": path for name, path in {**others, "picture": self.picture}.items()}
-        claim(context, outputs, inputs=inputs, overwrite=self.overwrite)
+        reserve_outputs(context, outputs, inputs=inputs, overwrite=self.overwrite)
 
-    def results(self, context: typer.Context, **document: Any) -> Results:
-        """What prints the results of a verb; use it as a context manager."""
-        return Results(verb_name(context), self.format, document)
+    def results(self, context: typer.Context, **document: Any) -> ResultWriter:
+        """A context manager that writes the results of a command."""
+        return ResultWriter(command_name(context), self.format, document)
 
-    def present(
+    def print_results(
         self,
         context: typer.Context,
         rows: Iterable[Any],
@@ -53,10 +55,10 @@ class OutputOptions(Settings):
         sketch: Callable[[], None] | None = None,
         **document: Any,
     ) -> None:
-        """Print all results of a verb as JSON, or their `text`, and draw them.
+        """Print the results as JSON, or call `text` to print them, and draw the picture.
 
-        `draw` says whether the fonts had all characters; `sketch` prints what stands for a picture
-        in text where none is written.
+        `draw` returns whether the fonts have all characters. `sketch` prints a text plot if no
+        picture is written.
         """
         with self.results(context, **document) as results:
             for row in rows:
@@ -64,17 +66,17 @@ class OutputOptions(Settings):
         if text is not None and results.is_text:
             text()
         if self.picture is not None:
-            written(self.picture, draw(self.picture))
+            report_plot(self.picture, draw(self.picture))
         elif sketch is not None and results.is_text:
             sketch()
 
 
-# For verbs that draw nothing.
-Printed = Annotated[OutputOptions, Fields(only=("format",))]
+# For commands without plots.
+FormatOnly = Annotated[OutputOptions, Fields(only=("format",))]
 
 
-class Results:
-    """Prints results in a format; the document has more fields beside them."""
+class ResultWriter:
+    """Writes results in a format; `document` has further fields of the JSON document."""
 
     def __init__(self, command: str, format: str, document: Mapping[str, Any]) -> None:
         self.is_text = format == "text"
@@ -82,11 +84,11 @@ class Results:
         self._results: list[dict[str, Any]] = []
         self._document = document
 
-    def __enter__(self) -> Results:
+    def __enter__(self) -> ResultWriter:
         return self
 
     def add(self, result: Any, text: str | None = None) -> None:
-        """One result, a mapping or a dataclass; where text is printed, its `text`, if any."""
+        """Write a result, a mapping or dataclass; in text format, print `text` if there is any."""
         if self.is_text:
             if text is not None:
                 print(text)

@@ -1,4 +1,4 @@
-"""regard score: how likely a model finds given translations."""
+"""regard score: scores given translations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from regard.cli.command import Fields
 from regard.cli.options import Models, TorchRuntime
-from regard.cli.results import Printed
-from regard.data.corpus import read_parallel
+from regard.cli.results import FormatOnly
+from regard.data.line_reader import read_parallel
 from regard.decoding.config import SearchConfig
 
 
@@ -19,11 +19,11 @@ def score(
     models: Models,
     search: Annotated[SearchConfig, Fields(only=("length_penalty",))],
     runtime: TorchRuntime,
-    output: Printed,
-    source: Annotated[Path, typer.Option(help="Source text.", show_default=False)],
-    target: Annotated[Path, typer.Option(help="Its translation.", show_default=False)],
+    output: FormatOnly,
+    source: Annotated[Path, typer.Option(help="Source text file.", show_default=False)],
+    target: Annotated[Path, typer.Option(help="Target text file.", show_default=False)],
 ) -> None:
-    """Print the score of each given translation, as the search would count it."""
+    """Print the score of each translation: length-normalized log-probability, as in beam search."""
     from regard.decoding.translator import Translator
 
     sources, targets = read_parallel(source, target)

@@ -1,4 +1,4 @@
-"""regard show: pictures of what the code does, as a PNG, as text in the terminal, or as JSON."""
+"""regard show: plots of positions, masks, scores, schedules, attention and models."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from regard.bounds import SEED, Ge, Le
-from regard.cli.command import bounded, refuse_options
-from regard.cli.options import Assignments, numeric
+from regard.cli.app import App
+from regard.cli.command import check_bounds, refuse_options
+from regard.cli.options import Assignments, number_option
 from regard.cli.results import OutputOptions
-from regard.cli.screen import show, table
 from regard.cli.show_model import attention, fertilities, model, settings
-from regard.cli.verbs import Verbs
+from regard.cli.tables import print_table, table
 from regard.config import Doc, Flag, Settings
 from regard.errors import ConfigError
 
@@ -26,72 +26,92 @@ _MASKS = ("causal", "padding", "prefix", "permutation", "segments", "window")
 _SIZE = Ge(0), Le(1000)
 
 
-def build_app() -> Verbs:
-    """The group of verbs."""
-    app = Verbs(
-        help="Draw positions, masks, scores, schedules, attention and models.", no_args_is_help=True
+def build_app() -> App:
+    """Build the group of subcommands."""
+    app = App(
+        help="Plot position encodings, masks, schedules and attention; print models and settings.",
+        no_args_is_help=True,
     )
-    for verb in (positions, mask, scores, schedule, attention, fertilities, model, settings):
-        app.command(verb.__name__)(verb)
+    for command in (positions, mask, scores, schedule, attention, fertilities, model, settings):
+        app.command(command.__name__)(command)
     return app
 
 
 @dataclass(frozen=True)
 class PositionOptions(Settings):
-    """Which position encodings are drawn."""
+    """Position encodings."""
 
-    length: Annotated[int, Doc("how many positions"), Ge(1), Le(1000)] = 50
-    width: Annotated[int, Doc("size of the vectors"), Ge(1), Le(1000)] = 64
-    layout: Annotated[Literal["interleaved", "halves"], Doc("of sines and cosines")] = "interleaved"
+    length: Annotated[int, Doc("number of positions"), Ge(1), Le(1000)] = 50
+    d_model: Annotated[
+        int, Doc("dimensions of the encoding"), Ge(1), Le(1000), Flag(formerly=("--width",))
+    ] = 64
+    layout: Annotated[Literal["interleaved", "halves"], Doc("order of sines and cosines")] = (
+        "interleaved"
+    )
     dimension: Annotated[
-        tuple[int, ...], Doc("draw this dimension as a curve; may be repeated"), Ge(0), Le(999)
+        tuple[int, ...], Doc("plot this dimension as a curve; may be repeated"), Ge(0), Le(999)
     ] = ()
 
 
 def positions(context: typer.Context, options: PositionOptions, output: OutputOptions) -> None:
-    """Sinusoidal position encodings as a heat map, or some of their dimensions as curves."""
+    """Plot sinusoidal position encodings as a heat map, or some dimensions as curves."""
     from regard.attention.positions import sinusoids
 
-    output.claim(context)
-    table = sinusoids(options.length, options.width, options.layout).numpy()
+    output.reserve(context)
+    encodings = sinusoids(options.length, options.d_model, options.layout).numpy()
     for number in options.dimension:
-        if not 0 <= number < options.width:
-            last = options.width - 1
-            raise ConfigError(f"There is no dimension {number}. They go from 0 to {last}.")
+        if not 0 <= number < options.d_model:
+            last = options.d_model - 1
+            raise ConfigError(f"--dimension is {number}, but dimensions range from 0 to {last}.")
     title = "sinusoidal positions"
     if options.dimension:
-        lines = {f"dimension {number}": table[:, number].tolist() for number in options.dimension}
+        lines = {
+            f"dimension {number}": encodings[:, number].tolist() for number in options.dimension
+        }
         draw_curves(context, output, lines, title=title, axes=("position", "value"))
     else:
-        draw_map(context, output, table, title=title, axes=("position", "dimension"))
+        draw_map(context, output, encodings, title=title, axes=("position", "dimension"))
 
 
 @dataclass(frozen=True)
 class MaskOptions(Settings):
-    """Sizes of masks; a field's name is followed by the kind that has it."""
+    """Sizes of masks; the doc of an option begins with its mask."""
 
-    length: Annotated[int, Doc("tokens of the longest sentence"), Ge(1), Le(1000)] = 12
-    real: Annotated[int, Doc("padding: tokens that are real"), *_SIZE] = 8
-    prefix: Annotated[int, Doc("prefix: tokens that all may see"), *_SIZE] = 5
-    width: Annotated[int, Doc("window: how far a token sees"), *_SIZE] = 2
-    segment: Annotated[int, Doc("segments: tokens of each"), Ge(1), Le(1000)] = 4
-    seed: Annotated[int, Doc("permutation: another seed, another order"), Ge(0), SEED] = 1
-    itself: Annotated[
+    length: Annotated[int, Doc("sequence length"), Ge(1), Le(1000)] = 12
+    valid_length: Annotated[
+        int, Doc("padding: tokens before the padding"), *_SIZE, Flag(formerly=("--real",))
+    ] = 8
+    prefix_length: Annotated[
+        int,
+        Doc("prefix: tokens with bidirectional attention"),
+        *_SIZE,
+        Flag(formerly=("--prefix",)),
+    ] = 5
+    window: Annotated[
+        int, Doc("window: maximum distance of query and key"), *_SIZE, Flag(formerly=("--width",))
+    ] = 2
+    segment_length: Annotated[
+        int, Doc("segments: tokens per segment"), Ge(1), Le(1000), Flag(formerly=("--segment",))
+    ] = 4
+    seed: Annotated[int, Doc("permutation: random seed of the order"), Ge(0), SEED] = 1
+    content_stream: Annotated[
         bool,
-        Doc("permutation: a token sees itself (content), or not (query)"),
-        Flag("--itself/--no-itself"),
+        Doc("permutation: mask of the content stream, or of the query stream, as in XLNet"),
+        Flag("--content-stream/--query-stream", ("--itself=true", "--no-itself=false")),
     ] = True
-    memory: Annotated[int, Doc("causal: tokens remembered before it"), *_SIZE] = 0
+    memory_length: Annotated[
+        int, Doc("causal: cached tokens before the segment"), *_SIZE, Flag(formerly=("--memory",))
+    ] = 0
 
 
-_OF_ONE_MASK = {  # options that have an effect on one kind only
-    "memory": "causal",
-    "real": "padding",
-    "prefix": "prefix",
+_MASK_OF_OPTION = {
+    "memory_length": "causal",
+    "valid_length": "padding",
+    "prefix_length": "prefix",
     "seed": "permutation",
-    "itself": "permutation",
-    "segment": "segments",
-    "width": "window",
+    "content_stream": "permutation",
+    "segment_length": "segments",
+    "window": "window",
 }
 
 
@@ -99,20 +119,20 @@ def mask(
     context: typer.Context,
     options: MaskOptions,
     output: OutputOptions,
-    kind: Annotated[str, typer.Argument(help=f"{', '.join(_MASKS)}.")] = "causal",
+    kind: Annotated[str, typer.Argument(help=f"Mask: {', '.join(_MASKS)}.")] = "causal",
 ) -> None:
-    """Who may look at whom: rows are queries, columns are keys, filled = may look."""
-    output.claim(context)
+    """Plot an attention mask: rows are queries, columns keys; filled cells may be attended to."""
+    output.reserve(context)
     if kind not in _MASKS:
-        raise ConfigError(f"There is no mask {kind!r}. Masks are {', '.join(_MASKS)}.")
-    others = {name for name, owner in _OF_ONE_MASK.items() if owner != kind}
+        raise ConfigError(f"Unknown mask {kind!r}. Use one of {', '.join(_MASKS)}.")
+    others = {name for name, mask in _MASK_OF_OPTION.items() if mask != kind}
     refuse_options(context, others, f"no effect on the {kind} mask. Leave it out.")
-    allowed = _mask(kind, options).float().numpy()
+    allowed = _build_mask(kind, options).float().numpy()
     draw_map(context, output, allowed, title=f"{kind} mask", axes=("query", "key"))
 
 
-def _mask(kind: str, options: MaskOptions) -> Tensor:
-    """Which key each query may look at, (queries, keys)."""
+def _build_mask(kind: str, options: MaskOptions) -> Tensor:
+    """The mask (queries, keys), True where a query may attend to a key."""
     import torch
 
     from regard.attention import masks
@@ -122,19 +142,19 @@ def _mask(kind: str, options: MaskOptions) -> Tensor:
     def permutation() -> Tensor:
         generator = torch.Generator().manual_seed(options.seed)
         order = torch.randperm(length, generator=generator)
-        return masks.permutation(order.argsort(), itself=options.itself)[0]
+        return masks.permutation(order.argsort(), itself=options.content_stream)[0]
 
-    places = torch.arange(length)[None] // options.segment
-    prefix, real = torch.tensor([options.prefix]), torch.tensor([options.real])
-    drawn: dict[str, Callable[[], Tensor]] = {
-        "causal": lambda: masks.causal(length, options.memory + length),
-        "padding": lambda: masks.padding(real, length)[0, 0].expand(length, -1),
+    segments = torch.arange(length)[None] // options.segment_length
+    prefix, valid = torch.tensor([options.prefix_length]), torch.tensor([options.valid_length])
+    builders: dict[str, Callable[[], Tensor]] = {
+        "causal": lambda: masks.causal(length, options.memory_length + length),
+        "padding": lambda: masks.padding(valid, length)[0, 0].expand(length, -1),
         "prefix": lambda: masks.prefix(prefix, length)[0, 0],
         "permutation": permutation,
-        "segments": lambda: masks.segments(places, places)[0, 0],
-        "window": lambda: masks.window(length, length, options.width),
+        "segments": lambda: masks.segments(segments, segments)[0, 0],
+        "window": lambda: masks.window(length, length, options.window),
     }
-    return drawn[kind]()
+    return builders[kind]()
 
 
 def scores(
@@ -143,68 +163,70 @@ def scores(
     widths: Annotated[
         list[int] | None,
         typer.Argument(
-            help="Sizes of queries and keys. [4 64 1024]", callback=bounded(Ge(1), Le(100_000))
+            help="Sizes of queries and keys; default: 4 64 1024.",
+            callback=check_bounds(Ge(1), Le(100_000)),
         ),
     ] = None,
-    keys: Annotated[int, numeric("Keys that each query looks at", 2, 100_000)] = 32,
+    keys: Annotated[int, number_option("Number of keys per query", 2, 100_000)] = 32,
 ) -> None:
-    """Why scores are divided by sqrt(d): products of random queries and keys, and their softmax."""
+    """Plot attention weights of random queries and keys, with and without scaling by sqrt(d)."""
     from regard import plots
-    from regard.attention.saturation import measured
+    from regard.attention.saturation import measure_saturation
 
-    output.claim(context)
+    output.reserve(context)
     sizes = widths or [4, 64, 1024]
-    found = [one for width in sizes for one in measured(width, keys=keys)]
-    columns = ["d", "score", "spread of scores", "largest weight", "gradient left"]
+    results = [result for width in sizes for result in measure_saturation(width, keys=keys)]
+    columns = ["d", "score", "std of scores", "largest weight", "gradient"]
     rows = [
-        (one.width, one.score, *(f"{x:.3f}" for x in (one.spread, one.largest, one.gradient)))
-        for one in found
+        (r.width, r.score, *(f"{x:.3f}" for x in (r.spread, r.largest, r.gradient)))
+        for r in results
     ]
     names = ("dot", "scaled dot")
-    bars = {name: [one.largest for one in found if one.score == name] for name in names}
+    bars = {name: [r.largest for r in results if r.score == name] for name in names}
     labels = [f"d = {width}" for width in sizes]
-    title = "how much of a query goes to one key"
-    output.present(
+    title = "largest attention weight of a query"
+    output.print_results(
         context,
-        found,
-        lambda path: plots.bars(path, bars, labels=labels, title=title, y="largest weight"),
-        text=lambda: show(table("", columns, rows)),
+        results,
+        lambda path: plots.plot_bars(path, bars, labels=labels, title=title, y="largest weight"),
+        text=lambda: print_table(table("", columns, rows)),
     )
 
 
 def schedule(
     context: typer.Context,
     output: OutputOptions,
-    recipe: Annotated[Path | None, typer.Argument(help="A TOML file.")] = None,
+    recipe: Annotated[Path | None, typer.Argument(help="Path of a recipe, a TOML file.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big, recurrent, convolutional or ctc.")
+        str | None,
+        typer.Option(help="Preset: tiny, small, base, big, recurrent, convolutional or ctc."),
     ] = None,
     assignments: Assignments = None,
 ) -> None:
-    """The learning rate of each update of a run."""
-    from regard.tasks.recipes import run_config
+    """Plot the learning-rate schedule of a run."""
+    from regard.tasks.recipes import build_run_config
     from regard.training.optimizer import learning_rate
 
-    output.claim(context, recipe)
+    output.reserve(context, recipe)
     changes = {} if recipe else {"out": "nowhere"}
-    config = run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
+    config = build_run_config(recipe, preset=preset, changes=changes, assignments=assignments or [])
     steps = range(1, config.training.max_steps + 1)
-    rates = [learning_rate(step, config.training, config.model.width) for step in steps]
+    rates = [learning_rate(step, config.training, config.model.d_model) for step in steps]
     title = "learning rate"
-    draw_curves(context, output, {"rate": rates}, title=title, axes=("update", "rate"))
+    draw_curves(context, output, {"rate": rates}, title=title, axes=("step", "learning rate"))
 
 
 def draw_map(
     context: typer.Context, output: OutputOptions, values: Any, *, title: str, axes: tuple[str, str]
 ) -> None:
-    """A matrix, a NumPy array whose axes (rows, columns) have names."""
+    """Plot a matrix as a heat map; `axes` names its rows and columns."""
     from regard import plots
 
     names = {"title": title, "rows": axes[0], "columns": axes[1]}
-    output.present(
+    output.print_results(
         context,
         [{**names, "values": values.tolist()}],
-        lambda path: plots.heat_map(path, values, **names),
+        lambda path: plots.plot_heat_map(path, values, **names),
         sketch=lambda: print(plots.text_heat_map(values)),
     )
 
@@ -217,7 +239,7 @@ def draw_curves(
     title: str,
     axes: tuple[str, str],
 ) -> None:
-    """Lines (x, y) in one picture, or as texts below each other."""
+    """Plot lines in one picture, or as text plots; `axes` are the labels (x, y)."""
     from regard import plots
 
     x, y = axes
@@ -226,12 +248,12 @@ def draw_curves(
         for name, values in lines.items():
             print(*([name] if len(lines) > 1 else []), plots.text_curve(values), sep="\n")
 
-    output.present(
+    output.print_results(
         context,
         [
             {"title": title, "name": name, "x": x, "y": y, "values": [*values]}
             for name, values in lines.items()
         ],
-        lambda path: plots.curves(path, lines, title=title, x=x, y=y),
+        lambda path: plots.plot_lines(path, lines, title=title, x=x, y=y),
         sketch=sketch,
     )

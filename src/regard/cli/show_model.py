@@ -1,4 +1,4 @@
-"""The parts of `regard show` that are about models: attention, fertilities, sizes, settings."""
+"""regard show: attention maps, fertilities, model folders and settings."""
 
 from __future__ import annotations
 
@@ -12,204 +12,219 @@ import typer
 
 from regard.bounds import Ge, Le
 from regard.cli.options import DeviceOnly, Model, argument
-from regard.cli.results import OutputOptions, Printed
-from regard.cli.screen import show, table
-from regard.config import Doc, Setting, Settings, all_kinds, all_settings, as_tree
+from regard.cli.results import FormatOnly, OutputOptions
+from regard.cli.tables import print_table, table
+from regard.config import Doc, Setting, Settings, all_kinds, all_settings
 from regard.errors import ConfigError
 from regard.json_text import dumps
-from regard.progress import say
+from regard.progress import notify
+from regard.settings_tree import to_tree
 
 if TYPE_CHECKING:
-    from regard.decoding.attention_maps import Attention
+    from regard.decoding.attention_maps import AttentionMaps
+    from regard.decoding.nonautoregressive import DecodedSentence
 
 _PARTS = ("cross", "encoder", "decoder")
 
 
 @dataclass(frozen=True)
 class AttentionOptions(Settings):
-    """Which attention of a model is drawn."""
+    """Attention layers and heads."""
 
     part: Annotated[
-        Literal["cross", "encoder", "decoder"] | None, Doc("unset: the first there is")
+        Literal["cross", "encoder", "decoder"] | None,
+        Doc("attention type; default: the first that the model has"),
     ] = None
-    layer: Annotated[int | None, Doc("one layer, from 1; unset: all"), Ge(1), Le(1000)] = None
-    head: Annotated[int | None, Doc("one head, from 1; unset: all"), Ge(1), Le(100_000)] = None
+    layer: Annotated[int | None, Doc("layer, from 1; default: all"), Ge(1), Le(1000)] = None
+    head: Annotated[int | None, Doc("head, from 1; default: all"), Ge(1), Le(100_000)] = None
 
 
 def attention(
     context: typer.Context,
     model: Model,
-    sentence: Annotated[str, argument("A source sentence, or a text.")],
+    sentence: Annotated[str, argument("Source sentence, or text for a language model.")],
     options: AttentionOptions,
     runtime: DeviceOnly,
     output: OutputOptions,
 ) -> None:
-    """Where a model looks while it translates a sentence, or reads a text."""
+    """Plot the attention maps of a model for a sentence and its translation, or for a text."""
     from regard import plots
 
-    output.claim(context, model)
-    seen, translation = _attention(model, sentence, runtime.device)
-    first = next((name for name in _PARTS if len(getattr(seen, name))), "cross")
+    output.reserve(context, model)
+    maps, translation = _attention(model, sentence, runtime.device)
+    first = next((name for name in _PARTS if len(getattr(maps, name))), "cross")
     part = options.part or first
-    weights = getattr(seen, part)
+    weights = getattr(maps, part)
     if not len(weights):
-        raise ConfigError(f"This model has no {part} attention: nothing in it looks there.")
-    weights = weights[_one(options.layer, weights.shape[0], "layer")]
-    weights = weights[:, _one(options.head, weights.shape[1], "head")]
-    rows = seen.source if part == "encoder" else seen.target
-    columns = seen.read if part == "decoder" else seen.source
-    named = {"text": sentence, "translation": translation, "part": part}
+        remedy = "Use another model" if part == first else f"Use --part {first}"
+        raise ConfigError(f"--part is {part}, but this model has no {part} attention. {remedy}.")
+    weights = weights[_select(options.layer, weights.shape[0], "layer")]
+    weights = weights[:, _select(options.head, weights.shape[1], "head")]
+    rows = maps.source if part == "encoder" else maps.target
+    columns = maps.decoder_inputs if part == "decoder" else maps.source
+    fields = {"text": sentence, "translation": translation, "part": part}
     title = f"{part} attention: {sentence}"
-    output.present(
+    output.print_results(
         context,
-        [{**named, "rows": rows, "columns": columns, "weights": weights.tolist()}],
-        lambda path: plots.attention_heads(
-            path, weights, title=title, row_labels=rows, column_labels=columns
+        [{**fields, "rows": rows, "columns": columns, "weights": weights.tolist()}],
+        lambda path: plots.plot_attention_heads(
+            path,
+            weights,
+            title=title,
+            row_labels=rows,
+            column_labels=columns,
+            first=(options.layer or 1, options.head or 1),
         ),
         text=None if translation is None else lambda: print(translation),
         sketch=lambda: print(plots.text_heat_map(weights.mean((0, 1)), rows, columns)),
     )
 
 
-def _attention(model: Path, sentence: str, device: str) -> tuple[Attention, str | None]:
+def _attention(model: Path, sentence: str, device: str) -> tuple[AttentionMaps, str | None]:
     """The attention maps of a text, and its translation where the model translates."""
-    from regard.decoding.attention_maps import look_at_text
+    from regard.decoding.attention_maps import text_attention_maps
     from regard.decoding.translator import Translator
-    from regard.devices import device_named
+    from regard.devices import resolve_device
     from regard.models.folder import ModelFolder, load_model
 
     if not sentence.strip():
-        raise ConfigError("There is nothing to look at: the sentence is empty.")
-    described = ModelFolder.read(model)
-    if described.config.translates:
+        raise ConfigError("The sentence is empty. Give a text with at least one word.")
+    folder = ModelFolder.read(model)
+    if folder.config.translates:
         translator = Translator.load(model, device=device, backend="torch")
         [translation] = translator.translate([sentence], attention=True)
         assert translation.attention is not None
         return translation.attention, translation.text
-    _, loaded = load_model(model, device_named(device), described)
-    ids = described.tokenizers.target.encode(sentence)
+    _, loaded = load_model(model, resolve_device(device), folder)
+    ids = folder.tokenizers.target.encode(sentence)
     longest = loaded.max_length
     if longest is not None and len(ids) + 2 > longest:
         raise ConfigError(
-            f"The text has {len(ids)} tokens and two marks, and this model reads {longest} at "
-            "once. Take a shorter one."
+            f"The text has {len(ids)} tokens and two special tokens, but the maximum length of "
+            f"this model is {longest}. Shorten it."
         )
-    return look_at_text(loaded, described.tokenizers, ids), None
+    return text_attention_maps(loaded, folder.tokenizers, ids), None
 
 
 def fertilities(
     context: typer.Context,
     model: Model,
-    sentence: Annotated[str, argument("A source sentence.")],
+    sentence: Annotated[str, argument("Source sentence.")],
     runtime: DeviceOnly,
     output: OutputOptions,
 ) -> None:
-    """How a model that writes all words at once copies a sentence, and what it writes there."""
+    """Plot the fertilities of a non-autoregressive model and the tokens that it predicts."""
     from regard import plots
-    from regard.data.pairs import with_ends
-    from regard.decoding.attention_maps import written_pieces
-    from regard.decoding.parallel import written_at_once
+    from regard.data.pairs import with_eos
+    from regard.decoding.attention_maps import output_subwords
+    from regard.decoding.nonautoregressive import decode_sentence
     from regard.decoding.translator import Translator
     from regard.models.nonautoregressive import NonAutoregressive
 
-    output.claim(context, model)
+    output.reserve(context, model)
     translator = Translator.load(model, device=runtime.device, backend="torch")
-    own, tokenizers = translator.models[0], translator.folder.tokenizers
-    if own.config.autoregressive:
+    network, tokenizers = translator.models[0], translator.folder.tokenizers
+    if network.config.autoregressive:
         raise ConfigError(
-            f"{model} writes word by word, and has no fertilities. `regard show attention` shows "
-            "where it looks."
+            f"{model} is autoregressive and has no fertilities. Use `regard show attention`."
         )
     ids = tokenizers.source.encode(sentence)
-    found = written_at_once(cast(NonAutoregressive, own), with_ends([ids]))
-    source = [*tokenizers.source.pieces(ids), "</s>"]
-    pieces = written_pieces(tokenizers, found.words)
+    decoded = decode_sentence(cast(NonAutoregressive, network), with_eos([ids]))
+    source = [*tokenizers.source.ids_to_tokens(ids), "</s>"]
+    subwords = output_subwords(tokenizers, decoded.tokens)
     [translation] = translator.translate([sentence])
-    words = _copies(source, pieces, found)
+    rows = _copies(source, subwords, decoded)
     title = f"{sentence} - {translation.text}"
-    places = found.origins, pieces, found.read
+    copies = decoded.source_positions, subwords, decoded.emitted
 
     def sketch() -> None:
-        for word in words:
-            line = f"{word['piece']:>15}  {word['fertility']}  {' '.join(word['written'])}"
+        for row in rows:
+            line = f"{row['piece']:>15}  {row['fertility']}  {' '.join(row['written'])}"
             print(line.rstrip())
 
-    output.present(
+    output.print_results(
         context,
-        [{"text": sentence, "translation": translation.text, "words": words}],
-        lambda path: plots.copies(path, source, *places, title=title),
+        [{"text": sentence, "translation": translation.text, "words": rows}],
+        lambda path: plots.plot_fertilities(path, source, *copies, title=title),
         text=lambda: print(translation.text),
         sketch=sketch,
     )
 
 
-def _copies(source: list[str], pieces: list[str], found: Any) -> list[dict[str, Any]]:
-    """For each source piece, what is written for it; in brackets what is left out in the end."""
+def _copies(
+    source: list[str], subwords: list[str], decoded: DecodedSentence
+) -> list[dict[str, Any]]:
+    """The predicted subwords of each source subword; in brackets if CTC drops them."""
     return [
         {
-            "piece": word,
-            "fertility": int(found.fertilities[place]),
+            "piece": token,
+            "fertility": int(decoded.fertilities[position]),
             "written": [
-                piece if read else f"({piece})"
-                for piece, origin, read in zip(pieces, found.origins, found.read, strict=True)
-                if origin == place
+                subword if emitted else f"({subword})"
+                for subword, copied_from, emitted in zip(
+                    subwords, decoded.source_positions, decoded.emitted, strict=True
+                )
+                if copied_from == position
             ],
         }
-        for place, word in enumerate(source)
+        for position, token in enumerate(source)
     ]
 
 
-def _one(number: int | None, count: int, what: str) -> slice:
+def _select(number: int | None, count: int, option: str) -> slice:
     if number is None:
         return slice(None)
     if not 1 <= number <= count:
-        raise ConfigError(f"There is no {what} {number}. This model has {what}s 1 to {count}.")
+        raise ConfigError(f"--{option} is {number}, but this model has {option}s 1 to {count}.")
     return slice(number - 1, number)
 
 
-def model(context: typer.Context, folder: Model, output: Printed) -> None:
-    """What a model folder holds: languages, settings, parts and their parameters."""
+def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
+    """Print the kind, languages, settings and parameter counts of a model."""
     from regard.models.folder import ModelFolder
 
-    found = ModelFolder.read(folder)
+    model_folder = ModelFolder.read(folder)
     sizes: dict[str, int] = {}
-    for name, parameter in found.model().named_parameters():
+    for name, parameter in model_folder.model().named_parameters():
         part = name.split(".")[0]
         sizes[part] = sizes.get(part, 0) + parameter.numel()
     total = sum(sizes.values())
-    described = {"kind": found.config.kind, "direction": found.direction}
-    vocabulary = {"source": found.vocabulary.source, "target": found.vocabulary.target}
-    longest = found.seen.longest_source
+    summary = {"kind": model_folder.config.kind, "direction": model_folder.direction}
+    vocabulary = {
+        "source": model_folder.vocabulary.source,
+        "target": model_folder.vocabulary.target,
+    }
+    longest = model_folder.data_statistics.longest_source
     with output.results(context) as results:
         counts = {"parameters": total, "parts": sizes, "vocabulary": vocabulary}
-        settings = {"longest_source": longest, "settings": as_tree(found.config)}
-        results.add({"folder": str(folder), **described, **counts, **settings})
+        settings = {"longest_source": longest, "settings": to_tree(model_folder.config)}
+        results.add({"folder": str(folder), **summary, **counts, **settings})
     if not results.is_text:
         return
-    print(f"{folder}: {found.config.kind}, {found.direction}")
-    show(table("", ["part", "parameters"], [*sizes.items(), ("all", total)]))
-    rows = [(name, str(value)) for name, value in as_tree(found.config).items()]
-    rows += [("vocabulary", f"{found.vocabulary.source} / {found.vocabulary.target}")]
-    rows += [("longest source seen", f"{longest} subwords")]
+    print(f"{folder}: {model_folder.config.kind}, {model_folder.direction}")
+    print_table(table("", ["part", "parameters"], [*sizes.items(), ("all", total)]))
+    rows = [(name, str(value)) for name, value in to_tree(model_folder.config).items()]
+    rows += [("vocabulary", f"{model_folder.vocabulary.source} / {model_folder.vocabulary.target}")]
+    rows += [("longest training source", f"{longest} subwords")]
     print()
-    show(table("", ["setting", "value"], rows))
+    print_table(table("", ["setting", "value"], rows))
 
 
 def settings(
     context: typer.Context,
-    output: Printed,
+    output: FormatOnly,
     section: Annotated[
         str | None,
-        argument("data, model or training, or a part such as model.attention; unset: all."),
+        argument("Section: data, model, training, or part of one, such as model.attention."),
     ] = None,
-    kind: Annotated[str, typer.Option(help="Which kind of model.")] = "transformer",
+    kind: Annotated[str, typer.Option(help="Model kind.")] = "transformer",
 ) -> None:
-    """The settings of a run, for recipes and --set."""
+    """List the settings of recipes and `regard train --set`."""
     from regard.training.config import RunConfig
 
     kinds = {name: cls for _, name, cls in all_kinds(RunConfig)}
     if kind not in kinds:
-        raise ConfigError(f"There is no kind {kind!r}. Kinds are {', '.join(kinds)}.")
+        raise ConfigError(f"Unknown model kind {kind!r}. Use one of {', '.join(kinds)}.")
     rows = [
         (path, setting)
         for path, setting in _settings_with(kind, kinds[kind])
@@ -217,19 +232,19 @@ def settings(
     ]
     if not rows:
         raise ConfigError(
-            f"A {kind} model has no settings {section!r}. Use data, model or training, or leave "
-            "it out for all of them."
+            f"Model kind {kind!r} has no section {section!r}. Use data, model or training, or "
+            "leave it out to list all."
         )
     with output.results(context) as results:
         for path, setting in rows:
-            results.add(_described(path, setting), _printed(path, setting))
+            results.add(_to_json(path, setting), _to_text(path, setting))
     if section in (None, "model"):
         others = ", ".join(name for name in kinds if name != kind)
-        say(f"Other kinds of model, with --kind: {others}.")
+        notify(f"Other model kinds, with --kind: {others}.")
 
 
 def _settings_with(kind: str, model: type[Settings]) -> Iterator[tuple[str, Setting]]:
-    """Every setting of a run with that kind of model."""
+    """Every setting of a run with this model kind."""
     from regard.training.config import RunConfig
 
     for path, setting in all_settings(RunConfig):
@@ -240,17 +255,17 @@ def _settings_with(kind: str, model: type[Settings]) -> Iterator[tuple[str, Sett
             yield path, setting
 
 
-def _printed(path: str, setting: Setting) -> str:
-    """Name and default as one would write them, and the meaning below: 80 columns are enough."""
+def _to_text(path: str, setting: Setting) -> str:
+    """A setting as text: name and default, and its doc below, wrapped at 80 columns."""
     default = setting.default
     value = "" if default is MISSING else f" = {'none' if default is None else dumps(default)}"
-    limits = "; ".join([setting.kind, *setting.limits])
+    limits = "; ".join([setting.type_name, *setting.limits])
     doc = fill(f"{setting.doc} ({limits})", 80, initial_indent=" " * 4, subsequent_indent=" " * 4)
     return f"{path}{value}\n{doc}"
 
 
-def _described(path: str, setting: Setting) -> dict[str, Any]:
-    """A setting as JSON; one that must be given has no default."""
+def _to_json(path: str, setting: Setting) -> dict[str, Any]:
+    """A setting as JSON; a required one has no default."""
     default = {} if setting.default is MISSING else {"default": setting.default}
-    named = {"name": path, "type": setting.kind, "limits": setting.limits}
-    return {**named, **default, "meaning": setting.doc}
+    fields = {"name": path, "type": setting.type_name, "limits": setting.limits}
+    return {**fields, **default, "meaning": setting.doc}

@@ -1,8 +1,8 @@
-"""The standard streams of the command: output that is written or refused, notices that may be lost.
+"""Checked standard streams: lost output is an error, failures of standard error are ignored.
 
-Python discards output silently when standard output is closed, and fails in `print` when standard
-error is full. Here every byte of standard output is written or the command fails, and standard
-error never stops the work.
+Python silently discards output if standard output is closed, and `print` fails if standard error
+cannot be written to. With these streams, the command fails unless every byte of standard output is
+written, and goes on if standard error cannot be written to.
 """
 
 from __future__ import annotations
@@ -22,78 +22,78 @@ _INPUT, _OUTPUT, _ERROR = 0, 1, 2  # file descriptors
 
 
 class _Stream(FileIO):
-    """A descriptor; writing waits where it would block, and stops after the first failure."""
+    """A file descriptor; `write` waits instead of blocking, and discards data after a failure."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self._failed = False
 
     def write(self, data: Any, /) -> int:
-        """The number of bytes that were written, or discarded after a failure."""
+        """Write or discard data; returns the number of bytes."""
         while not self._failed:
             try:
                 written: int | None = super().write(data)
             except OSError as error:
                 self._failed = True
-                self.refuse(error)
+                self.on_failure(error)
             else:
                 if written is not None:
                     return written
-                select.select([], [self], [])  # a pipe that does not block is full
+                select.select([], [self], [])  # a non-blocking pipe is full
         return memoryview(data).nbytes
 
-    def refuse(self, error: OSError) -> None:
-        """Called once, at the first failure; nothing else is written."""
+    def on_failure(self, error: OSError) -> None:
+        """Called once, at the first failure."""
 
 
 class _Output(_Stream):
-    """Standard output: a failure is an error of the command."""
+    """Standard output; the command fails if it cannot be written to."""
 
-    def refuse(self, error: OSError) -> None:
-        """Raise what happened; not an `OSError`, which typer would handle by itself."""
+    def on_failure(self, error: OSError) -> None:
+        """Raise an `OutputError`; typer would handle an `OSError` itself."""
         raise output_error(error) from error
 
 
 class _ClosedOutput(_Stream):
-    """Standard output that was closed from the start; writing nothing is no failure."""
+    """Standard output that was closed at startup; only writing to it is an error."""
 
     def write(self, data: Any, /) -> int:
-        """Refuse it, once."""
+        """Raise an error at the first call."""
         if not self._failed:
             self._failed = True
             raise OutputError(
-                "Standard output is closed, so there is no place for the output. Redirect it to a "
-                "file or a pipe: > FILE"
+                "Standard output is closed, so results cannot be written. Redirect it to a file or "
+                "a pipe: > FILE"
             )
         return memoryview(data).nbytes
 
 
 def output_error(error: OSError) -> OutputError:
-    """What to tell about standard output that cannot be written to."""
-    if error.errno == errno.EPIPE:  # the reader has gone, and needs no message
+    """The error for standard output that cannot be written to."""
+    if error.errno == errno.EPIPE:  # the reader has exited
         return OutputError("Standard output was closed by its reader.", is_pipe=True)
     cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
     return OutputError(
-        f"Standard output: {cause}. The output is incomplete; delete it, make room or choose "
-        "another place, and run the same command again."
+        f"Standard output: {cause}. The output is incomplete: delete it, free some space or "
+        "choose another path, and run the same command again."
     )
 
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Replace the standard streams of the process by checked ones, in UTF-8, for a while."""
-    before = sys.stdout, sys.stderr
-    _hold_closed_descriptors()
-    sys.stdout = _checked(sys.stdout, _OUTPUT)
-    sys.stderr = _checked(sys.stderr, _ERROR)
+    """Replace sys.stdout and sys.stderr by checked UTF-8 streams inside the context."""
+    previous = sys.stdout, sys.stderr
+    _reserve_closed_descriptors()
+    sys.stdout = _to_checked_stream(sys.stdout, _OUTPUT)
+    sys.stderr = _to_checked_stream(sys.stderr, _ERROR)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = previous
 
 
-def _checked(stream: Any, descriptor: int) -> Any:
-    """The stream that is used instead; what a host program put in its place stays."""
+def _to_checked_stream(stream: Any, descriptor: int) -> Any:
+    """The checked stream; a replacement by a host program is kept."""
     is_output = descriptor == _OUTPUT
     if stream is None:
         raw: _Stream = (_ClosedOutput if is_output else _Stream)(descriptor)
@@ -114,20 +114,20 @@ def _checked(stream: Any, descriptor: int) -> Any:
 
 
 def _raw(stream: TextIOWrapper) -> object:
-    return getattr(stream.buffer, "raw", stream.buffer)  # PYTHONUNBUFFERED leaves out the buffer
+    return getattr(stream.buffer, "raw", stream.buffer)  # no buffer with PYTHONUNBUFFERED
 
 
-def _hold_closed_descriptors() -> None:
-    """Open the null device in place of closed standard streams.
+def _reserve_closed_descriptors() -> None:
+    """Open the null device for closed standard streams.
 
-    Otherwise the next file that is opened gets that number, and what a library writes to standard
-    error ends up in a model.
+    Otherwise the next opened file gets such a descriptor, and a library that writes to standard
+    error would write into that file.
     """
     for descriptor in (_INPUT, _OUTPUT, _ERROR):
         try:
             os.fstat(descriptor)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened != descriptor:
-                os.dup2(opened, descriptor)
-                os.close(opened)
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != descriptor:
+                os.dup2(null, descriptor)
+                os.close(null)

@@ -1,4 +1,4 @@
-"""regard tag: words from standard input, the same with labels to standard output."""
+"""regard tag: predicts a label for each word (sequence labelling)."""
 
 from __future__ import annotations
 
@@ -8,59 +8,67 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.command import Fields, one_of, refuse_options
+from regard.cli.command import Fields, check_choice, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
-from regard.cli.piped import given_or_piped
-from regard.cli.results import Printed, Results
+from regard.cli.results import FormatOnly, ResultWriter
+from regard.cli.stdin import read_texts
+from regard.config import Flag
 from regard.errors import DataError
 from regard.evaluation.options import TaggedOptions
 
 if TYPE_CHECKING:
-    from regard.data.examples import Layout
-    from regard.decoding.labeller import Tagger
+    from regard.data.label_formats import Layout
+    from regard.decoding.labelling import Tagger
 
-_AT_ONCE = 1000  # sentences that are read before they are labelled
+_CHUNK_SIZE = 1000  # sentences
 
 
 def tag(
     context: typer.Context,
     model: Model,
     runtime: TorchRuntime,
-    output: Printed,
+    output: FormatOnly,
     columns: Annotated[TaggedOptions, Fields(only=("column",), panel="Columns")],
     texts: Annotated[
         list[str] | None,
-        argument("Sentences, with spaces between words; without one, standard input.", "TEXT"),
+        argument("Sentences with spaces between words; default: standard input.", "TEXT"),
     ] = None,
-    input: Annotated[
+    input_format: Annotated[
         str,
         typer.Option(
-            help="text (a sentence a line), columns (CoNLL-U, or a word a line), or auto: columns "
-            "if the first line that is no comment has a tab.",
-            callback=one_of(("text", "columns", "auto")),
+            help="Input format: text (one sentence per line), columns (CoNLL-U, or one word per "
+            "line), or auto: columns if the first line that is not a comment has a tab.",
+            callback=check_choice(("text", "columns", "auto")),
         ),
+        Flag(formerly=("--input",)),
     ] = "auto",
 ) -> None:
-    """Give each word a label: of sentences of text, CoNLL-U, or other columns.
+    """Predict the label of each word of sentences in plain text, CoNLL-U or other columns.
 
-    CoNLL-U comes out as it was, with other labels; text comes out as word, tab, label.
+    Columns are printed with the labels replaced; plain text is printed as word, tab, label.
     """
-    from regard.decoding.labeller import Tagger
+    from regard.decoding.labelling import Tagger
 
     tagger = Tagger.load(model, device=runtime.device)
-    given = given_or_piped(texts, _AT_ONCE)
-    first = next(given, [])
-    read = chain([first], given)
-    has_columns = input == "columns" or (input == "auto" and not texts and _has_columns(first))
+    chunks = read_texts(texts, _CHUNK_SIZE)
+    first = next(chunks, [])
+    chunks = chain([first], chunks)
+    has_columns = input_format == "columns" or (
+        input_format == "auto" and not texts and _has_columns(first)
+    )
     if not has_columns:
-        refuse_options(context, ["column"], "no effect on text. Leave it out, or use columns.")
+        refuse_options(
+            context,
+            ["column"],
+            "no effect on plain text. Leave it out, or use --input-format columns.",
+        )
     with output.results(context) as results:
         if has_columns:
             _tag_columns(
-                tagger, chain.from_iterable(read), columns.column, runtime.batch_size, results
+                tagger, chain.from_iterable(chunks), columns.column, runtime.batch_size, results
             )
             return
-        for lines in read:
+        for lines in chunks:
             for tagged in tagger.tag(lines, batch_size=runtime.batch_size):
                 rows = map("\t".join, zip(tagged.words, tagged.labels, strict=True))
                 results.add(tagged, "\n".join([*rows, ""]))
@@ -71,13 +79,13 @@ def _tag_columns(
     lines: Iterable[str],
     column: str | None,
     batch_size: int | None,
-    results: Results,
+    results: ResultWriter,
 ) -> None:
-    """Sentences of a word a line come out as they were, with other labels."""
-    for blocks, layout in _blocks(lines, column, tagger.folder.seen.column):
+    """Tag sentences with one word per line, and print them with their labels replaced."""
+    for blocks, layout in _blocks(lines, column, tagger.folder.data_statistics.column):
         sentences = [[*_words(block, layout)] for block in blocks]
-        found = tagger.tag(sentences, batch_size=batch_size)
-        for block, tagged in zip(blocks, found, strict=True):
+        predictions = tagger.tag(sentences, batch_size=batch_size)
+        for block, tagged in zip(blocks, predictions, strict=True):
             results.add(tagged, "\n".join([*_with_labels(block, layout, tagged.labels), ""]))
 
 
@@ -87,19 +95,19 @@ def _has_columns(lines: Iterable[str]) -> bool:
 
 
 def _blocks(
-    lines: Iterable[str], column: str | None, usual: str | None
+    lines: Iterable[str], column: str | None, default: str | None
 ) -> Iterator[tuple[list[list[tuple[int, str]]], Layout]]:
-    """Many sentences at a time, each as its lines, and how these are laid out."""
-    from regard.data.examples import blocks, layout_of
+    """Yield chunks of sentences, each a list of numbered lines, and the column layout."""
+    from regard.data.label_formats import detect_layout, group_sentences
 
-    found = blocks(enumerate(lines, 1))
-    some = [*islice(found, _AT_ONCE)]
-    if not some:
+    sentences = group_sentences(enumerate(lines, 1))
+    chunk = [*islice(sentences, _CHUNK_SIZE)]
+    if not chunk:
         return
-    layout = layout_of(chain.from_iterable(some), column, usual)
-    while some:
-        yield some, layout
-        some = [*islice(found, _AT_ONCE)]
+    layout = detect_layout(chain.from_iterable(chunk), column, default)
+    while chunk:
+        yield chunk, layout
+        chunk = [*islice(sentences, _CHUNK_SIZE)]
 
 
 def _words(block: list[tuple[int, str]], layout: Layout) -> Iterator[str]:
@@ -114,6 +122,6 @@ def _words(block: list[tuple[int, str]], layout: Layout) -> Iterator[str]:
 def _with_labels(
     block: list[tuple[int, str]], layout: Layout, labels: Iterable[str]
 ) -> Iterator[str]:
-    own = iter(labels)
+    remaining = iter(labels)
     for _, line in block:
-        yield layout.with_label(line, next(own)) if layout.has_word(line) else line
+        yield layout.with_label(line, next(remaining)) if layout.has_word(line) else line

@@ -1,4 +1,4 @@
-"""regard translate: text from standard input, translations to standard output."""
+"""regard translate: translates standard input."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.command import Fields, given_settings
-from regard.cli.options import Models, numeric
-from regard.cli.piped import given_or_piped
-from regard.cli.results import Printed, Results
-from regard.cli.screen import rate
+from regard.cli.options import Models, number_option
+from regard.cli.results import FormatOnly, ResultWriter
+from regard.cli.stdin import read_texts
+from regard.cli.tables import format_throughput
+from regard.config import Flag
 from regard.decoding.config import Runtime, SearchConfig
 from regard.errors import ConfigError
-from regard.notices import sparingly
-from regard.progress import counting, say
+from regard.notices import limited_notices
+from regard.progress import notify, progress_counter
 
 if TYPE_CHECKING:
     from regard.decoding.translator import Translation, Translator
@@ -30,45 +31,64 @@ def translate(
     models: Models,
     search: Annotated[SearchConfig, Fields(without=("scores",))],
     runtime: Runtime,
-    output: Printed,
+    output: FormatOnly,
     teacher: Annotated[
         Path | None,
-        typer.Option(help="A model that writes word by word, to choose among --candidates."),
+        typer.Option(
+            help="Autoregressive model that reranks the --candidates of a non-autoregressive model."
+        ),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="What each line's translation must begin with.")] = "",
-    scores: Annotated[bool, typer.Option("--scores", help="Rank and score before each.")] = False,
-    buffer: Annotated[
-        int, numeric("Lines read before they are translated; 1: each at once", 1, 1_000_000)
+    prefix: Annotated[
+        str, typer.Option(help="Target prefix that every translation starts with.")
+    ] = "",
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Print rank and score before each translation.")
+    ] = False,
+    buffer_size: Annotated[
+        int,
+        number_option(
+            "Number of lines to read before translating; 1: translate each immediately",
+            1,
+            1_000_000,
+        ),
+        Flag(formerly=("--buffer",)),
     ] = 2000,
 ) -> None:
-    """Translate standard input, line by line."""
+    """Translate each line of standard input."""
     keywords: Any = given_settings(context, SearchConfig)
     keywords["scores"] = scores or output.format != "text"
     if teacher is not None and search.candidates == 1:
-        raise ConfigError("A --teacher chooses among --candidates. Give a number of them, too.")
-    translator = _loaded(models, search, runtime, teacher)
-    say(translator.engine_told)
-    done, seconds = 0, 0.0
-    with counting() as progress, sparingly(say) as notice, output.results(context) as results:
-        for lines in given_or_piped(None, buffer):
-            begun = time.perf_counter()
+        raise ConfigError(
+            "--teacher has no effect without candidates to rerank. Use --candidates with a number "
+            "above 1, or leave out --teacher."
+        )
+    translator = _load_translator(models, search, runtime, teacher)
+    notify(translator.backend_notice)
+    line_count, seconds = 0, 0.0
+    with (
+        progress_counter() as progress,
+        limited_notices(notify) as notice,
+        output.results(context) as results,
+    ):
+        for lines in read_texts(None, buffer_size):
+            start = time.perf_counter()
             for translation in translator.translate(
                 lines,
                 batch_size=runtime.batch_size,
                 prefixes=[prefix] * len(lines) if prefix else None,
                 notice=notice,
-                first_line=done + 1,
+                first_line=line_count + 1,
                 **keywords,
             ):
-                _print(translation, search.top_beams, results, scores=scores)
+                _print(translation, search.num_hypotheses, results, scores=scores)
             sys.stdout.flush()
-            done, seconds = done + len(lines), seconds + time.perf_counter() - begun
-            progress("lines translated", done)
-    if done:
-        say(rate(done, seconds))
+            line_count, seconds = line_count + len(lines), seconds + time.perf_counter() - start
+            progress("lines translated", line_count)
+    if line_count:
+        notify(format_throughput(line_count, seconds))
 
 
-def _loaded(
+def _load_translator(
     models: Sequence[Path], search: SearchConfig, runtime: Runtime, teacher: Path | None
 ) -> Translator:
     from regard.decoding.translator import Translator
@@ -77,19 +97,21 @@ def _loaded(
     for path in models:
         if path.is_file():
             raise ConfigError(
-                f"{path} is a file, and a model is a folder. Text comes from standard input: "
+                f"{path} is a file, but must be a model folder. Text is read from standard input: "
                 f"use < {path}"
             )
     if (search.sample or search.at_limit != "scored") and runtime.backend == "auto":
-        runtime = replace(runtime, backend="torch")  # which draws, and counts otherwise
+        runtime = replace(runtime, backend="torch")  # sampling and other length limits need torch
     keep_freed_memory()
     return Translator.load(*models, **runtime.loading, teacher=teacher)
 
 
-def _print(translation: Translation, top_beams: int, results: Results, *, scores: bool) -> None:
+def _print(
+    translation: Translation, num_hypotheses: int, results: ResultWriter, *, scores: bool
+) -> None:
     ranked = [(translation.text, translation.score)]
     ranked += [(other.text, other.score) for other in translation.alternatives]
-    ranked += [ranked[-1]] * (top_beams - len(ranked))  # n lines a sentence, for an empty one too
+    ranked += [ranked[-1]] * (num_hypotheses - len(ranked))  # also n lines for an empty sentence
     lines = [
         f"{rank}\t{score:.6f}\t{text}" if scores else text
         for rank, (text, score) in enumerate(ranked, 1)

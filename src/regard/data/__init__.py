@@ -1,1 +1,1 @@
-"""Files to batches: corpus, doctor, store, ragged batch, sampling, loader, demo corpora."""
+"""From text files to batches: readers, filters, store, sampling, loader, demo corpora."""

@@ -1,15 +1,15 @@
-"""Which source word each target word comes from: IBM's model 2 with a diagonal prior.
+"""Word alignment: IBM model 2 with a diagonal prior, as in fast_align.
 
-(Dyer, Chahuneau and Smith, 2013: fast_align.) A target word comes from no source word with the
-probability `NULL`, else from one that is likely to stand where it stands itself:
+(Dyer, Chahuneau and Smith, 2013.) A target word is aligned to NULL with `NULL_PROBABILITY`,
+else to a source word close to the diagonal:
 
     p(i | j) ~ exp(-tension * |i / S - j / T|)      and then      p(word) = t(word | source word)
 
-Both are learned by expectation and maximisation: t under a sparse prior, in variational Bayes, so
-that rare words do not collect what nobody else wants; the tension by Newton's steps.
+Both are trained with EM: t with a sparse Dirichlet prior (variational Bayes), which prevents rare
+words from becoming garbage collectors; the tension with Newton steps.
 
-Each target word against each word of its source, and against none, is a cell. Cells lie end to end
-in arrays, so that an iteration is a few passes over them.
+A cell is a target word with one word of its source, or with NULL. The cells of many pairs are
+concatenated in arrays, so that an iteration is a few array operations.
 """
 
 from __future__ import annotations
@@ -25,184 +25,186 @@ from regard.data.rows import Rows
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
-NULL = 0.08
-_SPARSE = 0.01  # what the prior counts of two words
-_UNSEEN = 1e-9  # the probability of words that were never seen together
-_PORTION = 1_000_000  # cells that are worked on at once
-_MOST = 200_000_000  # cells that are learned from, at eight bytes each
+NULL_PROBABILITY = 0.08
+_PRIOR_COUNT = 0.01  # of each pair of words (Dirichlet)
+_UNSEEN = 1e-9  # probability of pairs of words that never cooccurred
+_CHUNK_SIZE = 1_000_000  # cells
+_MAX_CELLS = 200_000_000  # to train on, at eight bytes each
 
 
 @dataclass(frozen=True)
 class Aligner:
-    """What was learned of one direction: target words that come from source words."""
+    """Parameters of one direction: alignment of target words to source words."""
 
-    words: int  # how many target words there are, the empty one included
-    seen: Ids  # all words that were seen together, as `_Cells.keys` are; they ascend
-    t: Floats  # t(target | source) of each of them
+    target_size: int  # size of the target vocabulary, NULL included
+    known_keys: Ids  # keys of cooccurring words (see `_Cells.of`), ascending
+    t: Floats  # t(target | source) of each key
     tension: float
 
-    def heads(self, source: Rows, target: Rows) -> Iterator[Ids]:
-        """For each pair, the place in the source that each target word comes from; -1: none."""
-        for pairs in _portions(source, target, np.arange(len(source))):
-            cells = _Cells.of(source, target, pairs, self.words)
-            keys, own = np.unique(cells.keys, return_inverse=True)
-            places = np.minimum(np.searchsorted(self.seen, keys), len(self.seen) - 1)
-            t = np.where(self.seen[places] == keys, self.t[places], _UNSEEN)
-            best = cells.likeliest(t[own] * cells.prior(self.tension))
+    def align(self, source: Rows, target: Rows) -> Iterator[Ids]:
+        """For each pair, the source position of each target word; -1: NULL."""
+        for pairs in _chunks(source, target, np.arange(len(source))):
+            cells = _Cells.of(source, target, pairs, self.target_size)
+            keys, inverse = np.unique(cells.keys, return_inverse=True)
+            indices = np.minimum(np.searchsorted(self.known_keys, keys), len(self.known_keys) - 1)
+            t = np.where(self.known_keys[indices] == keys, self.t[indices], _UNSEEN)
+            best = cells.most_likely(t[inverse] * cells.prior(self.tension))
             yield from np.split(best, np.cumsum(target.lengths()[pairs])[:-1])
 
 
 @dataclass(frozen=True)
-class BothWays:
-    """What was learned of both directions."""
+class BidirectionalAligner:
+    """Aligners of both directions."""
 
-    forward: Aligner  # where target words come from
-    backward: Aligner  # where source words come from
+    forward: Aligner  # target words to source words
+    backward: Aligner  # source words to target words
 
     @staticmethod
-    def learn(source: Rows, target: Rows) -> BothWays:
-        """From pairs of sentences of ids."""
-        return BothWays(learn(source, target), learn(target, source))
+    def train(source: Rows, target: Rows) -> BidirectionalAligner:
+        """Train both directions on pairs of sentences of ids."""
+        return BidirectionalAligner(train_aligner(source, target), train_aligner(target, source))
 
-    def heads(self, source: Rows, target: Rows) -> Iterator[tuple[Ids, Ids]]:
-        """For each pair, the places that target words come from, and those of source words."""
+    def align(self, source: Rows, target: Rows) -> Iterator[tuple[Ids, Ids]]:
+        """For each pair, the source positions of target words, and vice versa."""
         yield from zip(
-            self.forward.heads(source, target), self.backward.heads(target, source), strict=True
+            self.forward.align(source, target), self.backward.align(target, source), strict=True
         )
 
 
-def learn(source: Rows, target: Rows, *, iterations: int = 5) -> Aligner:
-    """From pairs of sentences of ids; of a huge number, from some at even distances."""
-    words = int(target.flat().max(initial=0)) + 2
+def train_aligner(source: Rows, target: Rows, *, iterations: int = 5) -> Aligner:
+    """Train an aligner on pairs of sentences of ids, or on an even sample of a huge corpus."""
+    target_size = int(target.flat().max(initial=0)) + 2
     sizes = (source.lengths() + 1) * target.lengths()
-    some = np.arange(0, len(source), max(1, -(-int(sizes.sum()) // _MOST)))
-    seen, portions = _numbered(
-        _Cells.of(source, target, pairs, words) for pairs in _portions(source, target, some)
+    sampled = np.arange(0, len(source), max(1, -(-int(sizes.sum()) // _MAX_CELLS)))
+    known_keys, chunks = _number_keys(
+        _Cells.of(source, target, pairs, target_size) for pairs in _chunks(source, target, sampled)
     )
-    t, tension = np.ones(len(seen)), 4.0
+    t, tension = np.ones(len(known_keys)), 4.0
     for _ in range(iterations):
-        counts, moments = np.zeros(len(seen)), np.zeros(3)
-        for cells in portions:
+        counts, moments = np.zeros(len(known_keys)), np.zeros(3)
+        for cells in chunks:
             prior = cells.prior(tension)
-            share = cells.shared_out(t[cells.keys] * prior)
-            counts += np.bincount(cells.keys, share, minlength=len(seen))
-            moments += cells.moments(prior, share)
-        t = _maximised(counts, seen // words)
-        tension = _tightened(tension, *moments)
-    return Aligner(words, seen, t, tension)
+            posterior = cells.posterior(t[cells.keys] * prior)
+            counts += np.bincount(cells.keys, posterior, minlength=len(known_keys))
+            moments += cells.moments(prior, posterior)
+        t = _maximize(counts, known_keys // target_size)
+        tension = _newton_step(tension, *moments)
+    return Aligner(target_size, known_keys, t, tension)
 
 
-def _portions(source: Rows, target: Rows, pairs: Ids) -> Iterator[Ids]:
-    """The same pairs in portions that can be worked on at once."""
+def _chunks(source: Rows, target: Rows, pairs: Ids) -> Iterator[Ids]:
+    """Pairs in chunks of about `_CHUNK_SIZE` cells."""
     if len(pairs):
         sizes = np.cumsum((source.lengths()[pairs] + 1) * target.lengths()[pairs])
-        yield from np.split(pairs, np.flatnonzero(np.diff(sizes // _PORTION)) + 1)
+        yield from np.split(pairs, np.flatnonzero(np.diff(sizes // _CHUNK_SIZE)) + 1)
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of some pairs: target word by target word, the empty word before its source."""
+    """The cells of some pairs, by target word; NULL precedes the source words."""
 
-    keys: NDArray[np.integer]  # of each cell, both words as one number
+    keys: NDArray[np.integer]  # source and target word of each cell as one number
     distances: NDArray[np.float32]  # from the diagonal
-    rows: Ids  # where the cells of each target word begin
-    widths: Ids  # and how many they are
+    rows: Ids  # index of the first cell of each target word
+    widths: Ids  # number of cells of each target word
 
     @staticmethod
-    def of(source: Rows, target: Rows, pairs: Ids, words: int) -> _Cells:
-        """Keys are `source * words + target`, 0 being the empty word."""
+    def of(source: Rows, target: Rows, pairs: Ids, target_size: int) -> _Cells:
+        """The cells of some pairs; a key is `source * target_size + target`, where 0 is NULL."""
         sources, targets = source.lengths()[pairs], target.lengths()[pairs]
-        own = np.repeat(np.arange(len(pairs)), targets)
-        widths = sources[own] + 1
+        pair = np.repeat(np.arange(len(pairs)), targets)
+        widths = sources[pair] + 1
         rows = np.cumsum(widths) - widths
-        word = _inside(targets)
-        place = _inside(widths)
-        begins = np.cumsum(sources) - sources
-        spoken = np.append(_joined(source, pairs), -1) + 1  # there may be none at all
-        from_ = spoken[np.repeat(begins[own] - 1, widths) + place]
-        from_[rows] = 0
-        to = _joined(target, pairs) + 1
-        to[to >= words] = 0  # a word that was never seen; the empty word is nobody's translation
-        across = (place - 0.5) / np.repeat(np.maximum(sources[own], 1), widths)
-        down = np.repeat((word + 0.5) / targets[own], widths)
+        row = _range_within(targets)
+        column = _range_within(widths)
+        offsets = np.cumsum(sources) - sources
+        source_words = np.append(_concatenate(source, pairs), -1) + 1  # never empty
+        source_ids = source_words[np.repeat(offsets[pair] - 1, widths) + column]
+        source_ids[rows] = 0
+        target_ids = _concatenate(target, pairs) + 1
+        target_ids[target_ids >= target_size] = 0  # unseen words; NULL is never a target
+        source_ratio = (column - 0.5) / np.repeat(np.maximum(sources[pair], 1), widths)
+        target_ratio = np.repeat((row + 0.5) / targets[pair], widths)
         return _Cells(
-            from_ * words + np.repeat(to, widths),
-            np.abs(across - down, dtype=np.float32),
+            source_ids * target_size + np.repeat(target_ids, widths),
+            np.abs(source_ratio - target_ratio, dtype=np.float32),
             rows,
             widths,
         )
 
     def prior(self, tension: float) -> Floats:
-        """How likely each target word comes from each place."""
+        """The prior probability of each cell given its target position."""
         weights = np.exp(-tension * self.distances.astype(np.float64))
         weights[self.rows] = 0
         sums = np.add.reduceat(weights, self.rows)
-        weights *= np.repeat((1 - NULL) / np.maximum(sums, _UNSEEN), self.widths)
-        weights[self.rows] = NULL
+        weights *= np.repeat((1 - NULL_PROBABILITY) / np.maximum(sums, _UNSEEN), self.widths)
+        weights[self.rows] = NULL_PROBABILITY
         return weights
 
-    def shared_out(self, joint: Floats) -> Floats:
-        """Each target word, shared out among its cells."""
+    def posterior(self, joint: Floats) -> Floats:
+        """The posterior probability of each cell given its target word."""
         return joint / np.repeat(np.add.reduceat(joint, self.rows), self.widths)
 
-    def moments(self, prior: Floats, share: Floats) -> Floats:
-        """How far from the diagonal words are, by their shares; by the prior; and its variance.
+    def moments(self, prior: Floats, posterior: Floats) -> Floats:
+        """Expected distances from the diagonal under posterior and prior, and the prior's variance.
 
-        All are sums over target words, as far as they come from a word.
+        All are sums over target words, weighted by the probability of not being aligned to NULL.
         """
-        real = 1 - share[self.rows]
-        share, prior = share.copy(), prior / (1 - NULL)
-        share[self.rows] = prior[self.rows] = 0
+        not_null = 1 - posterior[self.rows]
+        posterior, prior = posterior.copy(), prior / (1 - NULL_PROBABILITY)
+        posterior[self.rows] = prior[self.rows] = 0
         mean = np.add.reduceat(prior * self.distances, self.rows)
         square = np.add.reduceat(prior * self.distances**2, self.rows)
-        return np.array([share @ self.distances, real @ mean, real @ (square - mean**2)])
+        return np.array(
+            [posterior @ self.distances, not_null @ mean, not_null @ (square - mean**2)]
+        )
 
-    def likeliest(self, joint: Floats) -> Ids:
-        """The best place for each target word, the first of equals; -1: the empty word."""
+    def most_likely(self, joint: Floats) -> Ids:
+        """The best source position of each target word, the first of equals; -1: NULL."""
         highest = np.repeat(np.maximum.reduceat(joint, self.rows), self.widths)
         cells = np.flatnonzero(joint == highest)
         return cells[np.searchsorted(cells, self.rows)] - self.rows - 1
 
 
-def _joined(side: Rows, pairs: Ids) -> Ids:
-    """The words of some sentences, end to end."""
+def _concatenate(side: Rows, pairs: Ids) -> Ids:
+    """The concatenated words of some sentences."""
     return np.concatenate([side[index] for index in pairs.tolist()]).astype(np.int64)
 
 
-def _inside(lengths: Ids) -> Ids:
-    """0, 1, 2, ... within each of some rows."""
+def _range_within(lengths: Ids) -> Ids:
+    """0, 1, 2, ... within each row."""
     ends = np.cumsum(lengths)
     return np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
 
 
-def _numbered(portions: Iterable[_Cells]) -> tuple[Ids, list[_Cells]]:
-    """All keys, and the cells with the number of their key among them in its place."""
+def _number_keys(chunks: Iterable[_Cells]) -> tuple[Ids, list[_Cells]]:
+    """All keys, ascending, and the cells with each key replaced by its index."""
     keys, cells = [], []
-    for portion in portions:  # one after the other, since keys take more room than all the rest
-        own, numbers = np.unique(portion.keys, return_inverse=True)
-        keys.append(own)
-        cells.append(replace(portion, keys=numbers.astype(np.int32)))
-    seen = np.unique(np.concatenate(keys))
-    for place, own in enumerate(keys):
-        numbers = np.asarray(np.searchsorted(seen, own), dtype=np.int32)
-        cells[place] = replace(cells[place], keys=numbers[cells[place].keys])
-    return seen, cells
+    for chunk in chunks:  # one by one, since the keys take most of the memory
+        chunk_keys, numbers = np.unique(chunk.keys, return_inverse=True)
+        keys.append(chunk_keys)
+        cells.append(replace(chunk, keys=numbers.astype(np.int32)))
+    known_keys = np.unique(np.concatenate(keys))
+    for index, chunk_keys in enumerate(keys):
+        numbers = np.asarray(np.searchsorted(known_keys, chunk_keys), dtype=np.int32)
+        cells[index] = replace(cells[index], keys=numbers[cells[index].keys])
+    return known_keys, cells
 
 
-def _maximised(counts: Floats, sources: Ids) -> Floats:
-    """What each source word was given, as t under a Dirichlet prior, in variational Bayes."""
-    counts = counts + _SPARSE
+def _maximize(counts: Floats, sources: Ids) -> Floats:
+    """M-step: t from expected counts, with a Dirichlet prior (variational Bayes)."""
+    counts = counts + _PRIOR_COUNT
     totals: Floats = np.bincount(sources, counts).astype(np.float64)
-    found: Floats = np.exp(_digamma(counts) - _digamma(totals)[sources])
-    return found
+    t: Floats = np.exp(_digamma(counts) - _digamma(totals)[sources])
+    return t
 
 
 def _digamma(values: Floats) -> Floats:
-    found: Floats = torch.special.digamma(torch.from_numpy(values)).numpy()
-    return found
+    result: Floats = torch.special.digamma(torch.from_numpy(values)).numpy()
+    return result
 
 
-def _tightened(tension: float, distance: float, expected: float, variance: float) -> float:
-    """A step towards the tension under which the prior expects the distance that there is."""
+def _newton_step(tension: float, distance: float, expected: float, variance: float) -> float:
+    """A step towards the tension whose prior has the expected distance of the posterior."""
     step = (expected - distance) / max(variance, 1e-12)
     return float(np.clip(tension + step, max(0.1, tension / 2), min(30.0, tension * 2)))

@@ -1,7 +1,7 @@
-"""Batches: what a model reads and what it should predict, as dataclasses of flat rows.
+"""Batches: model inputs and targets, as dataclasses of ragged rows.
 
-A batch is data. It moves between devices and between processes by its fields (tensors, rows,
-lengths and numbers), so a new kind of batch declares its fields and nothing else.
+Transfer between devices and processes works field by field (tensors, rows, lengths, numbers), so
+a new type of batch only declares its fields.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from regard.data.ragged import Lengths, Ragged, on_device
+from regard.data.ragged import Lengths, Ragged, to_device
 from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to read and rows to predict.
+    """Inputs and targets.
 
-    Of pairs, both are sentences with their EOS. Of running text, the target is what should be
-    predicted at each position of the source: both have the same lengths, and positions that are not
-    predicted hold `SPECIAL.pad`. Of labelled text, the target is its labels.
+    Translation: sentences with EOS. Language modeling: the target has the label of each source
+    position, and `SPECIAL.pad` where nothing is predicted. Labelling: the target has the labels.
     """
 
     source: Ragged
     target: Ragged
-    filler: int = 0  # target tokens that the loss ignores, all of them `SPECIAL.pad`
+    filler: int = 0  # number of target tokens ignored by the loss, all `SPECIAL.pad`
 
-    filler_length: ClassVar[int] = 0  # tokens of the shortest sentence that may fill a shape
+    filler_length: ClassVar[int] = 0  # minimum length of a filler sentence
 
     @staticmethod
     def empty() -> Batch:
-        """One token and no target: what a rank reads whose shard of a batch is empty."""
-        return Batch(Ragged.of([[SPECIAL.end]]), Ragged.of([[SPECIAL.pad]]), filler=1)
+        """One token without a target, for a rank whose shard of a batch is empty."""
+        return Batch(Ragged.of([[SPECIAL.eos]]), Ragged.of([[SPECIAL.pad]]), filler=1)
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
@@ -51,51 +50,56 @@ class Batch:
         return self.target.lengths.total - self.filler
 
     @property
-    def asked(self) -> Tensor:
-        """Positions with a target, found without waiting for a GPU. (A,)
+    def target_positions(self) -> Tensor:
+        """Positions with a target, computed without GPU synchronization. (A,)
 
-        If there is none, all positions: something goes through a model in any case.
+        All positions if there are none, so that a model never gets an empty tensor.
         """
         tokens, count = self.target.tokens, self.target_tokens
         if count in (0, len(tokens)):
             return torch.arange(len(tokens), device=tokens.device)
         return (tokens == SPECIAL.pad).byte().argsort(stable=True)[:count]
 
-    def twice(self) -> Self:
-        """All examples, and then all of them again."""
-        doubled = _mapped(
-            self, {Tensor: lambda row: torch.cat([row, row]), Lengths: lambda own: own.repeated(2)}
+    def duplicate(self) -> Self:
+        """All examples twice, one copy after the other (R-Drop)."""
+        doubled = _map_fields(
+            self,
+            {Tensor: lambda row: torch.cat([row, row]), Lengths: lambda lengths: lengths.repeat(2)},
         )
         return replace(doubled, filler=2 * self.filler)
 
     def to(self, device: torch.device) -> Self:
         """The same on another device."""
-        moved: Self = _mapped(
-            self, {Tensor: partial(on_device, device=device), Lengths: lambda own: own.to(device)}
+        moved: Self = _map_fields(
+            self,
+            {
+                Tensor: partial(to_device, device=device),
+                Lengths: lambda lengths: lengths.to(device),
+            },
         )
         return moved
 
     def filled(self, source: Ragged, target: Ragged) -> Self:
-        """The same examples in rows that empty sentences fill up to a shape."""
+        """The same examples in rows with filler sentences, which give the batch a fixed shape."""
         filler = target.lengths.total - self.target_tokens
         return replace(self, source=source, target=target, filler=filler)
 
     @staticmethod
     def extra_sizes(sentences: int, source_tokens: int) -> dict[str, int]:
-        """The sizes of further tensors in a filled batch, by field."""
+        """The sizes of additional tensor fields in a filled batch."""
         return {}
 
 
 @dataclass(frozen=True)
 class Distributions:
-    """A teacher's likeliest tokens at each target position, EOS included."""
+    """A teacher's top-k tokens at each target position, EOS included."""
 
-    words: Tensor  # (N, k)
+    token_ids: Tensor  # (N, k)
     probabilities: Tensor  # (N, k)
 
-    def at(self, places: Tensor) -> Distributions:
-        """Those of some positions."""
-        return Distributions(self.words[places], self.probabilities[places])
+    def at(self, positions: Tensor) -> Distributions:
+        """The distributions at some positions."""
+        return Distributions(self.token_ids[positions], self.probabilities[positions])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,14 +111,14 @@ class DistilledBatch(Batch):
 
 @dataclass(frozen=True, kw_only=True)
 class FertilityBatch(Batch):
-    """Pairs with the number of target tokens that each source token stands for."""
+    """Pairs with the fertility of each source token: its number of target tokens."""
 
     fertilities: Tensor  # (source tokens,)
 
-    filler_length: ClassVar[int] = 1  # no sentence is without EOS
+    filler_length: ClassVar[int] = 1  # EOS
 
     def filled(self, source: Ragged, target: Ragged) -> Self:
-        """The first token of each filling sentence stands for all of its target tokens."""
+        """The first token of a filler sentence has all of its fertility."""
         filled = pad(self.fertilities, (0, source.lengths.total - len(self.fertilities)))
         begins = source.lengths.offsets[:-1].long()
         fillers = begins >= len(self.fertilities)
@@ -123,29 +127,29 @@ class FertilityBatch(Batch):
 
     @staticmethod
     def extra_sizes(sentences: int, source_tokens: int) -> dict[str, int]:
-        """A number for each source token."""
+        """One fertility per source token."""
         return {"fertilities": source_tokens}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistilledFertilityBatch(FertilityBatch, DistilledBatch):
-    """Pairs with both."""
+    """Pairs with distributions and fertilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixBatch(Batch):
     """Pairs, each as one row; all tokens of a row may attend to its prefix."""
 
-    prefixes: Tensor  # (B,) tokens of the prefix
+    prefixes: Tensor  # (B,) prefix lengths
 
     def filled(self, source: Ragged, target: Ragged) -> Self:
-        """Filling sentences have no prefix."""
+        """Filler sentences have no prefix."""
         missing = len(source.lengths) - len(self.prefixes)
         return replace(super().filled(source, target), prefixes=pad(self.prefixes, (0, missing)))
 
     @staticmethod
     def extra_sizes(sentences: int, source_tokens: int) -> dict[str, int]:
-        """A number for each row."""
+        """One prefix length per row."""
         return {"prefixes": sentences}
 
 
@@ -154,48 +158,48 @@ class SentencePairBatch(Batch):
     """Rows of two segments of text each, for BERT's next-sentence objective."""
 
     segments: Tensor  # (N,) 0 or 1
-    next_sentence_labels: Tensor  # (B,) 1: the second does not follow the first
+    next_sentence_labels: Tensor  # (B,) 1: the second segment is random
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamBatch(Batch):
-    """Segments of streams, read side by side."""
+    """Segments of parallel text streams."""
 
-    continues: bool = False  # its rows continue those of the batch before
+    continues: bool = False  # rows continue those of the previous batch
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermutedBatch(StreamBatch):
-    """Segments whose tokens are predicted in a drawn order (XLNet)."""
+    """Segments whose tokens are predicted in a random order (XLNet)."""
 
-    ranks: Tensor | None = None  # (N,) the order; 0: visible to all. None: nothing is predicted
-    segments: Tensor | None = None  # (N,) 0 or 1, of rows of two segments of text
+    ranks: Tensor | None = None  # (N,) prediction order; 0: visible to all. None: no targets
+    segments: Tensor | None = None  # (N,) 0 or 1, for rows of two segments
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedBatch(Batch):
     """Sentences of words, each word with a label."""
 
-    words: Lengths  # subwords of each word, BOS and EOS left out
-    spelling: Ragged | None = None  # the bytes of each word
+    words: Lengths  # number of subwords of each word, without BOS and EOS
+    word_bytes: Ragged | None = None  # the bytes of each word
 
 
-def packed(batch: Any) -> Any:
-    """A batch of NumPy arrays: PyTorch would send each tensor through a file of its own."""
-    return _mapped(batch, {Tensor: Tensor.numpy})
+def to_numpy(batch: Any) -> Any:
+    """A batch with NumPy arrays; PyTorch would send each tensor through its own shared file."""
+    return _map_fields(batch, {Tensor: Tensor.numpy})
 
 
-def unpacked(sent: Any) -> Any:
-    """What `packed` was given."""
-    return _mapped(sent, {np.ndarray: torch.from_numpy})
+def from_numpy(batch: Any) -> Any:
+    """The inverse of `to_numpy`."""
+    return _map_fields(batch, {np.ndarray: torch.from_numpy})
 
 
-def _mapped(value: Any, functions: Mapping[type, Callable[[Any], Any]]) -> Any:
-    """The same dataclass with all values of these types mapped, nested ones too."""
+def _map_fields(value: Any, functions: Mapping[type, Callable[[Any], Any]]) -> Any:
+    """The same dataclass with functions applied to all values of some types, recursively."""
     for kind, function in functions.items():
         if isinstance(value, kind):
             return function(value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
     parts = {field.name: getattr(value, field.name) for field in fields(value)}
-    return replace(value, **{name: _mapped(part, functions) for name, part in parts.items()})
+    return replace(value, **{name: _map_fields(part, functions) for name, part in parts.items()})

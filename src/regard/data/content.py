@@ -1,7 +1,7 @@
-"""What a prepared store holds: its sides, its parts, and their description in `store.json`.
+"""Contents of prepared stores: sides, parts, and the schema of `store.json`.
 
-For each part ("train", "valid") and side there are two files: ids laid end to end, and offsets.
-Fingerprints tie the description to the files beside it.
+For each part ("train", "valid") and side there are two files: concatenated ids, and offsets.
+Fingerprints in the description verify the other files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from regard.config import Ge, Le, Settings, Tree
 from regard.data.rows import REMEDY, Rows
 from regard.errors import ConfigError, DataError
-from regard.regular import file_digest, fingerprint
+from regard.regular_files import file_digest, fingerprint
 from regard.schema import JsonReader
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
@@ -23,14 +23,14 @@ from regard.text.tokenizer import Tokenizers
 FORMAT = 1
 STORE_READER = JsonReader(DataError, REMEDY)
 Count = Annotated[int, Ge(0), Le(2**62)]
-# What a side holds; the type of ids depends on the vocabulary.
+# Values of a side and their types; the type of ids depends on the vocabulary size.
 _TYPES = {"source": "", "target": "", "labels": "uint32", "counts": "uint32", "floats": "float32"}
-_FURTHER = ("*.documents.offsets", "*.distributions")  # files that no digest of a part covers
+_OTHER_FILES = ("*.documents.offsets", "*.distributions")  # not covered by digests of parts
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a part: rows of numbers, and what they are."""
+    """One side of a part: rows of values of some kind."""
 
     name: str
     values: str  # ids ("source", "target"), numbers of "labels", "counts" (0 to 2^32-1) or "floats"
@@ -38,17 +38,18 @@ class Side:
     def __post_init__(self) -> None:
         if self.values not in _TYPES:
             raise ConfigError(
-                f"The side {self.name} holds {self.values!r}. Use one of {', '.join(_TYPES)}."
+                f"Side {self.name} has values of type {self.values!r}, but must have one of "
+                f"{', '.join(_TYPES)}."
             )
 
     def dtype(self, ids: str) -> str:
-        """The type of its numbers, where ids are of the type `ids`."""
+        """The dtype of its values; `ids` is that of token ids."""
         return _TYPES[self.values] or ids
 
 
 @dataclass(frozen=True)
 class Corpus(Settings):
-    """The pairs of one pair of files, which follow those of the files before."""
+    """The pairs of one corpus; corpora are stored one after the other."""
 
     source: str  # the files' names
     target: str
@@ -64,7 +65,7 @@ class Corpus(Settings):
 
 @dataclass(frozen=True)
 class PairsDescription(Settings):
-    """A part with pairs of sentences."""
+    """Description of a part with sentence pairs."""
 
     pairs: Count
     source_tokens: Count
@@ -79,7 +80,7 @@ class PairsDescription(Settings):
 
 @dataclass(frozen=True)
 class TextDescription(Settings):
-    """A part with running text."""
+    """Description of a part with plain text."""
 
     documents: Count
     tokens: Count
@@ -92,7 +93,7 @@ class TextDescription(Settings):
 
 @dataclass(frozen=True)
 class LabelsDescription(Settings):
-    """A part with labelled words or texts."""
+    """Description of a part with labelled words or texts."""
 
     examples: Count
     texts: Count
@@ -108,7 +109,7 @@ class LabelsDescription(Settings):
 
 @dataclass(frozen=True)
 class ExamplesDescription(Settings):
-    """A part of any other content."""
+    """Description of a part with other content."""
 
     examples: Count
     digest: str
@@ -117,17 +118,19 @@ class ExamplesDescription(Settings):
 
 @dataclass(frozen=True)
 class StoreContent:
-    """What a store holds: how that is called, prepared and read."""
+    """A type of store content: its name, sides and description, and related options."""
 
     name: str
     title: str
     options: str  # of `regard prepare`
-    model: str  # options of `regard train` for a model that reads it
+    model: str  # options of `regard train` for a suitable model
     sides: tuple[Side, ...]
     part: type[Settings] = ExamplesDescription
-    counted: Callable[[Mapping[str, Rows]], dict[str, int]] = lambda sides: {  # as `part` has it
-        "examples": len(next(iter(sides.values())))
-    }
+    counted: Callable[[Mapping[str, Rows]], dict[str, int]] = (
+        lambda sides: {  # fields of `part` to verify
+            "examples": len(next(iter(sides.values())))
+        }
+    )
 
 
 def _longest(rows: Rows) -> int:
@@ -145,7 +148,7 @@ PAIRS = StoreContent(
 )
 TEXT = StoreContent(
     "text",
-    "running text",
+    "plain text",
     "--text",
     "--preset gpt-tiny",
     (Side("text", "source"),),
@@ -176,7 +179,7 @@ CONTENTS = {content.name: content for content in (PAIRS, TEXT, TAGGED, LABELLED)
 
 @dataclass(frozen=True)
 class Languages(Settings):
-    """The languages of both sides, where they were named."""
+    """The languages of source and target, if given."""
 
     source: str | None = None
     target: str | None = None
@@ -184,12 +187,12 @@ class Languages(Settings):
 
 @dataclass(frozen=True)
 class Vocabulary(Settings):
-    """How many ids each side has, whether they mean the same on both, and what labels there are."""
+    """Vocabulary sizes, whether the vocabulary is joint, and the labels."""
 
     source: Annotated[int, Ge(1), Le(2**31 - 1)]
     target: Annotated[int, Ge(1), Le(2**31 - 1)]
     joint: bool = True
-    labels: tuple[str, ...] = ()  # the one with number 1 first; 0 is no label
+    labels: tuple[str, ...] = ()  # from label id 1 on; 0 is padding
 
 
 @dataclass(frozen=True)
@@ -206,80 +209,81 @@ class StoreDescription(Settings):
     content: str = "pairs"
     tokenizer_fingerprint: str | None = None  # stores of earlier versions have none
     distilled: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, Any] = field(default_factory=dict)  # SHA-256 of those beside the parts' sides
+    files: dict[str, Any] = field(default_factory=dict)  # SHA-256 of other files
     checksum: str | None = None  # of the other fields; stores of earlier versions have none
 
     def problems(self) -> Iterator[str]:
-        """There is nothing to train on without its part."""
+        """Parts must be "train", and optionally "valid"."""
         if "train" not in self.parts:
             yield "parts.train is missing"
         if not {*self.parts} <= {"train", "valid"}:
-            yield f"parts are {', '.join(sorted(self.parts))[:100]}; known: train, valid"
+            names = ", ".join(sorted(self.parts))[:100]
+            yield f"parts are {names}, but must be train and valid, or train only"
         if type(self.distilled.get("distributions", 0)) is not int:
             yield "distilled.distributions must be an integer"
 
 
 def read_description(folder: Path) -> tuple[StoreDescription, Tree]:
-    """The description of a prepared folder, checked, and as it stands in the file."""
+    """The validated description of a prepared folder, and the content of `store.json`."""
     path = folder / "store.json"
     if not path.is_file():
         raise DataError(
             f"{folder} is not a prepared folder: it has no store.json. "
             "Make one with `regard prepare --out`."
         )
-    description, tree = STORE_READER.versioned(StoreDescription, path, FORMAT)
+    description, tree = STORE_READER.read_versioned(StoreDescription, path, FORMAT)
     if description.content not in CONTENTS:
         raise DataError(
             f"{path}: content is {description.content[:40]}, which is not registered. Known: "
-            f"{', '.join(CONTENTS)}. If it is of a plugin, load that: regard --plugin FILE ... (in "
-            "Python: import it); if not, update regard."
+            f"{', '.join(CONTENTS)}. If it belongs to a plugin, load it with regard --plugin FILE "
+            "... (in Python: import it); if not, update regard."
         )
     for name, part in description.parts.items():
         STORE_READER.build(CONTENTS[description.content].part, part, path, f"parts.{name}.")
     if description.checksum not in (None, _checksum(tree)):
-        raise STORE_READER.wrong(path, "it was changed since it was written (checksum)")
+        raise STORE_READER.content_error(path, "it was changed after it was written (checksum)")
     return description, tree
 
 
 def with_checksums(tree: Tree, folder: Path) -> Tree:
-    """A description with the digests of further files in its folder, and a checksum of itself."""
-    paths = sorted(path for pattern in _FURTHER for path in folder.glob(pattern))
+    """A description with digests of other files in its folder, and its own checksum."""
+    paths = sorted(path for pattern in _OTHER_FILES for path in folder.glob(pattern))
     tree = {**tree, "files": {path.name: file_digest(path) for path in paths}}
     return {**tree, "checksum": _checksum(tree)}
 
 
 def _checksum(tree: Tree) -> str:
-    """Of all fields but the languages, which a user may name later."""
+    """Digest of all fields except the languages, which a user may add later."""
     fields = {name: tree[name] for name in tree.keys() - {"languages", "checksum"}}
     return fingerprint([json.dumps(fields, sort_keys=True).encode()])
 
 
 def verify_file(tree: Tree, path: Path, remedy: str) -> None:
-    """Raise an error if a file is not the one whose digest a description has."""
+    """Raise an error if a file does not have the digest in the description."""
     known = tree.get("files", {}).get(path.name)
     if known is not None and file_digest(path) != known:
         raise DataError(f"{path} is damaged: its digest differs from that in store.json. {remedy}")
 
 
 def dtype_for(tokenizers: Tokenizers) -> str:
-    """The smallest type that holds all ids."""
+    """The smallest dtype for all ids."""
     largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     return "uint16" if largest <= 2**16 else "uint32"
 
 
-def refuse_other_tokenizers(
+def verify_tokenizers(
     description: StoreDescription, tree: Tree, tokenizers: Tokenizers, folder: Path
 ) -> None:
-    """Raise an error if the tokenizers are not those that the store was made with."""
+    """Raise an error if a store was prepared with other tokenizers."""
     vocabulary = description.vocabulary
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     if sizes != (vocabulary.source, vocabulary.target):
         raise DataError(
             f"The tokenizer in {folder} has {sizes[0]} and {sizes[1]} ids for source and target, "
-            f"and store.json says {vocabulary.source} and {vocabulary.target}. {REMEDY}"
+            f"but store.json has {vocabulary.source} and {vocabulary.target}. {REMEDY}"
         )
-    if tokenizers.config.is_foreign:
-        return  # its fingerprint is in `tokenizer_fingerprint`
+    if tokenizers.config.is_imported:
+        return  # verified by `tokenizer_fingerprint`
     digests = [part["digest"] for part in description.parts.values()]
     labels = vocabulary.labels
     if store_fingerprint(digests, tokenizers, tree["tokenizer"], labels) != description.fingerprint:
@@ -292,7 +296,7 @@ def refuse_other_tokenizers(
 def store_fingerprint(
     digests: Iterable[str], tokenizers: Tokenizers, settings: Tree, labels: Iterable[str]
 ) -> str:
-    """Of the parts of a store, its tokenizers and their settings, and the names of labels."""
+    """A digest of a store's parts, tokenizers, their settings, and labels."""
     contents = [digest.encode() for digest in digests]
     contents += [tokenizers.source.model, tokenizers.target.model]
     contents += [json.dumps(settings).encode()]

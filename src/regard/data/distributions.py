@@ -1,8 +1,7 @@
-"""A teacher's distributions: the likeliest words at each place of a target, and how likely each is.
+"""A teacher's distributions for knowledge distillation: top-k tokens at each target position.
 
-`train.distributions` in a distilled folder holds one record for each place of the training
-targets, in the store's order. A place is a target subword, as the store cuts it, or its end; a
-record is so many ids, best first, and as many probabilities in half precision.
+`train.distributions` in a distilled folder has one record per position of the training targets,
+EOS included, in the store's order: k ids, best first, and their probabilities in half precision.
 """
 
 from __future__ import annotations
@@ -15,42 +14,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.content import verify_file
-from regard.data.rows import Rows, mapped, offsets
+from regard.data.rows import Rows, memory_map, read_offsets
 from regard.data.store import Store
 from regard.errors import DataError
-from regard.files import whole_file
+from regard.files import atomic_file
 
 DISTRIBUTIONS = "train.distributions"
 _REMEDY = "Make a folder with `regard distill --distributions`."
 
 
-def records(dtype: str, count: int) -> np.dtype[Any]:
-    """The type of a place: so many "ids" (of the store's type) and their "probabilities"."""
+def record_dtype(dtype: str, count: int) -> np.dtype[Any]:
+    """The dtype of a record: `count` "ids" (of the store's dtype) and "probabilities"."""
     return np.dtype([("ids", dtype, (count,)), ("probabilities", "float16", (count,))])
 
 
 def write_distributions(
     path: Path, dtype: str, pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> None:
-    """Ids and probabilities of pair after pair, each (places, count), to a file of its own."""
-    with whole_file(path) as temporary, temporary.open("wb") as file:
+    """Write ids and probabilities of all pairs, each (positions, count), to a file."""
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         for ids, probabilities in pairs:
-            places = np.empty(len(ids), dtype=records(dtype, ids.shape[1]))
-            places["ids"], places["probabilities"] = ids, probabilities
-            file.write(places.tobytes())
+            rows = np.empty(len(ids), dtype=record_dtype(dtype, ids.shape[1]))
+            rows["ids"], rows["probabilities"] = ids, probabilities
+            file.write(rows.tobytes())
 
 
 def read_distributions(store: Store) -> Rows:
-    """For each training pair, a record for each target subword and one for the end."""
+    """The records of each training pair: one per target subword, and one for EOS."""
     count = store.description.get("distilled", {}).get("distributions", 0)
     if not count:
-        raise DataError(f"{store.folder} has no distributions of a teacher. {_REMEDY}")
+        raise DataError(f"{store.folder} has no teacher distributions. {_REMEDY}")
     path = store.folder / DISTRIBUTIONS
-    ends = offsets(store.folder, "train.target")
-    begins = ends + np.arange(len(ends))  # each target has one place more, its end
-    values = mapped(path, "uint8", _REMEDY)
-    kind = records(store.description["dtype"], count)
-    if len(values) != begins[-1] * kind.itemsize:
-        raise DataError(f"{path} is of other text than the store. {_REMEDY}")
+    ends = read_offsets(store.folder, "train.target")
+    begins = ends + np.arange(len(ends))  # one more for EOS of each target
+    values = memory_map(path, "uint8", _REMEDY)
+    record = record_dtype(store.description["dtype"], count)
+    if len(values) != begins[-1] * record.itemsize:
+        raise DataError(f"{path} does not match the store. {_REMEDY}")
     verify_file(store.description, path, _REMEDY)
-    return Rows(values.view(kind), begins)
+    return Rows(values.view(record), begins)

@@ -1,4 +1,4 @@
-"""The files of each task as options of `regard prepare`; importing them costs nothing."""
+"""Input files of each task, as options of `regard prepare`; no heavy imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from regard.config import Doc
-from regard.data.doctor import DoctorConfig, LengthFilterConfig
+from regard.data.filters import CorpusFilterConfig, LengthFilterConfig
 from regard.option_sets import OptionSet, select
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileOptions(OptionSet):
-    """The files of a task."""
+    """The input files of a task."""
 
-    two_sides: ClassVar[bool] = False  # which may have a joint vocabulary
+    two_sides: ClassVar[bool] = False  # source and target, which may share a vocabulary
     valid: ClassVar[tuple[str, ...]] = ()  # the fields with validation files
-    source_lang: Annotated[str | None, Doc("language code, kept with models")] = None
+    source_lang: Annotated[str | None, Doc("language code, stored with models")] = None
 
     @abstractmethod
     def reader(self) -> CorpusReader[Any]:
-        """What reads the files."""
+        """The reader of the files."""
 
     def parts(self) -> dict[str, list[Path]]:
         """The training files, and the validation file if there is one."""
@@ -36,18 +36,18 @@ class FileOptions(OptionSet):
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
-        """The languages of source and target, if they are named."""
+        """The languages of source and target, if given."""
         return self.source_lang, self.source_lang
 
     @property
     def files(self) -> list[Path]:
-        """All files that are read."""
+        """All input files."""
         return [path for part in self.parts().values() for path in part]
 
 
 @dataclass(frozen=True)
-class ParallelFiles(DoctorConfig, FileOptions):
-    """Pairs of sentences."""
+class ParallelFiles(CorpusFilterConfig, FileOptions):
+    """Parallel corpora."""
 
     main = "source"
     partner = "target"
@@ -56,50 +56,50 @@ class ParallelFiles(DoctorConfig, FileOptions):
     valid = ("valid_source", "valid_target")
     source: Annotated[
         tuple[Path, ...],
-        Doc("training text, a sentence a line; plain or gzip. May be repeated"),
+        Doc("source training text, one sentence per line; plain or gzip; may be repeated"),
     ] = ()
     target: Annotated[
-        tuple[Path, ...], Doc("its translation, line by line; one for each --source")
+        tuple[Path, ...], Doc("target training text, parallel to --source; one for each --source")
     ] = ()
     tag: Annotated[
         tuple[str, ...],
-        Doc('a word before each source line, such as <bt>; one for each --source, "" for none'),
+        Doc('source tag, such as <bt>, to add to each line; one for each --source, "" for none'),
     ] = ()
-    valid_source: Annotated[Path | None, Doc("validation text")] = None
-    valid_target: Annotated[Path | None, Doc("its translation")] = None
-    target_lang: Annotated[str | None, Doc("language code, kept with models")] = None
+    valid_source: Annotated[Path | None, Doc("source validation text")] = None
+    valid_target: Annotated[Path | None, Doc("target validation text")] = None
+    target_lang: Annotated[str | None, Doc("language code, stored with models")] = None
 
     def problems(self) -> Iterator[str]:
-        """What belongs together: the n-th of each."""
+        """Files, tags and validation files must match in number."""
         if bool(self.source) != bool(self.target):
-            given, missing = ("source", "target") if self.source else ("target", "source")
-            yield f"--{given} is given, and --{missing} is not: each text needs its translation"
+            present, missing = ("source", "target") if self.source else ("target", "source")
+            yield f"--{present} is given without --{missing}: each text needs its translation"
         elif len(self.target) != len(self.source):
             yield (
-                f"--source is given {len(self.source)} times, --target {len(self.target)}: each "
-                "text needs its translation"
+                f"--source is given {len(self.source)} times, --target {len(self.target)} times: "
+                "each text needs its translation"
             )
         if self.tag and len(self.tag) != len(self.source):
             yield (
-                f"--source is given {len(self.source)} times, --tag {len(self.tag)}: give one for "
-                'each, --tag "" being none, or leave them out'
+                f"--source is given {len(self.source)} times, --tag {len(self.tag)} times: give "
+                'one for each (--tag "" for none), or omit --tag'
             )
         if (self.valid_source is None) != (self.valid_target is None):
-            yield "--valid-source and --valid-target belong together; give both, or neither"
+            yield "--valid-source and --valid-target must be given together"
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
-        """Of source and target."""
+        """The languages of source and target."""
         return self.source_lang, self.target_lang
 
     @property
     def files(self) -> list[Path]:
-        """All files that are read."""
+        """All input files."""
         valid = filter(None, (self.valid_source, self.valid_target))
         return [*self.source, *self.target, *valid]
 
     def reader(self) -> CorpusReader[Any]:
-        """What reads parallel files."""
+        """The reader of parallel files."""
         from regard.data.pair_files import Files, PairReader
 
         tags = self.tag or [""] * len(self.source)
@@ -112,20 +112,20 @@ class ParallelFiles(DoctorConfig, FileOptions):
 
 @dataclass(frozen=True)
 class TextFiles(FileOptions):
-    """Running text."""
+    """Plain text."""
 
     main = "text"
-    title = "running text"
+    title = "plain text"
     valid = ("valid_text",)
     text: Annotated[
         tuple[Path, ...],
-        Doc("running text for language models; blank lines end a document. May be repeated"),
+        Doc("plain text for language models; blank lines separate documents; may be repeated"),
     ] = ()
     valid_text: Annotated[Path | None, Doc("with --text: validation text")] = None
 
     def reader(self) -> CorpusReader[Any]:
-        """What reads running text."""
-        from regard.data.text_files import TextReader
+        """The reader of plain text."""
+        from regard.data.plain_text_files import TextReader
 
         return TextReader(self.parts())
 
@@ -140,21 +140,21 @@ class TaggedFiles(LengthFilterConfig, FileOptions):
     tagged: Annotated[
         tuple[Path, ...],
         Doc(
-            "words with labels, as CoNLL-U or as columns (word, tab, label); blank lines end a "
-            "sentence. May be repeated"
+            "words with labels, as CoNLL-U or as columns (word, tab, label); blank lines separate "
+            "sentences; may be repeated"
         ),
     ] = ()
     valid_tagged: Annotated[Path | None, Doc("with --tagged: validation sentences")] = None
     column: Annotated[
         str | None,
         Doc(
-            "with --tagged: the labels' column, by its name in CoNLL-U or its number; unset: upos "
-            "in CoNLL-U, the last elsewhere"
+            "with --tagged: label column, by its name in CoNLL-U or its number; default: upos "
+            "in CoNLL-U, else the last column"
         ),
     ] = None
 
     def reader(self) -> CorpusReader[Any]:
-        """What reads words with labels."""
+        """The reader of words with labels."""
         from regard.data.label_files import LabelFormat, LabelReader
 
         return LabelReader(self.parts(), LabelFormat("tagged", self.column), self)
@@ -170,18 +170,18 @@ class LabelledFiles(LengthFilterConfig, FileOptions):
     labelled: Annotated[
         tuple[Path, ...],
         Doc(
-            "texts with labels, a line being label, tab, text, or label, tab, text, tab, text. May "
-            "be repeated"
+            "texts with labels, one per line: label, tab, text, or label, tab, text, tab, text. "
+            "May be repeated"
         ),
     ] = ()
     valid_labelled: Annotated[Path | None, Doc("with --labelled: validation texts")] = None
     header: Annotated[
         bool | None,
-        Doc("with --labelled: whether the first line names the columns; unset: look"),
+        Doc("with --labelled: whether the first line is a header; default: detect"),
     ] = None
 
     def reader(self) -> CorpusReader[Any]:
-        """What reads texts with labels."""
+        """The reader of texts with labels."""
         from regard.data.label_files import LabelFormat, LabelReader
 
         return LabelReader(self.parts(), LabelFormat("labelled", header=self.header), self)
@@ -190,6 +190,6 @@ class LabelledFiles(LengthFilterConfig, FileOptions):
 FILE_OPTIONS: list[type[FileOptions]] = [ParallelFiles, TextFiles, TaggedFiles, LabelledFiles]
 
 
-def select_files(given: Mapping[str, Any]) -> FileOptions:
-    """The files that some options name; options of other files are refused."""
-    return select(FILE_OPTIONS, given, "files")
+def select_files(options: Mapping[str, Any]) -> FileOptions:
+    """The input files that the options select; options of other tasks are errors."""
+    return select(FILE_OPTIONS, options, "files")

@@ -1,8 +1,8 @@
-"""Labelled text as rows, and the labels that should be predicted.
+"""Datasets and batches of labelled text, for taggers and classifiers.
 
-A sentence of words is read as `BOS words EOS`, with a label for each word; its batch holds the
-number of subwords of each word. A text is read as `BOS text EOS`, two as `BOS text EOS text EOS`,
-with one label.
+A tagged sentence is the row `BOS words EOS` with a label per word; its batch also has the number
+of subwords of each word. A text is the row `BOS text EOS`, and a pair of texts the row
+`BOS text EOS text EOS`, with one label.
 """
 
 from __future__ import annotations
@@ -15,67 +15,67 @@ from typing import Protocol
 import numpy as np
 
 from regard.data.batch import Batch, TaggedBatch
+from regard.data.byte_features import ByteFeatures
 from regard.data.loader import FixedDataset
 from regard.data.ragged import Lengths, Ragged
 from regard.data.sampling import Indices
-from regard.data.spelling import Speller
 from regard.data.store import LabelledPart
-from regard.text.recut import Recutter
 from regard.text.special import SPECIAL
+from regard.text.subword_sampling import SubwordSampler
 
 Texts = Sequence[Sequence[int]]  # the ids of each word of a sentence, or of each text
 Labels = Sequence[Sequence[int]]  # of each example
 
 
 class Collate(Protocol):
-    """Examples as a batch; without labels, there is padding in their place."""
+    """Makes a batch of examples; missing labels are PAD."""
 
     def __call__(self, examples: Sequence[Texts], labels: Labels | None = None) -> Batch:
-        """Examples as a batch."""
+        """A batch of examples."""
         ...
 
 
 class TaggedCollate:
-    """Sentences of words; with a speller, the bytes of words are read, too."""
+    """Sentences of words, with their bytes if `byte_features` are given."""
 
-    def __init__(self, start: int, speller: Speller | None = None) -> None:
-        self._start, self._speller = start, speller
+    def __init__(self, bos: int, byte_features: ByteFeatures | None = None) -> None:
+        self._bos, self._byte_features = bos, byte_features
 
     def __call__(self, examples: Sequence[Texts], labels: Labels | None = None) -> TaggedBatch:
-        """Examples as a batch."""
+        """A batch of examples."""
         rows = [
-            [self._start, *(token for word in words for token in word), SPECIAL.end]
+            [self._bos, *(token for word in words for token in word), SPECIAL.eos]
             for words in examples
         ]
-        wanted = labels or [[SPECIAL.pad] * len(words) for words in examples]
-        every = [word for words in examples for word in words]
+        targets = labels or [[SPECIAL.pad] * len(words) for words in examples]
+        all_words = [word for words in examples for word in words]
         return TaggedBatch(
             Ragged.of(rows),
-            Ragged.of(wanted),
-            words=Lengths.of([*map(len, every)]),
-            spelling=self._speller.spell(every) if self._speller else None,
+            Ragged.of(targets),
+            words=Lengths.of([*map(len, all_words)]),
+            word_bytes=self._byte_features.extract(all_words) if self._byte_features else None,
         )
 
 
 class ClassifiedCollate:
-    """Texts, one or two, cut to the tokens that the model reads."""
+    """Single texts or pairs of texts, truncated to the maximum length of the model."""
 
-    def __init__(self, start: int, context: int) -> None:
-        self._start, self._context = start, context
+    def __init__(self, bos: int, max_length: int) -> None:
+        self._bos, self._max_length = bos, max_length
 
     def __call__(self, examples: Sequence[Texts], labels: Labels | None = None) -> Batch:
-        """Examples as a batch."""
+        """A batch of examples."""
         rows = []
         for texts in examples:
-            row = [self._start]
-            for text in fitted(texts, self._context - 1 - len(texts)):
-                row += [*text, SPECIAL.end]
+            row = [self._bos]
+            for text in truncate_texts(texts, self._max_length - 1 - len(texts)):
+                row += [*text, SPECIAL.eos]
             rows.append(row)
         return Batch(Ragged.of(rows), Ragged.of(labels or [[SPECIAL.pad]] * len(examples)))
 
 
 class LabelledDataset(FixedDataset):
-    """The examples of a part; in training, words may be segmented anew each time."""
+    """The examples of a part; in training, with subword regularization if it is enabled."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class LabelledDataset(FixedDataset):
         *,
         special_tokens: int,
         seed: int = 0,
-        recutter: Recutter | None = None,
+        subword_sampler: SubwordSampler | None = None,
     ) -> None:
         super().__init__(part.text.lengths() + special_tokens, collate=self._batch)
         self._part, self._rows = part, collate
-        self._seed, self._recutter = seed, recutter
+        self._seed, self._subword_sampler = seed, subword_sampler
 
     def empty_batch(self) -> Batch:
-        """One unknown token without a label."""
-        batch = self._rows([[[SPECIAL.unknown]]])
+        """A batch of one UNK token without a label."""
+        batch = self._rows([[[SPECIAL.unk]]])
         return replace(batch, filler=batch.target.lengths.total)
 
     def _batch(self, indices: Indices, epoch: int | None) -> Batch:
@@ -102,19 +102,19 @@ class LabelledDataset(FixedDataset):
     def _texts(self, index: int, epoch: int | None) -> Texts:
         ends = np.cumsum(self._part.sizes[index])[:-1]
         texts: list[list[int]] = [row.tolist() for row in np.split(self._part.text[index], ends)]
-        if self._recutter is None or epoch is None:
+        if self._subword_sampler is None or epoch is None:
             return texts
-        draw = Random(f"{self._seed} {epoch} {index}")
-        return [self._recutter.recut(text, draw) for text in texts]
+        rng = Random(f"{self._seed} {epoch} {index}")
+        return [self._subword_sampler.sample(text, rng) for text in texts]
 
 
-def fitted(texts: Texts, room: int) -> list[Sequence[int]]:
-    """The beginnings of texts that fit; of two, the longer is cut first."""
-    kept = [*texts]
-    while (excess := sum(map(len, kept)) - room) > 0:
-        longest = max(range(len(kept)), key=lambda number: len(kept[number]))
-        others = [len(text) for number, text in enumerate(kept) if number != longest]
-        # Down to the length of the other, and from there on by turns.
-        step = max(1, min(excess, len(kept[longest]) - max(others, default=0)))
-        kept[longest] = kept[longest][:-step]
-    return kept
+def truncate_texts(texts: Texts, max_tokens: int) -> list[Sequence[int]]:
+    """Texts truncated to `max_tokens` in total, the longest first."""
+    truncated = [*texts]
+    while (excess := sum(map(len, truncated)) - max_tokens) > 0:
+        longest = max(range(len(truncated)), key=lambda index: len(truncated[index]))
+        others = [len(text) for index, text in enumerate(truncated) if index != longest]
+        # To the length of the other text first, then alternately.
+        step = max(1, min(excess, len(truncated[longest]) - max(others, default=0)))
+        truncated[longest] = truncated[longest][:-step]
+    return truncated

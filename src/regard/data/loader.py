@@ -1,4 +1,4 @@
-"""Batches from a dataset: sampled for training, in order for validation."""
+"""Datasets and loaders: shuffled batches for training, ordered ones for validation."""
 
 from __future__ import annotations
 
@@ -11,58 +11,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.bounds import COUNT, Ge, Le
-from regard.config import Doc, Settings
+from regard.config import Doc, Formerly, Settings
 from regard.data.batch import Batch
 from regard.data.masking import MaskingConfig
 from regard.data.sampling import (
     Indices,
     Position,
     RankShard,
-    Turn,
+    Shard,
     Weights,
-    endless,
     epoch_batches,
-    fill,
+    fill_batches,
+    iterate_epochs,
 )
 
 
 @dataclass(frozen=True)
 class DataConfig(Settings):
-    """What a run reads, and in what portions."""
+    """Training data and batching."""
 
-    folder: Annotated[str, Doc("a prepared folder, relative to the working directory")] = "data"
+    folder: Annotated[str, Doc("prepared folder, relative to the working directory")] = "data"
     batch_tokens: Annotated[
         int,
-        Doc("a batch holds at most so many source tokens, and as many target tokens, cut best"),
+        Doc("maximum number of tokens per batch, on the source and on the target side"),
         Ge(1),
         COUNT,
     ] = 4096
-    weights: Annotated[
+    corpus_weights: Annotated[
         tuple[float, ...],
-        Doc("how often each corpus of the folder is read in an epoch; empty: each once"),
+        Doc("number of passes over each corpus per epoch; default: 1 each"),
         Ge(0),
         Le(1000),
+        Formerly("weights"),
     ] = ()
-    sampling_candidates: Annotated[
+    subword_nbest_size: Annotated[
         int,
-        Doc("cut each word anew among so many ways (unigram only); 1: always the best"),
+        Doc("subword regularization: segmentations to sample from (unigram only); 1 disables it"),
         Ge(1),
         Le(1000),
+        Formerly("sampling_candidates"),
     ] = 1
-    sampling_temperature: Annotated[
+    subword_temperature: Annotated[
         float,
-        Doc("how evenly the ways to cut are drawn; small: mostly the best"),
+        Doc("subword regularization: sampling temperature; low values favor the best segmentation"),
         Ge(0.01),
         Le(1000),
+        Formerly("sampling_temperature"),
     ] = 5.0
     masking: MaskingConfig = field(default_factory=MaskingConfig)
-    workers: Annotated[
-        int | None, Doc("processes that make batches ahead; unset: as many as pay"), Ge(0), Le(256)
+    num_workers: Annotated[
+        int | None,
+        Doc("worker processes that prefetch batches; default: chosen automatically"),
+        Ge(0),
+        Le(256),
+        Formerly("workers"),
     ] = None
 
 
 class Examples:
-    """The examples of one epoch, or of a validation set, and how many tokens each has."""
+    """The examples of one epoch, or of a validation set, and their numbers of tokens."""
 
     def __init__(
         self,
@@ -72,41 +79,47 @@ class Examples:
         collate: Callable[[Indices, Indices], Batch],
         weights: Weights | None = None,
     ) -> None:
-        """Tokens of source and target (the same, if there is one row), special tokens counted.
+        """Numbers of tokens of source and target (equal by default), special tokens included.
 
-        `collate` makes a batch of some examples: this rank's shard of a whole batch.
+        `collate(indices, whole)` makes a batch of this rank's examples `indices`; `whole` has those
+        of all ranks.
         """
         self.source, self.target = source, source if target is None else target
-        self.weights = weights  # how often each is read in an epoch; None: once
-        self.batch = collate
+        self.weights = weights  # how often each is read per epoch; None: once
+        self.collate = collate
 
-    def sampled(self, budget: int, seed: int, epoch: int) -> list[Indices]:
-        """The batches of a training epoch, each of at most `budget` tokens on either side."""
+    def shuffled_batches(self, max_tokens: int, seed: int, epoch: int) -> list[Indices]:
+        """The batches of a training epoch, of at most `max_tokens` tokens on either side."""
         return epoch_batches(
-            self.source, self.target, budget=budget, seed=seed, epoch=epoch, weights=self.weights
+            self.source,
+            self.target,
+            max_tokens=max_tokens,
+            seed=seed,
+            epoch=epoch,
+            weights=self.weights,
         )
 
-    def in_order(self, budget: int) -> list[Indices]:
-        """All examples once, from short to long."""
+    def ordered_batches(self, max_tokens: int) -> list[Indices]:
+        """Batches of all examples, once each, by increasing length."""
         order = np.lexsort((self.source, self.target))
-        runs = fill(self.source[order], self.target[order], budget)
-        return [order[begin:end] for begin, end in runs]
+        batches = fill_batches(self.source[order], self.target[order], max_tokens)
+        return [order[begin:end] for begin, end in batches]
 
 
 class Dataset(ABC):
-    """One part of a store as a task reads it."""
+    """A part of a store, such as "train", as the examples of a task."""
 
     @abstractmethod
     def examples(self, epoch: int | None) -> Examples:
-        """The examples of a training epoch; None: those of a validation."""
+        """The examples of a training epoch; None: the examples for validation."""
 
     def empty_batch(self) -> Batch:
-        """A batch without a target, for a rank whose shard of a batch is empty."""
+        """A batch without targets, for a rank whose shard of a batch is empty."""
         return Batch.empty()
 
 
 class FixedDataset(Dataset):
-    """Examples that are the same in each epoch; `collate` makes a batch of some of them."""
+    """Examples that are the same in each epoch."""
 
     def __init__(
         self,
@@ -116,48 +129,53 @@ class FixedDataset(Dataset):
         collate: Callable[[Indices, int | None], Batch],
         weights: Weights | None = None,
     ) -> None:
-        """Tokens of source and target; `collate` is given indices and the epoch."""
+        """Numbers of tokens of source and target; `collate(indices, epoch)` makes a batch."""
         self._tokens, self._weights, self._collate = (source, target), weights, collate
 
     def examples(self, epoch: int | None) -> Examples:
-        """All examples; weights are for training."""
+        """All examples; weights apply to training only."""
         weights = None if epoch is None else self._weights
         return Examples(
-            *self._tokens, collate=lambda own, _: self._collate(own, epoch), weights=weights
+            *self._tokens, collate=lambda indices, _: self._collate(indices, epoch), weights=weights
         )
 
 
 class Loader:
-    """A dataset as an endless sequence of batches, or of one rank's shard of each.
+    """An infinite sequence of batches of a dataset, or of one rank's shard of each.
 
-    A batch is divided before its examples are read, so a rank reads its own examples only.
+    Batches are sharded before examples are read, so a rank reads only its own examples.
     """
 
     def __init__(
         self, dataset: Dataset, batch_tokens: int, *, seed: int, shard: RankShard | None = None
     ) -> None:
-        self._dataset, self._budget = dataset, batch_tokens
+        self._dataset, self._max_tokens = dataset, batch_tokens
         self._seed, self._shard = seed, shard or RankShard()
 
     def batches(
-        self, position: Position, turn: Turn | None = None
+        self, position: Position, worker_shard: Shard | None = None
     ) -> Iterator[tuple[Position, Batch]]:
-        """Batches from a position on, or those of a turn, each with the position after it."""
-        turn = turn or Turn()
-        for after, (examples, indices) in turn.among(endless(position, self._sampled)):
+        """Batches from a position on, each with the position after it.
+
+        `worker_shard` limits them to the batches of one worker process.
+        """
+        shard = worker_shard or Shard()
+        for after, (examples, indices) in shard.select(
+            iterate_epochs(position, self._epoch_batches)
+        ):
             tokens = examples.source[indices] + examples.target[indices]
-            own = indices[self._shard.places(tokens)]
-            batch = examples.batch(own, indices) if len(own) else self._dataset.empty_batch()
+            local = indices[self._shard.indices(tokens)]
+            batch = examples.collate(local, indices) if len(local) else self._dataset.empty_batch()
             yield after, batch
 
-    def _sampled(self, epoch: int) -> list[tuple[Examples, Indices]]:
+    def _epoch_batches(self, epoch: int) -> list[tuple[Examples, Indices]]:
         examples = self._dataset.examples(epoch)
-        sampled = examples.sampled(self._budget, self._seed, epoch)
-        return [(examples, indices) for indices in sampled]
+        batches = examples.shuffled_batches(self._max_tokens, self._seed, epoch)
+        return [(examples, indices) for indices in batches]
 
 
 def validation_batches(dataset: Dataset, batch_tokens: int) -> Iterator[Batch]:
-    """All examples of a validation set once, in batches that are the same each time."""
+    """All examples of a validation set once, in deterministic batches."""
     examples = dataset.examples(None)
-    for indices in examples.in_order(batch_tokens):
-        yield examples.batch(indices, indices)
+    for indices in examples.ordered_batches(batch_tokens):
+        yield examples.collate(indices, indices)

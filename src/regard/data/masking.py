@@ -1,7 +1,7 @@
-"""Words hidden from a masked language model: which, and what stands in their place.
+"""Token masking for masked language models.
 
-BERT hides 15 % of all tokens. Of these, 80 % become the mask, 10 % another word, and 10 % stay as
-they are, so that the model cannot trust what it reads (Devlin et al., 2019, arXiv:1810.04805).
+BERT selects 15 % of all tokens for prediction. Of these, 80 % are replaced by MASK, 10 % by a
+random token, and 10 % are unchanged (Devlin et al., 2019, arXiv:1810.04805).
 """
 
 from __future__ import annotations
@@ -14,71 +14,88 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.bounds import Ge, Le
-from regard.config import Doc, Settings
+from regard.config import Doc, Formerly, Settings
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
 Ids = NDArray[np.int64]
-_MARKS = 4  # the first ids, which are no words
+_SPECIAL_TOKENS = 4  # the first ids
 
 
 @dataclass(frozen=True)
 class MaskingConfig(Settings):
-    """What is hidden from a masked language model."""
+    """Masking for masked language modeling."""
 
-    share: Annotated[float, Doc("masked: share of words that it has to find"), Ge(0.01), Le(1)] = (
-        0.15
-    )
-    masked: Annotated[float, Doc("of these, the share that becomes a mask"), Ge(0), Le(1)] = 0.8
-    replaced: Annotated[
-        float, Doc("and the share that becomes another word; the rest stays"), Ge(0), Le(1)
+    probability: Annotated[
+        float, Doc("masked: fraction of tokens to predict"), Ge(0.01), Le(1), Formerly("share")
+    ] = 0.15
+    mask_fraction: Annotated[
+        float,
+        Doc("fraction of predicted tokens replaced by MASK"),
+        Ge(0),
+        Le(1),
+        Formerly("masked"),
+    ] = 0.8
+    random_fraction: Annotated[
+        float,
+        Doc("fraction of predicted tokens replaced by a random token; the rest is unchanged"),
+        Ge(0),
+        Le(1),
+        Formerly("replaced"),
     ] = 0.1
-    whole_words: Annotated[bool, Doc("hide all subwords of a word, or single subwords")] = False
-    dynamic: Annotated[
-        bool, Doc("hide others in each epoch (RoBERTa), or the same (BERT's first recipe)")
-    ] = True
+    whole_words: Annotated[bool, Doc("whole-word masking")] = False
+    dynamic: Annotated[bool, Doc("dynamic masking: different masks in each epoch (RoBERTa)")] = True
 
     def problems(self) -> Iterator[str]:
-        """Shares of a whole."""
-        if self.masked + self.replaced > 1:
-            yield f"masked {self.masked} and replaced {self.replaced} are shares, and exceed 1"
+        """Fractions must not exceed 1 in total."""
+        if self.mask_fraction + self.random_fraction > 1:
+            yield (
+                f"mask_fraction is {self.mask_fraction} and random_fraction "
+                f"{self.random_fraction}, but their sum must be at most 1"
+            )
 
 
 class Masker:
-    """Hides words of rows of ids."""
+    """Masks tokens of rows of ids."""
 
     def __init__(self, tokenizer: Tokenizer, config: MaskingConfig, mask: int) -> None:
-        begins = np.array(tokenizer.word_begins())
-        begins[tokenizer.line_break] = True
-        self._begins = begins
-        self._after_break = tokenizer.line_break
+        word_starts = np.array(tokenizer.word_starts())
+        word_starts[tokenizer.line_break] = True
+        self._word_starts = word_starts
+        self._line_break = tokenizer.line_break
         self._config = config
         self._mask = mask
         self.dynamic = config.dynamic
 
-    def hide(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
-        """What is read, and what should be found: the hidden ids, and padding elsewhere.
+    def mask_tokens(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
+        """Masked inputs, and labels: the original ids of masked tokens, and PAD elsewhere.
 
-        Marks are never hidden; something always is, where there is something beside marks.
+        Special tokens are never masked; at least one other token is, if there is one.
         """
-        hidden = self._hidden(ids, generator)
-        fate = generator.random(len(ids))
-        words = generator.integers(_MARKS, len(self._begins), size=len(ids))
+        masked = self._select(ids, generator)
+        choice = generator.random(len(ids))
+        random_tokens = generator.integers(_SPECIAL_TOKENS, len(self._word_starts), size=len(ids))
         config = self._config
-        read = np.where(hidden & (fate < config.masked), self._mask, ids)
-        other = hidden & (fate >= config.masked) & (fate < config.masked + config.replaced)
-        return np.where(other, words, read), np.where(hidden, ids, SPECIAL.pad)
+        inputs = np.where(masked & (choice < config.mask_fraction), self._mask, ids)
+        randomized = (
+            masked
+            & (choice >= config.mask_fraction)
+            & (choice < config.mask_fraction + config.random_fraction)
+        )
+        labels = np.where(masked, ids, SPECIAL.pad)
+        return np.where(randomized, random_tokens, inputs), labels
 
-    def _hidden(self, ids: Ids, generator: np.random.Generator) -> NDArray[np.bool_]:
-        marks = ids < _MARKS
+    def _select(self, ids: Ids, generator: np.random.Generator) -> NDArray[np.bool_]:
+        """Which tokens are predicted, as a mask."""
+        special = ids < _SPECIAL_TOKENS
         unit = np.arange(len(ids))
         if self._config.whole_words:
-            after = np.roll(marks | (ids == self._after_break), 1)
-            unit = np.cumsum(self._begins[ids] | marks | after) - 1
+            after = np.roll(special | (ids == self._line_break), 1)
+            unit = np.cumsum(self._word_starts[ids] | special | after) - 1
             unit -= unit[0]
-        drawn = generator.random(len(ids))[unit]
-        drawn[marks] = 1.0
-        hidden: NDArray[np.bool_] = drawn < self._config.share
-        if not hidden.any() and not marks.all():
-            hidden = drawn == drawn.min()
-        return hidden
+        random = generator.random(len(ids))[unit]
+        random[special] = 1.0
+        selected: NDArray[np.bool_] = random < self._config.probability
+        if not selected.any() and not special.all():
+            selected = random == random.min()
+        return selected

@@ -1,4 +1,4 @@
-"""Prefetch: worker processes make batches ahead of their use."""
+"""Prefetching of batches by worker processes."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from regard.data.batch import Batch, packed, unpacked
+from regard.data.batch import Batch, from_numpy, to_numpy
 from regard.data.loader import Loader
-from regard.data.sampling import Position, Turn
+from regard.data.sampling import Position, Shard
 
-_BATCHES = 8  # that each worker makes ahead
+_PREFETCH_FACTOR = 8  # batches per worker
 
 
-def prefetched(
+def prefetch_batches(
     loader: Loader, position: Position, workers: int
 ) -> Iterator[tuple[Position, Batch]]:
-    """The batches of `loader.batches` in the same order; without workers, made in this process."""
+    """The batches of `loader.batches`, in the same order; with 0 workers, in this process."""
     if workers == 0:
         return loader.batches(position)
-    made: DataLoader[tuple[Position, Any]] = DataLoader(
+    batches: DataLoader[tuple[Position, Any]] = DataLoader(
         _WorkerBatches(loader, position),
-        batch_size=None,  # they are batches already
-        collate_fn=tuple,  # which they are: nothing is changed
+        batch_size=None,  # items are batches
+        collate_fn=tuple,  # items are tuples: no change
         num_workers=workers,
-        prefetch_factor=_BATCHES,
+        prefetch_factor=_PREFETCH_FACTOR,
         worker_init_fn=_ignore_signals,
     )
-    return ((after, unpacked(batch)) for after, batch in made)
+    return ((after, from_numpy(batch)) for after, batch in batches)
 
 
 class _WorkerBatches(IterableDataset[tuple[Position, Any]]):
-    """In each of n workers, every n-th batch; one of each worker in turn gives all of them."""
+    """Every n-th batch in each of n workers, so that round-robin order is the loader's order."""
 
     def __init__(self, loader: Loader, position: Position) -> None:
         self._loader = loader
@@ -42,12 +42,12 @@ class _WorkerBatches(IterableDataset[tuple[Position, Any]]):
     def __iter__(self) -> Iterator[tuple[Position, Any]]:
         worker = get_worker_info()
         assert worker is not None
-        turn = Turn(worker.id, worker.num_workers)
-        for after, batch in self._loader.batches(self._position, turn):
-            yield after, packed(batch)
+        shard = Shard(worker.id, worker.num_workers)
+        for after, batch in self._loader.batches(self._position, shard):
+            yield after, to_numpy(batch)
 
 
 def _ignore_signals(worker: int) -> None:
-    """Ctrl-C reaches every process, but the training process decides what follows."""
+    """Ignore signals in workers: Ctrl-C is sent to all processes, and the main one handles it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

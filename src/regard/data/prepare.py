@@ -1,4 +1,4 @@
-"""Text files in, a prepared folder out: filters, tokenizers, store. The same for every task."""
+"""Preparation of text files: validation, tokenizer training and encoding into a store."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from regard.config import Tree
 from regard.data.content import StoreContent, dtype_for, with_checksums
-from regard.data.doctor import Report
-from regard.data.store import PartWriter, describe
-from regard.errors import DataError, StorageError, one_message
-from regard.files import is_leftover, whole_folder, write_json
+from regard.data.filters import Report
+from regard.data.store import PartWriter, describe_store
+from regard.errors import DataError, StorageError, format_problems
+from regard.files import atomic_folder, is_temporary_path, write_json
 from regard.text.config import TokenizerConfig
-from regard.text.foreign import FOREIGN_FILES
+from regard.text.imported import IMPORTED_TOKENIZER_FILES
 from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 Progress = Callable[[str, int], None]
-_OURS = ("store.json", ".ids", ".offsets", ".fertilities", ".distributions", ".model")
+_STORE_FILES = ("store.json", ".ids", ".offsets", ".fertilities", ".distributions", ".model")
 
 
 class Example(Protocol):
-    """Something read from a file."""
+    """An example read from a file."""
 
     @property
     def line(self) -> int:
-        """Where it begins."""
+        """The number of its first line."""
         ...
 
 
@@ -35,54 +35,54 @@ E = TypeVar("E", bound=Example)
 
 
 class CorpusReader(ABC, Generic[E]):
-    """How the files of a task are read, filtered and encoded.
+    """Reads, filters and encodes the files of a task.
 
-    Files are read three times: to validate them, to learn a tokenizer, and to encode them.
+    Files are read three times: for validation, tokenizer training and encoding.
     """
 
     content: ClassVar[StoreContent]
-    noun: ClassVar[str] = "examples"  # what is counted in reports
+    noun: ClassVar[str] = "examples"  # for reports
 
     def __init__(self, parts: Mapping[str, Sequence[Any]]) -> None:
-        """`parts` are the corpora of "train" and perhaps "valid": paths, or what the task has."""
+        """`parts` are the corpora of "train" and optionally "valid", usually paths."""
         self.parts = parts
 
     def start(self, part: str) -> None:
-        """Before the corpora of a part are read, each time."""
+        """Called before the corpora of a part are read, in each pass."""
 
     @abstractmethod
     def examples(self, part: str, corpus: Any, report: Report) -> Iterator[E]:
-        """The examples of a corpus that pass the filters; what does not goes into the report."""
+        """The examples of a corpus that pass the filters; others are counted in the report."""
 
     def finish_validation(self) -> None:
-        """After all files were read once, and none of them was refused."""
+        """Called once all files are validated."""
 
     @abstractmethod
     def lines(self, example: E, side: int) -> Iterable[str]:
-        """The text from which the tokenizer of the source (0) or target (1) is learned."""
+        """The text to train the tokenizer of the source (0) or target (1) on."""
 
     @abstractmethod
     def encode(self, part: str, example: E, tokenizers: Tokenizers) -> Tree | None:
-        """The row of each side; None: there are too many tokens."""
+        """The row of each side; None if there are too many tokens."""
 
     def encoded(self, part: str, example: E, report: Report) -> None:
-        """An example that was stored."""
+        """Called for each example that was stored."""
 
     def writer(self, folder: Path, part: str, ids: str) -> PartWriter:
-        """What writes a part."""
+        """The writer of a part."""
         return PartWriter(folder, part, self.content, ids)
 
     def describe(self, part: str, writer: Any, reports: Sequence[Report]) -> Tree:
-        """What `store.json` says of a part."""
+        """The description of a part in `store.json`."""
         corpora = self.corpus_names(part)
         return {"examples": writer.examples, "digest": writer.digest(), "corpora": corpora}
 
     def corpus_names(self, part: str) -> list[str]:
-        """The names of files, without their folders."""
+        """The file names of the corpora, without folders."""
         return [path.name for path in self.parts[part]]
 
     def test_examples(self, corpus: Any) -> list[E]:
-        """All examples of a corpus that is evaluated; what `prepare` refuses is refused."""
+        """All examples of a test corpus, with the same validation as in `prepare`."""
         report, part = Report(), "train"
         self.start(part)
         examples = [*self.examples(part, corpus, report)]
@@ -92,34 +92,34 @@ class CorpusReader(ABC, Generic[E]):
         return examples
 
     def problem(self, corpus: Any, report: Report) -> str | None:
-        """Why a corpus cannot be used, if it cannot."""
+        """The error message for a corpus that cannot be used, or None."""
         problems = report.errors or ([] if report.kept else [self.nothing_left(report)])
-        return one_message(problems, f"{corpus} cannot be used") if problems else None
+        return format_problems(problems, f"{corpus} cannot be used") if problems else None
 
     def nothing_left(self, report: Report) -> str:
-        """What to say of a corpus of which no example is left."""
-        return f"it has no text that is left{report.counts}. Check the path."
+        """The error message for a corpus without examples after filtering."""
+        return f"no example is left{report.counts}. Check the path."
 
     @property
     def tags(self) -> list[str]:
-        """Tags of source lines, which are one token each."""
+        """Source tags, which become single tokens."""
         return []
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of labels, if there are any."""
+        """The label names, if the task has labels."""
         return ()
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What was prepared, for the person who asked."""
+class PrepareResult:
+    """The result of `prepare`."""
 
     out: Path
     tokenizers: Tokenizers
     reports: dict[str, list[Report]]  # of each part, one for each corpus
     description: Tree
-    corpora: Mapping[str, Sequence[Any]]  # of each part, as they were given
+    corpora: Mapping[str, Sequence[Any]]  # of each part
 
 
 def prepare(
@@ -129,41 +129,43 @@ def prepare(
     tokenizer: TokenizerConfig | Tokenizers,
     languages: tuple[str | None, str | None] = (None, None),
     progress: Progress = lambda task, lines: None,
-) -> Prepared:
-    """Validate all files, learn the tokenizers on "train", and write the store to `out`.
+) -> PrepareResult:
+    """Validate all files, train the tokenizers on "train", and write the store to `out`.
 
-    Tokenizers that are given instead of their settings are used as they are.
+    Existing tokenizers may be given instead of settings.
     """
-    refuse_foreign_folder(out)
+    verify_output_folder(out)
     passes = _Passes(reader, progress)
     passes.validate()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(
             lambda: passes.lines(0), lambda: passes.lines(1), tokenizer, reader.tags
         )
-    with whole_folder(out) as folder:
+    with atomic_folder(out) as folder:
         for file, model in tokenizer.files().items():
             (folder / file).write_bytes(model)
         parts = {part: passes.write(folder, part, tokenizer) for part in reader.parts}
-        named = dict(zip(("source", "target"), languages, strict=True))
-        description = describe(parts, tokenizer, named, reader.content.name, reader.labels)
+        named_languages = dict(zip(("source", "target"), languages, strict=True))
+        description = describe_store(
+            parts, tokenizer, named_languages, reader.content.name, reader.labels
+        )
         write_json(folder / "store.json", with_checksums(description, folder))
-    return Prepared(out, tokenizer, passes.reports, description, reader.parts)
+    return PrepareResult(out, tokenizer, passes.reports, description, reader.parts)
 
 
 class _Passes:
-    """Passes over all files; reports begin anew in each."""
+    """Passes over all files; each has new reports."""
 
     def __init__(self, reader: CorpusReader[Any], progress: Progress) -> None:
         self._reader, self._progress = reader, progress
         self.reports: dict[str, list[Report]] = {}
 
     def validate(self) -> None:
-        """All of all files before anything else, so that errors come first and all at once."""
+        """Validate all files first, so that all errors are reported at once."""
         for part in self._reader.parts:
-            for report, _ in self._read(part, "examining"):
+            for report, _ in self._read(part, "validating"):
                 report.kept += 1
-        self._refuse(self._reader.parts)
+        self._raise_problems(self._reader.parts)
         self._reader.finish_validation()
 
     def lines(self, side: int) -> Iterator[str]:
@@ -183,7 +185,7 @@ class _Passes:
                 writer.append(rows)
                 report.kept += 1
                 reader.encoded(part, example, report)
-        self._refuse([part])
+        self._raise_problems([part])
         return reader.describe(part, writer, self.reports[part])
 
     def _read(self, part: str, task: str = "") -> Iterator[tuple[Report, Any]]:
@@ -197,10 +199,10 @@ class _Passes:
                     if task:
                         self._progress(f"{task} {name}", example.line)
                     yield report, example
-            except DataError as error:  # this file cannot be read, but the next ones may be
+            except DataError as error:  # continue with the next file
                 report.errors.append(str(error))
 
-    def _refuse(self, parts: Iterable[str]) -> None:
+    def _raise_problems(self, parts: Iterable[str]) -> None:
         problems = [
             self._reader.problem(corpus, report)
             for part in parts
@@ -211,22 +213,28 @@ class _Passes:
             raise DataError(message)
 
 
-def refuse_foreign_folder(out: Path) -> None:
-    """Since the whole folder is replaced, nothing may be in it but what was prepared before.
+def verify_output_folder(out: Path) -> None:
+    """Raise an error unless a folder is new, empty or a store, since it will be replaced.
 
-    It may be incomplete: some of its files are enough to recognise it.
+    An incomplete store is recognized by some of its files.
     """
-    paths = sorted(path for path in out.iterdir() if not is_leftover(path)) if out.is_dir() else []
+    paths = (
+        sorted(path for path in out.iterdir() if not is_temporary_path(path))
+        if out.is_dir()
+        else []
+    )
     names = [path.name for path in paths]
-    foreign = [name for name in names if not name.endswith((*_OURS, *FOREIGN_FILES))]
+    other = [
+        name for name in names if not name.endswith((*_STORE_FILES, *IMPORTED_TOKENIZER_FILES))
+    ]
     known = any(name.endswith(("store.json", ".ids")) for name in names)
-    if (out.exists() and not out.is_dir()) or foreign or (names and not known):
-        example = f" (it holds {foreign[0]})" if foreign else ""
+    if (out.exists() and not out.is_dir()) or other or (names and not known):
+        example = f" (it holds {other[0]})" if other else ""
         raise StorageError(
-            f"{out} exists and is not a prepared folder{example}, so it is left as it is. "
+            f"{out} exists and is not a prepared folder{example}; nothing was changed. "
             "Choose another --out."
         )
     if Path.cwd().is_relative_to(out.resolve()):
         raise StorageError(
-            f"{out} is the folder that this runs in, and cannot be replaced. Choose another --out."
+            f"{out} is the current working directory and cannot be replaced. Choose another --out."
         )

@@ -1,8 +1,8 @@
-"""The part of the vocabulary that a sentence can need, so that nothing else has to be scored.
+"""Vocabulary shortlists: the target subwords to score for a sentence (lexical shortlist).
 
-The most frequent target subwords are always allowed. Beside them, each subword of a sentence
-allows the few that it most likely stands for, and its own copy, as names and numbers need it.
-`shortlist.json` in a model folder holds the lists, as subwords.
+The most frequent target subwords are always allowed. In addition, each source subword allows its
+most likely translations and its copy, for names and numbers. `shortlist.json` in a model folder
+has the lists, as subwords.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ class _Fields(Settings):
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Target ids that are always allowed, and those that each source id allows."""
+    """Target ids that are always allowed, and those allowed by each source id."""
 
     always: Ids
     rows: Sequence[Ids]
 
     def allowed(self, sentences: Sequence[NDArray[np.integer]]) -> Ids:
-        """What the sentences of a batch may be translated with: ids that ascend."""
+        """The target ids allowed for a batch of sentences, ascending."""
         sources = np.unique(np.concatenate(sentences))
         return np.unique(np.concatenate([self.always, *(self.rows[i] for i in sources)]))
 
     def write(self, folder: Path, tokenizers: Tokenizers) -> None:
-        """As `shortlist.json`, a line for each source subword."""
+        """Write `shortlist.json`, with a line for each source subword."""
         source, target = tokenizers.source, tokenizers.target
-        names = source.pieces(range(len(self.rows)))
+        names = source.ids_to_tokens(range(len(self.rows)))
         lines = [
-            f"    {_json(name)}: {_json(target.pieces(row.tolist()))}"
+            f"    {_json(name)}: {_json(target.ids_to_tokens(row.tolist()))}"
             for name, row in zip(names, self.rows, strict=True)
             if len(row)
         ]
-        always = _json(target.pieces(self.always.tolist()))
+        always = _json(target.ids_to_tokens(self.always.tolist()))
         write_text(
             folder / SHORTLIST,
             f'{{\n  "format": {FORMAT},\n  "always": {always},\n  "allowed": {{\n'
@@ -71,72 +71,78 @@ class Shortlist:
 
     @staticmethod
     def read(folder: Path, tokenizers: Tokenizers) -> Shortlist:
-        """What `write` wrote, of the same tokenizers."""
+        """Read what `write` wrote with the same tokenizers."""
         path = folder / SHORTLIST
         reader = JsonReader(
             ModelError,
             f"Make it again with `regard shortlist {folder} --data ...`, or delete it.",
             limit=256 * MEBIBYTE,
         )
-        found, _ = reader.versioned(_Fields, path, FORMAT)
+        fields, _ = reader.read_versioned(_Fields, path, FORMAT)
         ids = _ids(tokenizers.target)
-        names = tokenizers.source.pieces(range(tokenizers.source.vocab_size))
-        listed = [("always", found.always), *found.allowed.items()]
-        for name, pieces in listed:
-            for unknown in {*pieces} - ids.keys():
-                raise reader.wrong(path, f"{name} has {unknown!r}, which the tokenizer has not")
-        for unknown in found.allowed.keys() - {*names}:
-            raise reader.wrong(path, f"{unknown!r} is no subword of the tokenizer")
-        end = tokenizers.target.pieces([SPECIAL.end])[0]
-        if end not in found.always:
-            raise reader.wrong(path, f"always lacks {end}, without which no translation ends")
+        names = tokenizers.source.ids_to_tokens(range(tokenizers.source.vocab_size))
+        listed = [("always", fields.always), *fields.allowed.items()]
+        for name, subwords in listed:
+            for unknown in {*subwords} - ids.keys():
+                raise reader.content_error(
+                    path, f"{name} has {unknown!r}, which is not in the tokenizer's vocabulary"
+                )
+        for unknown in fields.allowed.keys() - {*names}:
+            raise reader.content_error(path, f"{unknown!r} is not in the tokenizer's vocabulary")
+        eos = tokenizers.target.ids_to_tokens([SPECIAL.eos])[0]
+        if eos not in fields.always:
+            raise reader.content_error(path, f"always lacks {eos}, so translations could not end")
 
-        def row(pieces: Sequence[str]) -> Ids:
-            return np.array([ids[piece] for piece in pieces], dtype=np.int64)
+        def row(subwords: Sequence[str]) -> Ids:
+            return np.array([ids[subword] for subword in subwords], dtype=np.int64)
 
-        return Shortlist(row(found.always), [row(found.allowed.get(name, ())) for name in names])
+        return Shortlist(row(fields.always), [row(fields.allowed.get(name, ())) for name in names])
 
 
-def shortlist(always: Ids, likeliest: Ids, tokenizers: Tokenizers) -> Shortlist:
-    """Of what is always allowed, and the `lexicon.likeliest` of each source subword beside it."""
-    source, own = tokenizers.source, _ids(tokenizers.target)
-    copies = [own.get(piece, -1) for piece in source.pieces(range(source.vocab_size))]
-    table = np.column_stack([likeliest, copies])
+def build_shortlist(always: Ids, translations: Ids, tokenizers: Tokenizers) -> Shortlist:
+    """A shortlist from `most_frequent_targets` and `lexicon.most_likely_targets`."""
+    source, target_ids = tokenizers.source, _ids(tokenizers.target)
+    copies = [
+        target_ids.get(subword, -1) for subword in source.ids_to_tokens(range(source.vocab_size))
+    ]
+    table = np.column_stack([translations, copies])
     rows = [np.array([*dict.fromkeys(row[row >= 0].tolist())], np.int64) for row in table]
     return Shortlist(always, rows)
 
 
-def frequent(part: Part, size: int, count: int) -> Ids:
-    """The most frequent of so many target subwords, and the end mark."""
-    times = np.bincount(part.target.flat(), minlength=size)
-    often = np.argsort(-times, kind="stable")[:count]
-    return np.union1d(often[times[often] > 0], [SPECIAL.end])
+def most_frequent_targets(part: Part, size: int, count: int) -> Ids:
+    """The `count` most frequent target subwords in a vocabulary of `size`, and EOS."""
+    counts = np.bincount(part.target.flat(), minlength=size)
+    frequent = np.argsort(-counts, kind="stable")[:count]
+    return np.union1d(frequent[counts[frequent] > 0], [SPECIAL.eos])
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a shortlist leaves of the vocabulary, and of what is to be written."""
+    """How much of the vocabulary and of the references a shortlist covers."""
 
-    covered: float  # share of the target tokens
-    sentence: float  # subwords allowed, the mean over sentences
-    batch: float  # the same over batches
+    covered: float  # fraction of the target tokens
+    sentence: float  # mean number of allowed subwords per sentence
+    batch: float  # the same per batch
 
 
-def coverage(listed: Shortlist, part: Part, *, batch_size: int) -> Coverage:
-    """Of given pairs, in batches of like length."""
+def compute_coverage(shortlist: Shortlist, part: Part, *, batch_size: int) -> Coverage:
+    """The coverage of sentence pairs, in batches of similar length."""
     order = np.argsort(part.source.lengths(), kind="stable").tolist()
-    allowed = [listed.allowed([part.source[i]]) for i in order]
+    allowed = [shortlist.allowed([part.source[i]]) for i in order]
     covered = sum(
-        int(np.isin(part.target[i], own).sum()) for i, own in zip(order, allowed, strict=True)
+        int(np.isin(part.target[i], ids).sum()) for i, ids in zip(order, allowed, strict=True)
     )
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
     return Coverage(
         covered / len(part.target.flat()),
-        float(np.mean([len(own) for own in allowed])),
-        float(np.mean([len(listed.allowed([part.source[i] for i in batch])) for batch in batches])),
+        float(np.mean([len(ids) for ids in allowed])),
+        float(
+            np.mean([len(shortlist.allowed([part.source[i] for i in batch])) for batch in batches])
+        ),
     )
 
 
 def _ids(tokenizer: Tokenizer) -> dict[str, int]:
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    return {piece: number for number, piece in enumerate(pieces)}
+    subwords = tokenizer.ids_to_tokens(range(tokenizer.vocab_size))
+    return {subword: token_id for token_id, subword in enumerate(subwords)}

@@ -1,6 +1,6 @@
-"""Spans of words as labels of words: B-x begins a span of type x, I-x goes on in it, O is outside.
+"""Spans in IOB2 (BIO) labels: B-x begins a span of type x, I-x continues it, O is outside.
 
-(IOB2, also called BIO.) Labels that are not made so mark no spans, and any may follow any.
+Other label sets have no spans, and any label may follow any other.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ OUTSIDE = "O"
 
 
 class Span(NamedTuple):
-    """Words `first` to `last`, both included, are one thing."""
+    """A span of words from `first` to `last`, both included."""
 
     kind: str
     first: int
     last: int
 
 
-def mark_spans(labels: Sequence[str]) -> bool:
-    """Whether this set of labels is one that marks spans."""
-    marks = [label for label in labels if label != OUTSIDE]
-    return bool(marks) and all(label[:2] in ("B-", "I-") for label in marks)
+def uses_iob_labels(labels: Sequence[str]) -> bool:
+    """Whether all labels are IOB labels."""
+    span_labels = [label for label in labels if label != OUTSIDE]
+    return bool(span_labels) and all(label[:2] in ("B-", "I-") for label in span_labels)
 
 
-def may_follow(label: str, before: str | None) -> bool:
-    """Whether a label may stand after another; None: as the first of a sentence."""
+def is_valid_transition(label: str, before: str | None) -> bool:
+    """Whether IOB2 allows a label after another; None: at the beginning of a sentence."""
     return not label.startswith("I-") or (before is not None and before[1:] == label[1:])
 
 
-def spans(labels: Sequence[str]) -> list[Span]:
-    """The spans of a sentence; an I-x that nobody began begins one, as evaluators have it."""
-    found: list[Span] = []
-    for place, (before, label) in enumerate(pairwise([OUTSIDE, *labels])):
+def extract_spans(labels: Sequence[str]) -> list[Span]:
+    """The spans of a sentence; an I-x without a B-x begins a span, as in conlleval."""
+    spans: list[Span] = []
+    for position, (before, label) in enumerate(pairwise([OUTSIDE, *labels])):
         if label == OUTSIDE:
             continue
         kind = label[2:]
         if label.startswith("B-") or before == OUTSIDE or before[2:] != kind:
-            found.append(Span(kind, place, place))
+            spans.append(Span(kind, position, position))
         else:
-            found[-1] = found[-1]._replace(last=place)
-    return found
+            spans[-1] = spans[-1]._replace(last=position)
+    return spans

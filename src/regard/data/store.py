@@ -1,10 +1,9 @@
-"""The prepared store: a corpus as ids on the disk, mapped into memory, never read whole.
+"""The prepared store: memory-mapped token ids of a corpus.
 
-A prepared folder holds, for each part ("train", "valid") and side (see `content.py`), one file of
-ids laid end to end and one of offsets; the tokenizers; and `store.json`, which describes them.
-Running text also has the offsets of its documents. Labels are numbered from 1 in the order of their
-names; 0 is no label, as `SPECIAL.pad` is no word. A part is written example by example, so that
-memory does not grow with the corpus.
+A prepared folder has, for each part ("train", "valid") and side (see `content.py`), a file of
+concatenated ids and a file of offsets; the tokenizers; and their description, `store.json`. Plain
+text also has the offsets of documents. Label ids start at 1, in alphabetical order; 0 is padding.
+Parts are written in a streaming manner, so memory does not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard.config import Tree, as_tree
+from regard.config import Tree
 from regard.data.content import (
     CONTENTS,
     FORMAT,
@@ -27,26 +26,27 @@ from regard.data.content import (
     StoreContent,
     dtype_for,
     read_description,
-    refuse_other_tokenizers,
     store_fingerprint,
     verify_file,
+    verify_tokenizers,
 )
-from regard.data.rows import REMEDY, Rows, Sentences, offsets, refuse_unequal
+from regard.data.rows import REMEDY, Rows, SideReader, read_offsets, verify_offsets
 from regard.errors import DataError, ModelError
-from regard.regular import fingerprint
-from regard.text.folder import checked_tokenizers, fingerprint_of
+from regard.regular_files import fingerprint
+from regard.settings_tree import to_tree
+from regard.text.folder import compute_tokenizer_fingerprint, load_verified_tokenizers
 from regard.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)
 class Part:
-    """The pairs of one part, corpus after corpus."""
+    """The sentence pairs of one part ("train" or "valid"), ordered by corpus."""
 
     source: Rows
     target: Rows
     corpora: tuple[Corpus, ...]
-    fertilities: Rows | None = None  # for each source id, if somebody asked for them
-    distributions: Rows | None = None  # for each target id and each end, likewise
+    fertilities: Rows | None = None  # per source id, if loaded
+    distributions: Rows | None = None  # per target id and EOS, if loaded
 
     @property
     def sides(self) -> tuple[Rows, Rows]:
@@ -59,9 +59,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Text:
-    """Running text: the same ids as lines, each with its break, and as documents with their ends.
+    """Plain text: the same ids as lines and as documents.
 
-    A line ends with a line break, and the last of a document with the end mark.
+    A line ends with a line break, and the last line of a document with EOS.
     """
 
     lines: Rows
@@ -70,10 +70,10 @@ class Text:
 
 @dataclass(frozen=True)
 class LabelledPart:
-    """Sentences of words with a label each, or one or two texts with one label."""
+    """Words with a label each, or one or two texts with one label."""
 
-    text: Rows  # the ids of all words or texts of an example, end to end
-    sizes: Rows  # how many ids each of them has
+    text: Rows  # concatenated ids of the words or texts of each example
+    sizes: Rows  # number of ids of each word or text
     labels: Rows
 
     def __len__(self) -> int:
@@ -81,34 +81,36 @@ class LabelledPart:
 
 
 class Store:
-    """A prepared folder, opened for reading."""
+    """Reader of a prepared folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        described, self.description = read_description(folder)
-        self.content = described.content  # its name in `CONTENTS`
-        self.vocabulary = described.vocabulary
-        self.languages: dict[str, str | None] = as_tree(described.languages)
-        self.fingerprint = described.fingerprint  # equal for equal contents
+        parsed, self.description = read_description(folder)
+        self.content = parsed.content  # key of `CONTENTS`
+        self.vocabulary = parsed.vocabulary
+        self.languages: dict[str, str | None] = to_tree(parsed.languages)
+        self.fingerprint = parsed.fingerprint  # equal for equal content
         self._verified: set[str] = set()
         try:
-            self.tokenizers = checked_tokenizers(folder, described.tokenizer, self.description)
+            self.tokenizers = load_verified_tokenizers(folder, parsed.tokenizer, self.description)
         except ModelError as error:
             raise DataError(f"{folder} is damaged: {error} {REMEDY}") from None
-        refuse_other_tokenizers(described, self.description, self.tokenizers, folder)
-        if described.dtype != dtype_for(self.tokenizers):
-            raise STORE_READER.wrong(folder / "store.json", "dtype does not fit the vocabulary")
+        verify_tokenizers(parsed, self.description, self.tokenizers, folder)
+        if parsed.dtype != dtype_for(self.tokenizers):
+            raise STORE_READER.content_error(
+                folder / "store.json", "dtype does not match the vocabulary"
+            )
 
     def has(self, part: str) -> bool:
-        """Whether there is such a part."""
+        """Whether the store has a part."""
         return part in self.description["parts"]
 
-    def rows(self, part: str) -> dict[str, Sentences]:
-        """All sides of a part, by name; what is not as it was prepared is refused."""
+    def rows(self, part: str) -> dict[str, SideReader]:
+        """All sides of a part by name, verified on first access."""
         sides = CONTENTS[self.content].sides
         ids = self.description["dtype"]
         rows = {
-            side.name: Sentences(self.folder, f"{part}.{side.name}", side.dtype(ids))
+            side.name: SideReader(self.folder, f"{part}.{side.name}", side.dtype(ids))
             for side in sides
         }
         if part not in self._verified:
@@ -117,20 +119,20 @@ class Store:
         return rows
 
     def part(self, name: str) -> Part:
-        """The pairs of a part."""
+        """The sentence pairs of a part."""
         if self.content != PAIRS.name:
             raise DataError(
-                f"{self.folder} holds {CONTENTS[self.content].title}, and pairs of sentences are "
-                "needed here. Give a folder that was prepared with --source and --target."
+                f"{self.folder} contains {CONTENTS[self.content].title}, but sentence pairs "
+                "are required. Use a folder prepared with --source and --target."
             )
         rows = self.rows(name)
         return Part(rows["source"], rows["target"], self._corpora(name, len(rows["source"])))
 
     def text(self, name: str) -> Text:
-        """The running text of a part."""
+        """The plain text of a part."""
         lines = self.rows(name)["text"]
-        documents, ids = offsets(self.folder, f"{name}.documents"), lines.flat()
-        refuse_unequal(
+        documents, ids = read_offsets(self.folder, f"{name}.documents"), lines.flat()
+        verify_offsets(
             self.folder, f"{name}.documents", f"{name}.text", int(documents[-1]), len(ids)
         )
         path = self.folder / f"{name}.documents.offsets"
@@ -141,9 +143,9 @@ class Store:
         """The labelled examples of a part."""
         return LabelledPart(**self.rows(name))
 
-    def _verify(self, part: str, rows: Mapping[str, Sentences]) -> None:
-        """Raise an error if a part is not what was prepared."""
-        content, described = CONTENTS[self.content], self.description["parts"][part]
+    def _verify(self, part: str, rows: Mapping[str, SideReader]) -> None:
+        """Raise an error if a part does not match its description."""
+        content, expected = CONTENTS[self.content], self.description["parts"][part]
         sizes = {
             "source": self.vocabulary.source,
             "target": self.vocabulary.target,
@@ -153,22 +155,22 @@ class Store:
             largest, size = rows[side.name].flat().max(initial=0), sizes.get(side.values)
             if size is not None and largest >= size:
                 raise DataError(
-                    f"{self.folder / part}.{side.name}.ids has ids up to {largest}, and there are "
-                    f"{size}. {REMEDY}"
+                    f"{self.folder / part}.{side.name}.ids has ids up to {largest}, but the "
+                    f"vocabulary size is {size}. {REMEDY}"
                 )
         digests = [side.digest for side in rows.values()]
-        if fingerprint([*digests, *corpus_sizes(described)]) != described["digest"]:
+        if fingerprint([*digests, *corpus_sizes(expected)]) != expected["digest"]:
             raise DataError(
                 f"The files {part}.*.ids in {self.folder} are not those that were prepared: their "
                 f"digest differs from that in store.json. {REMEDY}"
             )
         for name, number in content.counted(rows).items():
-            if described[name] != number:
-                problem = f"parts.{part}.{name} is {described[name]}, not {number}"
-                raise STORE_READER.wrong(self.folder / "store.json", problem)
+            if expected[name] != number:
+                problem = f"parts.{part}.{name} is {expected[name]}, not {number}"
+                raise STORE_READER.content_error(self.folder / "store.json", problem)
 
     def _corpora(self, name: str, pairs: int) -> tuple[Corpus, ...]:
-        """The corpora of a part; a store from before there could be several has one."""
+        """The corpora of a part; stores of early versions do not list them."""
         unnamed = {"source": "", "target": "", "tag": "", "pairs": pairs}
         listed = self.description["parts"][name].get("corpora", [unnamed])
         corpora = tuple(Corpus(**corpus) for corpus in listed)
@@ -182,29 +184,29 @@ class Store:
 
 
 def corpus_sizes(part: Mapping[str, Any]) -> list[bytes]:
-    """Where one of several corpora of pairs ends and the next begins is content, too."""
+    """The sizes of several corpora of pairs, as part of the digest."""
     corpora = part.get("corpora", [])
     several = len(corpora) > 1 and not isinstance(corpora[0], str)
     return [str(corpus["pairs"]).encode() for corpus in corpora] if several else []
 
 
 class SideWriter:
-    """Appends sentences to the two files of one side."""
+    """Writes the ids and offsets of one side."""
 
     def __init__(self, folder: Path, name: str, dtype: str) -> None:
         self._dtype = dtype
         self._ids = (folder / f"{name}.ids").open("wb")
         self._offsets = (folder / f"{name}.offsets").open("wb")
         self._digest = hashlib.sha256()
-        self.tokens = self.longest = 0  # ids written so far
+        self.tokens = self.longest = 0  # of ids
         self._offsets.write(np.int64(0).tobytes())
 
     def append(self, ids: Sequence[int]) -> None:
-        """One more sentence."""
+        """Append a row."""
         try:
             data = np.asarray(ids, dtype=self._dtype).tobytes()
         except OverflowError as error:
-            raise DataError(f"{self._ids.name} cannot hold a number: {error}.") from None
+            raise DataError(f"{self._ids.name} cannot store a value: {error}.") from None
         self._ids.write(data)
         self._digest.update(data + b"\n")
         self.tokens += len(ids)
@@ -213,7 +215,7 @@ class SideWriter:
 
     @property
     def digest(self) -> bytes:
-        """A fingerprint of what was written."""
+        """A digest of the written ids."""
         return self._digest.digest()
 
     def __enter__(self) -> SideWriter:
@@ -225,10 +227,10 @@ class SideWriter:
 
 
 class PartWriter:
-    """Writes the sides of one part, example by example."""
+    """Writes all sides of one part."""
 
     def __init__(self, folder: Path, part: str, content: StoreContent, ids: str) -> None:
-        """`ids` is the type of ids."""
+        """`ids` is the dtype of ids."""
         self.sides = {
             side.name: SideWriter(folder, f"{part}.{side.name}", side.dtype(ids))
             for side in content.sides
@@ -236,13 +238,13 @@ class PartWriter:
         self.examples = 0
 
     def append(self, rows: Mapping[str, Sequence[int]]) -> None:
-        """One more example: a row of each side."""
+        """Append an example: a row for each side."""
         for name, row in rows.items():
             self.sides[name].append(row)
         self.examples += 1
 
     def digest(self, more: Iterable[bytes] = ()) -> str:
-        """A fingerprint of all sides, and of more content."""
+        """A digest of all sides, and of additional content."""
         return fingerprint([*(side.digest for side in self.sides.values()), *more])
 
     def __enter__(self) -> Self:
@@ -253,22 +255,22 @@ class PartWriter:
             side.__exit__(*error)
 
 
-def describe(
+def describe_store(
     parts: Tree,
     tokenizers: Tokenizers,
     languages: Mapping[str, str | None],
     content: str = PAIRS.name,
     labels: Sequence[str] = (),
 ) -> Tree:
-    """What `store.json` says of a folder with these parts, and with labels of these names."""
-    settings = as_tree(tokenizers.config)
+    """The content of `store.json` for parts, tokenizers, languages and labels."""
+    settings = to_tree(tokenizers.config)
     digests = [part["digest"] for part in parts.values()]
     return {
         "format": FORMAT,
         "content": content,
         "languages": dict(languages),
         "tokenizer": settings,
-        "tokenizer_fingerprint": fingerprint_of(tokenizers.files(), settings),
+        "tokenizer_fingerprint": compute_tokenizer_fingerprint(tokenizers.files(), settings),
         "vocabulary": {
             "source": tokenizers.source.vocab_size,
             "target": tokenizers.target.vocab_size,

@@ -1,1 +1,1 @@
-"""Searches over any autoregressive model, and the translator around them."""
+"""Decoding: searches, inference backends, and pipelines for text."""

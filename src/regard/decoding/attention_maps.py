@@ -1,7 +1,8 @@
-"""Attention maps of a finished pair or of a text, and alignments from attention.
+"""Attention maps of a sentence pair or a text, and word alignment from cross-attention.
 
-For an alignment, one head is looked at as a word is written, or a step later, as it is read; the
-later is often the better (Chen et al., 2020, arXiv:2004.14837). End marks are not looked at.
+A target token is aligned by the attention of one head at the step that predicts the token
+(NAIVE-ATT), or at the next step, where it is the decoder input (SHIFT-ATT), which is often better
+(Chen et al., 2020, arXiv:2004.14837). EOS is not aligned.
 """
 
 from __future__ import annotations
@@ -16,200 +17,209 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecorder
 from regard.data.aligner import Ids
 from regard.data.batch import Batch
-from regard.data.pairs import with_ends
+from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.data.rows import Rows
-from regard.decoding.engine import over_pairs
-from regard.decoding.parallel import written_at_once
+from regard.decoding.backend import map_pairs_by_length
+from regard.decoding.nonautoregressive import decode_sentence
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
 from regard.models.base import Model
 from regard.models.nonautoregressive import NonAutoregressive
-from regard.models.protocol import TextReader
+from regard.models.protocol import TextEncoder
 from regard.text.tokenizer import Tokenizers
 
 Weights = NDArray[np.float32]
-_PORTION = 2000  # pairs that are sorted by length at a time
+_CHUNK = 2000  # pairs that are sorted by length at a time
 
 
 @dataclass(frozen=True)
-class Attention:
-    """Weights of every layer and head between the subwords of a pair; no layers where none look.
+class AttentionMaps:
+    """Attention weights of all layers and heads between the subwords of a pair.
 
-    A text is a source whose tokens see all of it, or a target whose tokens see what came before.
-    Row t of `decoder` and `cross` is the step that wrote `target[t]`; the decoder's columns are
-    what it `read`: the start mark and the target without its end, or copies of the source.
+    Row t of `decoder` and `cross` is the step that predicts `target[t]`; the columns of `decoder`
+    are `decoder_inputs`: BOS and the target without EOS, or copies of the source. A single text is
+    the source of a bidirectional model, or the target of a causal one. Attention types that the
+    model does not have are arrays with 0 layers.
     """
 
     source: list[str]
     target: list[str]
-    read: list[str]
+    decoder_inputs: list[str]
     encoder: Weights  # (layers, H, S, S)
     decoder: Weights  # (layers, H, T, T)
     cross: Weights  # (layers, H, T, S)
 
 
 @torch.inference_mode()
-def look(
+def pair_attention_maps(
     model: Model, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
-) -> Attention:
-    """The attention of one pair of sentences.
+) -> AttentionMaps:
+    """The attention maps of a sentence pair.
 
-    Where all words are written at once, the target is what is written, blanks and repetitions of
-    CTC included.
+    For non-autoregressive models, the target is the model's output, blanks and repetitions of CTC
+    included.
     """
-    pieces = [*tokenizers.source.pieces(source), "</s>"]
+    source_tokens = [*tokenizers.source.ids_to_tokens(source), "</s>"]
     if model.config.autoregressive:
-        batch = Batch(with_ends([source]), with_ends([target]))
-        record = model.attention_record(batch.to(model.device))
-        written = [*tokenizers.target.pieces(target), "</s>"]
-        return _maps(record, pieces, written, ["<s>", *written[:-1]])
-    record = AttentionRecord()
-    found = written_at_once(cast(NonAutoregressive, model), with_ends([source]), record)
-    read = [pieces[place] for place in found.origins]
-    return _maps(record, pieces, written_pieces(tokenizers, found.words), read)
+        batch = Batch(with_eos([source]), with_eos([target]))
+        recorder = model.record_attention(batch.to(model.device))
+        target_tokens = [*tokenizers.target.ids_to_tokens(target), "</s>"]
+        return _to_maps(recorder, source_tokens, target_tokens, ["<s>", *target_tokens[:-1]])
+    recorder = AttentionRecorder()
+    decoded = decode_sentence(cast(NonAutoregressive, model), with_eos([source]), recorder)
+    inputs = [source_tokens[position] for position in decoded.source_positions]
+    outputs = output_subwords(tokenizers, decoded.tokens)
+    return _to_maps(recorder, source_tokens, outputs, inputs)
 
 
 @torch.inference_mode()
-def look_at_text(model: Model, tokenizers: Tokenizers, ids: Sequence[int]) -> Attention:
-    """The attention of a text to itself, by a model that reads running text."""
-    pieces = tokenizers.target.pieces(ids)
+def text_attention_maps(model: Model, tokenizers: Tokenizers, ids: Sequence[int]) -> AttentionMaps:
+    """The self-attention maps of a text, by a language model."""
+    tokens = tokenizers.target.ids_to_tokens(ids)
     if not model.config.has_attention_maps:
         raise ConfigError(
             f"Attention maps are not implemented for model kind {model.config.kind!r}."
         )
     if model.config.autoregressive:
-        whole = with_ends([ids]).to(model.device)
-        inputs = whole.shifted_right(model.config.start_mark)
-        record = model.attention_record(Batch(inputs, whole))
-        return _maps(record, [], [*pieces, "</s>"], ["<s>", *pieces])
-    record, reader = AttentionRecord(), cast(TextReader, model)
-    reader.read(Ragged.of([reader.text_row(ids)]).to(model.device), record=record)
-    return _maps(record, ["<s>", *tokenizers.source.pieces(ids), "</s>"], [], [])
+        targets = with_eos([ids]).to(model.device)
+        inputs = targets.shifted_right(model.config.decoder_start_id)
+        recorder = model.record_attention(Batch(inputs, targets))
+        return _to_maps(recorder, [], [*tokens, "</s>"], ["<s>", *tokens])
+    recorder, reader = AttentionRecorder(), cast(TextEncoder, model)
+    row = Ragged.of([reader.with_special_tokens(ids)]).to(model.device)
+    reader.hidden_states(row, recorder=recorder)
+    return _to_maps(recorder, ["<s>", *tokenizers.source.ids_to_tokens(ids), "</s>"], [], [])
 
 
-def written_pieces(tokenizers: Tokenizers, words: Sequence[int]) -> list[str]:
-    """What was written at each place, a blank as a dash."""
-    return ["-" if word == BLANK else tokenizers.target.pieces([word])[0] for word in words]
+def output_subwords(tokenizers: Tokenizers, ids: Sequence[int]) -> list[str]:
+    """The subwords of decoder output; the blank of CTC is written as a dash."""
+    return ["-" if i == BLANK else tokenizers.target.ids_to_tokens([i])[0] for i in ids]
 
 
-def _maps(
-    record: AttentionRecord, source: list[str], target: list[str], read: list[str]
-) -> Attention:
-    def stacked(layers: list[Tensor], rows: list[str], columns: list[str]) -> Weights:
-        if not layers or not columns:  # there is no such attention
+def _to_maps(
+    recorder: AttentionRecorder, source: list[str], target: list[str], decoder_inputs: list[str]
+) -> AttentionMaps:
+    def stack(layers: list[Tensor], rows: list[str], columns: list[str]) -> Weights:
+        if not layers or not columns:
             return np.zeros((0, 0, len(rows), len(columns)), dtype=np.float32)
         weights: Weights = torch.cat(layers).float().cpu().numpy()
         return weights
 
-    return Attention(
+    return AttentionMaps(
         source,
         target,
-        read,
-        encoder=stacked(record.encoder, source, source),
-        decoder=stacked(record.decoder, target, read),
-        cross=stacked(record.cross, target, source),
+        decoder_inputs,
+        encoder=stack(recorder.encoder, source, source),
+        decoder=stack(recorder.decoder, target, decoder_inputs),
+        cross=stack(recorder.cross, target, source),
     )
 
 
-def side_by_side(looks: Sequence[Attention]) -> Attention | None:
-    """One picture for a text of several pieces, which do not look at each other."""
-    if len(looks) <= 1:
-        return looks[0] if looks else None
+def join_attention_maps(maps: Sequence[AttentionMaps]) -> AttentionMaps | None:
+    """The maps of all segments of a text as block-diagonal matrices; None without segments."""
+    if len(maps) <= 1:
+        return maps[0] if maps else None
     parts: dict[str, Any] = {}
-    for name in (field.name for field in fields(Attention)):
-        blocks = [getattr(look, name) for look in looks]
-        parts[name] = [*chain(*blocks)] if isinstance(blocks[0], list) else _diagonal(blocks)
-    return Attention(**parts)
+    for name in (field.name for field in fields(AttentionMaps)):
+        blocks = [getattr(segment, name) for segment in maps]
+        parts[name] = [*chain(*blocks)] if isinstance(blocks[0], list) else _block_diagonal(blocks)
+    return AttentionMaps(**parts)
 
 
-def _diagonal(blocks: Sequence[Weights]) -> Weights:
+def _block_diagonal(blocks: Sequence[Weights]) -> Weights:
     rows, columns = (sum(block.shape[axis] for block in blocks) for axis in (2, 3))
-    whole = np.zeros((*blocks[0].shape[:2], rows, columns), dtype=np.float32)
+    weights = np.zeros((*blocks[0].shape[:2], rows, columns), dtype=np.float32)
     row = column = 0
     for block in blocks:
         height, width = block.shape[2:]
-        whole[:, :, row : row + height, column : column + width] = block
+        weights[:, :, row : row + height, column : column + width] = block
         row, column = row + height, column + width
-    return whole
+    return weights
 
 
 @dataclass(frozen=True)
-class View:
-    """One of the places where attention can be looked at."""
+class AlignmentHead:
+    """A cross-attention head from which word alignments are extracted."""
 
-    reads: bool  # as a word is read, not as it is written
+    shift: bool  # SHIFT-ATT rather than NAIVE-ATT
     layer: int  # from 0
-    head: int | None  # from 0; None: the mean of all
+    head: int | None  # from 0; None: the mean of all heads
 
     def __str__(self) -> str:
         head = "all heads" if self.head is None else f"head {self.head + 1}"
-        return f"layer {self.layer + 1}, {head}, as a word is {'read' if self.reads else 'written'}"
+        return f"layer {self.layer + 1}, {head}, {'SHIFT-ATT' if self.shift else 'NAIVE-ATT'}"
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Where all views of one pair look most: from each target word, and from each source word."""
+class HeadAlignments:
+    """The alignments of one pair by all heads: the position with the highest attention weight."""
 
-    forward: Ids  # (2, layers, H + 1, T); 0: as a word is written, 1: as it is read
-    backward: Ids  # (2, layers, H + 1, S)
+    forward: Ids  # (2, layers, H + 1, T) source positions; first axis: NAIVE-ATT, SHIFT-ATT
+    backward: Ids  # (2, layers, H + 1, S) target positions
 
     @property
-    def views(self) -> list[View]:
-        """All there are: each head and the mean of a layer, layer by layer."""
+    def heads(self) -> list[AlignmentHead]:
+        """All heads and the mean of each layer, layer by layer."""
         _, layers, heads, _ = self.forward.shape
         return [
-            View(reads, layer, head)
-            for reads in (False, True)
+            AlignmentHead(shift, layer, head)
+            for shift in (False, True)
             for layer in range(layers)
             for head in [*range(heads - 1), None]
         ]
 
-    def through(self, view: View) -> tuple[Ids, Ids]:
-        """One view: a source word for each target word, a target word for each source word."""
-        place = int(view.reads), view.layer, -1 if view.head is None else view.head
-        return self.forward[place], self.backward[place]
+    def by_head(self, head: AlignmentHead) -> tuple[Ids, Ids]:
+        """The source position of each target token, the target position of each source token."""
+        index = int(head.shift), head.layer, -1 if head.head is None else head.head
+        return self.forward[index], self.backward[index]
 
 
 @dataclass(frozen=True)
-class Gaze:
-    """One view of a model, as an aligner."""
+class AttentionAligner:
+    """Word alignment by the attention of one head of a model."""
 
     model: Model
-    view: View
+    head: AlignmentHead
 
-    def heads(self, source: Rows, target: Rows) -> Iterator[tuple[Ids, Ids]]:
-        """For each pair, the places that target words come from, and those of source words."""
-        for seen in all_views(self.model, source, target):
-            yield seen.through(self.view)
+    def align(self, source: Rows, target: Rows) -> Iterator[tuple[Ids, Ids]]:
+        """For each pair, the source position of each target token, and the reverse."""
+        for alignments in align_by_all_heads(self.model, source, target):
+            yield alignments.by_head(self.head)
 
 
-def all_views(model: Model, source: Rows, target: Rows) -> Iterator[Seen]:
-    """Where a model looks in each pair, in their order."""
+def align_by_all_heads(model: Model, source: Rows, target: Rows) -> Iterator[HeadAlignments]:
+    """The alignments of each pair by all heads of a model."""
 
     @torch.inference_mode()
-    def of(batch: Batch) -> list[Seen]:
-        record = AttentionRecord()
-        model(batch, record)
-        if not record.cross:
-            raise ConfigError("This model does not look at its source. Choose one with attention.")
-        layers = torch.stack(record.cross, 1).float()  # (B, layers, H, T, S)
-        views = torch.cat([layers, layers.mean(2, keepdim=True)], 2).cpu().numpy()
-        sizes = [side.lengths.longer(-1).host.tolist() for side in batch.sides]
-        return [*map(_most, views, *sizes)]
+    def align_batch(batch: Batch) -> list[HeadAlignments]:
+        recorder = AttentionRecorder()
+        model(batch, recorder)
+        if not recorder.cross:
+            raise ConfigError(
+                "This model has no cross-attention. Use a model with cross-attention."
+            )
+        layers = torch.stack(recorder.cross, 1).float()  # (B, layers, H, T, S)
+        weights = torch.cat([layers, layers.mean(2, keepdim=True)], 2).cpu().numpy()
+        lengths = [side.lengths.extended(-1).host.tolist() for side in batch.sides]
+        return [*map(_align_by_argmax, weights, *lengths)]
 
-    for begin in range(0, len(source), _PORTION):
-        own = range(begin, min(begin + _PORTION, len(source)))
-        pairs = [(source[index].tolist(), target[index].tolist()) for index in own]
-        yield from over_pairs(pairs, model.device, None, of)
+    for start in range(0, len(source), _CHUNK):
+        chunk = range(start, min(start + _CHUNK, len(source)))
+        pairs = [(source[index].tolist(), target[index].tolist()) for index in chunk]
+        yield from map_pairs_by_length(pairs, model.device, None, align_batch)
 
 
-def _most(views: NDArray[np.float32], sources: int, targets: int) -> Seen:
-    weights = np.stack([views[:, :, :targets], views[:, :, 1 : targets + 1]])[..., :sources]
-    if not sources or not targets:
+def _align_by_argmax(weights: Weights, source_length: int, target_length: int) -> HeadAlignments:
+    """Align each position to the one with the highest weight. (layers, H + 1, T + 1, S + 1)"""
+    naive, shifted = weights[:, :, :target_length], weights[:, :, 1 : target_length + 1]
+    weights = np.stack([naive, shifted])[..., :source_length]
+    if not source_length or not target_length:
         shape = weights.shape[:3]
-        return Seen(np.full((*shape, targets), -1), np.full((*shape, sources), -1))
-    return Seen(weights.argmax(-1), weights.argmax(-2))
+        return HeadAlignments(
+            np.full((*shape, target_length), -1), np.full((*shape, source_length), -1)
+        )
+    return HeadAlignments(weights.argmax(-1), weights.argmax(-2))

@@ -1,15 +1,17 @@
-"""Beam search: at each step, keep the W best unfinished beginnings of each sentence.
+"""Beam search: keep the W best unfinished prefixes of each sentence.
 
-    advance   the model reads the last tokens and scores the next ones
+A step of the search is
+
+    step      the decoder reads the last tokens and returns next-token logits
     rank      the best continuations of each sentence, over all its beams
-    retire    continuations that end are finished hypotheses
-    keep      the best of the others are the new beams
+    finish    continuations that end in EOS become finished hypotheses
+    prune     the best of the others become the new beams
 
-A sentence is done when it has W finished hypotheses that no beam, as it stands, could beat; or when
-no beam is left. If `enough` is given, it is done where CTranslate2 would be: when so many are
-finished; without a length penalty, when as many as are wanted are finished and the best candidate
-of a step was among them. Nothing in a sentence's search depends on another sentence. Everything is
-a tensor of fixed size, so that a step can be recorded.
+A sentence is finished when it has W finished hypotheses with higher scores than its best beam at
+its current length, or when no beam is left. With `max_finished`, it stops as CTranslate2 does:
+after that many finished hypotheses; without a length penalty, after `num_hypotheses` of them if one
+was the best candidate of its step. Sentences of a batch do not influence each other. All tensors
+have fixed shapes, so that a step can be captured as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
-from regard.decoding.engine import Hypothesis, best_first, finished
-from regard.decoding.rules import FREE, Rules
-from regard.decoding.steps import EagerRunner, Search, run, tensors_of
-from regard.decoding.words import Candidates, Words, next_words
+from regard.decoding.backend import Hypothesis, finished_hypothesis, sort_by_score
+from regard.decoding.constraints import FREE, DecodingConstraints
+from regard.decoding.next_token import Candidates, NextTokenScores, next_token_scores
+from regard.decoding.runners import EagerRunner, Search, nested_tensors, run_search
 from regard.models.protocol import Autoregressive
 from regard.text.special import SPECIAL
 
@@ -34,173 +36,192 @@ from regard.text.special import SPECIAL
 def beam_search(
     model: Autoregressive[Any],
     source: Ragged,
-    rules: Rules,
+    constraints: DecodingConstraints,
     *,
     beam_size: int,
-    top_beams: int | None = None,
+    num_hypotheses: int | None = None,
     length_penalty: float = 1.0,
-    enough: int | None = None,
+    max_finished: int | None = None,
     runner: EagerRunner | None = None,
 ) -> list[list[Hypothesis]]:
-    """Up to `top_beams` hypotheses for each source sentence, best first; unsaid: all beams."""
+    """Up to `num_hypotheses` (default: `beam_size`) hypotheses per source sentence, best first."""
     runner = runner or EagerRunner()
-    begun = runner.begin(model, source, rules, beams=beam_size)
-    last, tokens = begun["last"], begun["tokens"]
-    log_probs = torch.full(last.shape, -torch.inf, device=last.device)
-    none, empty = log_probs.clone(), torch.zeros_like(last)
-    log_probs[:, 0] = 0.0  # one empty beginning for each sentence
-    beams = BeamSearch(
-        **begun,
+    fields = runner.initial_fields(model, source, constraints, beams=beam_size)
+    last_tokens, tokens = fields["last_tokens"], fields["tokens"]
+    log_probs = torch.full(last_tokens.shape, -torch.inf, device=last_tokens.device)
+    finished = FinishedHypotheses.empty(log_probs, last_tokens)
+    log_probs[:, 0] = 0.0  # each sentence starts with a single empty prefix
+    search = BeamSearch(
+        **fields,
         length_penalty=length_penalty,
         log_probs=log_probs,
         parents=tokens.clone(),
-        ended=Ended(
-            none, none.clone(), empty, empty.clone(), empty[:, 0].clone(), ~none.isinf()[:, 0]
-        ),
-        wanted=top_beams or beam_size,
-        enough=enough,
+        finished=finished,
+        num_hypotheses=num_hypotheses or beam_size,
+        max_finished=max_finished,
     )
-    return run(beams, runner)
+    return run_search(search, runner)
 
 
 @dataclass
-class Ended:
-    """The best finished hypotheses of each sentence, best first; each (B, W)."""
+class FinishedHypotheses:
+    """The W best finished hypotheses of each sentence, best first; (B, W) unless noted."""
 
-    scores: Tensor  # -inf: there is none
+    scores: Tensor  # length-normalized; -inf marks an empty entry
     log_probs: Tensor
-    lengths: Tensor  # without the end mark
-    beams: Tensor  # that were ended
-    count: Tensor  # (B,) of all that ever were
-    best: Tensor  # (B,) whether the best candidate of any step was among them
+    lengths: Tensor  # without EOS
+    beams: Tensor  # the beam that EOS was appended to
+    count: Tensor  # (B,) finished so far, including those that were dropped
+    best_finished: Tensor  # (B,) whether the best candidate of any step ended in EOS
+
+    @staticmethod
+    def empty(log_probs: Tensor, tokens: Tensor) -> FinishedHypotheses:
+        """No finished hypotheses; log_probs (B, W) must be -inf."""
+        zeros = torch.zeros_like(tokens)
+        return FinishedHypotheses(
+            scores=log_probs.clone(),
+            log_probs=log_probs.clone(),
+            lengths=zeros,
+            beams=zeros.clone(),
+            count=zeros[:, 0].clone(),
+            best_finished=torch.zeros_like(zeros[:, 0], dtype=torch.bool),
+        )
 
 
 @dataclass
 class BeamSearch(Search[list[Hypothesis]]):
-    """The state of a search over B sentences; beams, best first, are -inf where there is none."""
+    """The state of a beam search over B sentences; an unused beam has log-probability -inf."""
 
-    parents: Tensor  # (T, B, W) by which beam of the place before
-    ended: Ended
-    wanted: int = 1  # hypotheses of each sentence
-    enough: int | None = None  # finished ones, and a sentence is done
+    parents: Tensor  # (T, B, W) back-pointers: the beam at the previous position
+    finished: FinishedHypotheses
+    num_hypotheses: int = 1  # returned per sentence
+    max_finished: int | None = None  # finished hypotheses after which a sentence is done
 
     @property
-    def kind(self) -> Hashable:
-        """What its steps depend on, shapes apart."""
-        stop = self.length_penalty, self.wanted, self.enough
-        return "beam", *stop, self.rules.minimum, self.rules.at_limit
+    def graph_key(self) -> Hashable:
+        """Everything but tensor shapes that a step depends on."""
+        stopping = self.length_penalty, self.num_hypotheses, self.max_finished
+        return "beam", *stopping, self.constraints.min_length, self.constraints.at_limit
 
-    def advance(self, *, forces: bool) -> None:
-        """One step."""
-        logits = self.model.step(self.last, self.state)
-        words = next_words(logits.flatten(0, 1), self.rules, self.place)
-        candidates = self.rank(words, forces=forces)
-        self.retire(candidates)
-        parents = self.keep(candidates)
+    def advance(self, *, may_force: bool) -> None:
+        """Extend every beam by one token."""
+        logits = self.model.step(self.last_tokens, self.state)
+        scores = next_token_scores(logits.flatten(0, 1), self.constraints, self.position)
+        candidates = self.rank(scores, may_force=may_force)
+        self.finish(candidates)
+        parents = self.prune(candidates)
         self.state.reorder(parents)
-        self.place += 1
+        self.position += 1
 
-    def rank(self, words: Words, *, forces: bool) -> Candidates:
-        """The best continuations: twice the beam, for at most half of them can be ends."""
-        only = self._forced(words) if forces else None
-        free = words.best(self.log_probs, 2 * self.last.shape[1])
-        if only is None:
+    def rank(self, scores: NextTokenScores, *, may_force: bool) -> Candidates:
+        """The 2W best continuations of each sentence: at least W of them do not end in EOS."""
+        forced = self._forced_candidates(scores) if may_force else None
+        free = scores.topk(self.log_probs, 2 * self.last_tokens.shape[1])
+        if forced is None:
             return free
-        forced = only.tokens != FREE
-        return Candidates(*(torch.where(forced, *both) for both in zip(only, free, strict=True)))
+        is_forced = forced.tokens != FREE
+        return Candidates(
+            *(torch.where(is_forced, *pair) for pair in zip(forced, free, strict=True))
+        )
 
-    def retire(self, candidates: Candidates) -> None:
-        """Move the ends among the W best candidates to the finished hypotheses."""
-        ended, width = self.ended, self.last.shape[1]
-        ends = candidates.tokens[:, :width] == SPECIAL.end
-        log_probs = candidates.log_probs[:, :width].masked_fill(~ends, -torch.inf)
-        real = log_probs > -torch.inf
-        ended.count += real.sum(1)
-        ended.best |= real[:, 0]
-        both = torch.cat([ended.scores, self._normalized(log_probs)], 1)
-        scores, places = both.topk(width, dim=1)
-        ended.scores.copy_(scores)
-        for kept, new in (
-            (ended.log_probs, log_probs),
-            (ended.lengths, self.place.expand(log_probs.shape)),
-            (ended.beams, candidates.parents[:, :width]),
+    def finish(self, candidates: Candidates) -> None:
+        """Add those of the W best candidates that end in EOS to the finished hypotheses."""
+        finished, beam_size = self.finished, self.last_tokens.shape[1]
+        is_eos = candidates.tokens[:, :beam_size] == SPECIAL.eos
+        log_probs = candidates.log_probs[:, :beam_size].masked_fill(~is_eos, -torch.inf)
+        is_finished = log_probs > -torch.inf
+        finished.count += is_finished.sum(1)
+        finished.best_finished |= is_finished[:, 0]
+        all_scores = torch.cat([finished.scores, self._length_normalized(log_probs)], 1)
+        scores, order = all_scores.topk(beam_size, dim=1)
+        finished.scores.copy_(scores)
+        for old, new in (
+            (finished.log_probs, log_probs),
+            (finished.lengths, self.position.expand(log_probs.shape)),
+            (finished.beams, candidates.parents[:, :beam_size]),
         ):
-            kept.copy_(torch.cat([kept, new], 1).gather(1, places))
+            old.copy_(torch.cat([old, new], 1).gather(1, order))
 
-    def keep(self, candidates: Candidates) -> Tensor:
-        """The best candidates that go on are the new beams; which beams they continue. (B, W)"""
-        width = self.last.shape[1]
-        ends = candidates.tokens == SPECIAL.end
-        places = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        log_probs = candidates.log_probs.masked_fill(ends, -torch.inf).gather(1, places)
-        self.going.copy_(self._goes_on(log_probs[:, 0]))
-        self.log_probs.copy_(log_probs.masked_fill(~self.going[:, None], -torch.inf))
-        self.last.copy_(candidates.tokens.gather(1, places))
-        parents = candidates.parents.gather(1, places)
-        self.tokens.index_copy_(0, self.place, self.last[None])
-        self.parents.index_copy_(0, self.place, parents[None])
+    def prune(self, candidates: Candidates) -> Tensor:
+        """Keep the W best unfinished candidates as beams and return their parents. (B, W)"""
+        beam_size = self.last_tokens.shape[1]
+        is_eos = candidates.tokens == SPECIAL.eos
+        order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
+        log_probs = candidates.log_probs.masked_fill(is_eos, -torch.inf).gather(1, order)
+        self.active.copy_(self._is_active(log_probs[:, 0]))
+        self.log_probs.copy_(log_probs.masked_fill(~self.active[:, None], -torch.inf))
+        self.last_tokens.copy_(candidates.tokens.gather(1, order))
+        parents = candidates.parents.gather(1, order)
+        self.tokens.index_copy_(0, self.position, self.last_tokens[None])
+        self.parents.index_copy_(0, self.position, parents[None])
         return parents
 
-    def _goes_on(self, best: Tensor) -> Tensor:
-        """Which sentences are not done, by the log-probability of their best beam. (B,)"""
-        if self.enough is None:
-            return self._normalized(best) > self.ended.scores[:, -1]
+    def _is_active(self, best: Tensor) -> Tensor:
+        """Whether each sentence continues, given the log-prob of its best beam. (B,)"""
+        if self.max_finished is None:
+            return self._length_normalized(best) > self.finished.scores[:, -1]
         if self.length_penalty == 0:
-            done = self.ended.best & (self.ended.count >= self.wanted)
+            is_done = self.finished.best_finished & (self.finished.count >= self.num_hypotheses)
         else:
-            done = self.ended.count >= self.enough
-        return (best > -torch.inf) & ~done
+            is_done = self.finished.count >= self.max_finished
+        return (best > -torch.inf) & ~is_done
 
-    def _normalized(self, log_probs: Tensor) -> Tensor:
-        """As the score of a hypothesis that stands at this place."""
-        lengths = self.rules.counted(self.place).float() ** self.length_penalty
+    def _length_normalized(self, log_probs: Tensor) -> Tensor:
+        """The scores of hypotheses that end at the current position. (B,) or (B, W)"""
+        lengths = self.constraints.scored_length(self.position).float() ** self.length_penalty
         return log_probs / (lengths if log_probs.ndim == 1 else lengths[:, None])
 
-    def _forced(self, words: Words) -> Candidates:
-        """Each beam goes on by what is forced; where nothing is, the token is -1."""
-        sentences, width = self.last.shape
-        wanted = self.rules.forced(self.place)[:, None].expand(-1, width)
-        gains = words.of(wanted.clamp(min=0).reshape(-1, 1)).view(sentences, width)
-        gains = self.rules.paid(gains, self.place)
-        nothing = torch.full_like(gains, -torch.inf)
-        beams = torch.arange(width, device=gains.device).repeat(2)
+    def _forced_candidates(self, scores: NextTokenScores) -> Candidates:
+        """Every beam continued by its forced token; the token is FREE where none is forced."""
+        sentences, beam_size = self.last_tokens.shape
+        tokens = self.constraints.forced_tokens(self.position)[:, None].expand(-1, beam_size)
+        log_probs = scores.gather(tokens.clamp(min=0).reshape(-1, 1)).view(sentences, beam_size)
+        log_probs = self.constraints.forced_log_probs(log_probs, self.position)
+        padding = torch.full_like(log_probs, -torch.inf)
+        beams = torch.arange(beam_size, device=log_probs.device).repeat(2)
         return Candidates(
-            torch.cat([self.log_probs + gains, nothing], 1),
+            torch.cat([self.log_probs + log_probs, padding], 1),
             beams.expand(sentences, -1),
-            wanted.repeat(1, 2),
+            tokens.repeat(1, 2),
         )
 
     def select(self, sentences: Tensor) -> BeamSearch:
-        """Some sentences alone."""
-        ended = Ended(*(part[sentences] for part in tensors_of(self.ended)))
+        """The search over these sentences only."""
+        finished = FinishedHypotheses(*(part[sentences] for part in nested_tensors(self.finished)))
         parents = self.parents[:, sentences]
-        return replace(super().select(sentences), parents=parents, ended=ended)
+        return replace(super().select(sentences), parents=parents, finished=finished)
 
     def results(self, sentences: Sequence[int]) -> list[list[Hypothesis]]:
         """The finished hypotheses of these sentences, best first."""
         rows = torch.tensor(sentences)
-        ended, counted = self.ended, self.rules.counted(self.ended.lengths)
-        lengths, totals, beams, counts = (
-            part.cpu()[rows, : self.wanted]
-            for part in (ended.lengths, ended.log_probs, ended.beams, counted)
+        finished, scored = self.finished, self.constraints.scored_length(self.finished.lengths)
+        lengths, log_probs, beams, scored_lengths = (
+            part.cpu()[rows, : self.num_hypotheses]
+            for part in (finished.lengths, finished.log_probs, finished.beams, scored)
         )
-        bodies = self._bodies(rows, lengths, beams)
-        columns = (part.tolist() for part in (bodies, lengths, totals, counts))
+        tokens = self._backtrack(rows, lengths, beams)
+        columns = (part.tolist() for part in (tokens, lengths, log_probs, scored_lengths))
         return [
-            best_first(
-                finished([*body[:length], SPECIAL.end], total, self.length_penalty, count)
-                for body, length, total, count in zip(*sentence, strict=True)
-                if total > -torch.inf
+            sort_by_score(
+                finished_hypothesis(
+                    [*ids[:length], SPECIAL.eos], log_prob, self.length_penalty, scored_length
+                )
+                for ids, length, log_prob, scored_length in zip(*sentence, strict=True)
+                if log_prob > -torch.inf
             )
             for sentence in zip(*columns, strict=True)
         ]
 
-    def _bodies(self, rows: Tensor, lengths: Tensor, beams: Tensor) -> Tensor:
-        """What was written along the way to each end, read backwards. (rows, wanted, T)"""
-        places = int(lengths.max())
-        tokens, parents = self.tokens[:places].cpu()[:, rows], self.parents[:places].cpu()[:, rows]
-        bodies = tokens.new_zeros(places, *beams.shape)
-        for place in reversed(range(places)):
-            bodies[place] = tokens[place].gather(1, beams)
-            beams = torch.where(place < lengths, parents[place].gather(1, beams), beams)
-        return bodies.permute(1, 2, 0)
+    def _backtrack(self, rows: Tensor, lengths: Tensor, beams: Tensor) -> Tensor:
+        """The tokens of each hypothesis, by following the back-pointers from its last beam.
+
+        rows (n,), lengths and beams (n, num_hypotheses) -> (n, num_hypotheses, T)
+        """
+        longest = int(lengths.max())
+        tokens, parents = (part[:longest].cpu()[:, rows] for part in (self.tokens, self.parents))
+        sequences = tokens.new_zeros(longest, *beams.shape)
+        for position in reversed(range(longest)):
+            sequences[position] = tokens[position].gather(1, beams)
+            parent = parents[position].gather(1, beams)
+            beams = torch.where(position < lengths, parent, beams)
+        return sequences.permute(1, 2, 0)

@@ -1,4 +1,4 @@
-"""The settings of searches; importing them costs nothing."""
+"""Settings of decoding and distillation; this module does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 from regard.bounds import COUNT, IDS, SEED, Ge, Le
-from regard.config import Doc, Flag, Settings
+from regard.config import Doc, Flag, Formerly, Settings
 
-EngineName = Literal["auto", "torch", "ctranslate2"]
-MAX_TOKENS = Le(50_000)  # that follow a prompt
+BackendName = Literal["auto", "torch", "ctranslate2"]
+MAX_TOKENS = Le(50_000)  # generated after a prompt
 AtLimit = Literal["scored", "free", "cut"]
 Fertility = Literal["argmax", "average"]
 Precision = Literal["float32", "bfloat16", "int8"]
-# What HuggingFace, fairseq, Marian, OpenNMT, Sockeye and CTranslate2 call these settings. A name
-# from there is not accepted, since its meaning may differ a little; it is answered with ours.
+# Names of these settings in HuggingFace, fairseq, Marian, OpenNMT, Sockeye and CTranslate2. They
+# are rejected with a hint, not accepted, since their meaning may differ slightly.
 LENGTH = "max_extra with max_ratio=0 (in `generate`: max_tokens)"
-_THEIRS = {
+_FOREIGN_NAMES_BY_SETTING = {
     "beam_size": "beam beam_width beams n_beam num_beam num_beams",
-    "top_beams": "n_best nbest nbest_size num_hypotheses num_return_sequences return_n_best",
+    "num_hypotheses": "n_best nbest nbest_size num_return_sequences return_n_best",
     "length_penalty": "alpha beam_alpha len_penalty length_penalty_alpha lenpen normalize",
     "patience": "beam_search_stop early_stopping stop_early",
     "scores": "output_scores print_scores return_scores with_scores",
@@ -37,42 +37,51 @@ _THEIRS = {
     "prefixes": "forced_prefix prefix prefix_tokens target_prefix target_prefixes",
     "attention": "output_attentions replace_unknowns return_attention",
 }
-OTHER_NAMES = {theirs: (ours,) for ours, every in _THEIRS.items() for theirs in every.split()}
+FOREIGN_NAMES = {
+    foreign: (setting,)
+    for setting, names in _FOREIGN_NAMES_BY_SETTING.items()
+    for foreign in names.split()
+}
 
 
 @dataclass(frozen=True)
 class SearchConfig(Settings):
-    """How translations are looked for."""
+    """Settings of beam search, greedy search, sampling and non-autoregressive decoding."""
 
-    also_called: ClassVar = OTHER_NAMES
+    foreign_names: ClassVar = FOREIGN_NAMES
 
-    beam_size: Annotated[
-        int, Doc("beginnings kept for each sentence; 1: greedy"), Ge(1), Le(1000)
-    ] = 5
-    top_beams: Annotated[
-        int, Doc("translations that come back for each sentence"), Ge(1), Le(10_000)
+    beam_size: Annotated[int, Doc("beam size; 1: greedy search"), Ge(1), Le(1000)] = 5
+    num_hypotheses: Annotated[
+        int,
+        Doc("hypotheses returned per sentence (n-best)"),
+        Ge(1),
+        Le(10_000),
+        Formerly("top_beams"),
     ] = 1
     length_penalty: Annotated[
-        float, Doc("score = log-probability / length^this; larger favours longer"), Ge(0), Le(5)
+        float,
+        Doc("alpha in score = log-prob / length^alpha; larger values favor longer outputs"),
+        Ge(0),
+        Le(5),
     ] = 1.0
     patience: Annotated[
         float,
         Doc(
-            "beam search: a sentence is done after beam_size times this finished translations, 1 "
-            "or more, as in CTranslate2; 0: when no beam could win any more"
+            "beam search stops after beam_size * patience finished hypotheses (patience >= 1, as "
+            "in CTranslate2); 0: when beam_size of them score higher than the best beam"
         ),
         Ge(0),
         Le(100),
     ] = 0.0
-    scores: Annotated[
-        bool, Doc("whether scores are told; without them, greedy search can be quicker")
-    ] = True
-    max_ratio: Annotated[float, Doc("tokens allowed for each source token"), Ge(0), Le(1000)] = 2.0
-    max_extra: Annotated[int, Doc("tokens allowed beyond that"), Ge(1), Le(100_000)] = 20
+    scores: Annotated[bool, Doc("compute scores; greedy search can be faster without them")] = True
+    max_ratio: Annotated[float, Doc("maximum target length per source token"), Ge(0), Le(1000)] = (
+        2.0
+    )
+    max_extra: Annotated[int, Doc("added to the maximum target length"), Ge(1), Le(100_000)] = 20
     min_length: Annotated[
         int | None,
         Doc(
-            "tokens before the end may be written; unset: 1 with patience, as in CTranslate2, "
+            "minimum number of tokens before EOS; default: 1 with patience, as in CTranslate2, "
             "otherwise 0"
         ),
         Ge(0),
@@ -80,62 +89,71 @@ class SearchConfig(Settings):
     ] = None
     at_limit: Annotated[
         AtLimit,
-        Doc("an end at the limit is scored by the model, is free, or the text is cut without one"),
+        Doc(
+            "EOS forced at the maximum length: scored by the model, free (log-prob 0), or cut "
+            "(truncated without EOS)"
+        ),
     ] = "scored"
-    sample: Annotated[bool, Doc("draw at random instead of searching")] = False
-    temperature: Annotated[
-        float, Doc("sampling: above 1 more varied, below 1 less"), Ge(0.01), Le(100)
-    ] = 1.0
-    top_k: Annotated[int, Doc("sampling: among the k likeliest words; 0: all"), Ge(0), IDS] = 0
+    sample: Annotated[bool, Doc("sample instead of searching")] = False
+    temperature: Annotated[float, Doc("sampling: softmax temperature"), Ge(0.01), Le(100)] = 1.0
+    top_k: Annotated[
+        int, Doc("sampling: only from the k most probable tokens; 0: all"), Ge(0), IDS
+    ] = 0
     top_p: Annotated[
-        float, Doc("sampling: among the likeliest words of this total probability"), Ge(0), Le(1)
+        float,
+        Doc("sampling: only from the most probable tokens with this total probability (nucleus)"),
+        Ge(0),
+        Le(1),
     ] = 1.0
-    seed: Annotated[int, Doc("sampling and candidates: same seed, same draws"), Ge(0), SEED] = 1
+    seed: Annotated[int, Doc("random seed of sampling and of candidates"), Ge(0), SEED] = 1
     fertility: Annotated[
         Fertility,
-        Doc("nonautoregressive: the likeliest number of words for each source token, or the mean"),
+        Doc("non-autoregressive: fertility of each source token, the most probable or the mean"),
     ] = "argmax"
     candidates: Annotated[
         int,
         Doc(
-            "nonautoregressive: outputs to choose from, by the teacher if there is one: all but "
-            "the first have drawn fertilities; with CTC, the likeliest over all paths"
+            "non-autoregressive: candidates per sentence, reranked by the teacher if there is one; "
+            "with fertilities sampled (noisy parallel decoding), with CTC by prefix beam search"
         ),
         Ge(1),
         Le(1000),
     ] = 1
 
     def problems(self) -> Iterator[str]:
-        """No more can come back than was kept."""
-        kept = max(self.beam_size, self.candidates)
-        if self.top_beams > kept and not self.sample:
-            yield f"top_beams is {self.top_beams}, and cannot exceed beam_size {kept}"
+        """`num_hypotheses` cannot exceed the beam size, and `patience` is 0 or at least 1."""
+        beams = max(self.beam_size, self.candidates)
+        if self.num_hypotheses > beams and not self.sample:
+            yield (
+                f"num_hypotheses is {self.num_hypotheses}, but must be at most beam_size ({beams})"
+            )
         if 0 < self.patience < 1:
-            yield f"patience is {self.patience:g}, and must be 0, or 1 and more"
+            yield f"patience is {self.patience:g}, but must be 0, or at least 1"
 
     @property
-    def enough(self) -> int | None:
-        """Finished translations with which a sentence is done; None: until no beam could win."""
+    def max_finished(self) -> int | None:
+        """Finished hypotheses after which beam search stops; None: search until no beam can win."""
         return int(self.beam_size * self.patience + 0.5) if self.patience else None
 
     @property
-    def minimum(self) -> int:
-        """Tokens before EOS; an empty translation would count as one of the finished ones."""
+    def effective_min_length(self) -> int:
+        """Minimum tokens before EOS; `patience` would count an empty hypothesis as finished."""
         if self.min_length is not None:
             return self.min_length
         return int(self.patience > 0 and self.beam_size > 1 and not self.sample)
 
     def limit(self, source_length: int, max_length: int | None = None) -> int:
-        """How long a translation may get, the end marks of both sides counted."""
-        limit = max(int(source_length * self.max_ratio) + self.max_extra, self.minimum + 1)
+        """The maximum target length; EOS is included in both lengths."""
+        limit = int(source_length * self.max_ratio) + self.max_extra
+        limit = max(limit, self.effective_min_length + 1)
         return limit if max_length is None else min(limit, max_length)
 
 
 class SearchKeywords(TypedDict, total=False):
-    """The fields of `SearchConfig` as keyword arguments; a test keeps both the same."""
+    """The fields of `SearchConfig` as keyword arguments; a test checks that they are equal."""
 
     beam_size: int
-    top_beams: int
+    num_hypotheses: int
     length_penalty: float
     patience: float
     scores: bool
@@ -154,63 +172,77 @@ class SearchKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Runtime(Settings):
-    """Where and how a model runs."""
+    """Device, backend and precision of inference."""
 
     batch_size: Annotated[
         int | None,
-        Doc("sentences that are processed at once; unset: what suits the backend"),
+        Doc("sentences per batch; default: chosen by the backend"),
         Ge(1),
         Le(100_000),
     ] = None
     backend: Annotated[
         str,
         Doc(
-            "what runs the model: torch, ctranslate2, or auto: CTranslate2 on a CPU, if it is "
-            "installed and can run the model"
+            "inference backend: torch, ctranslate2, or auto (CTranslate2 on a CPU, if it is "
+            "installed and supports the model)"
         ),
         Flag(formerly=("--engine",)),
     ] = "auto"
     precision: Annotated[
         str | None,
         Doc(
-            "of the numbers: float32, bfloat16 (PyTorch) or int8 (CTranslate2); unset: bfloat16 on "
-            "a GPU, float32 elsewhere, or as the model was exported"
+            "precision: float32, bfloat16 (PyTorch) or int8 (CTranslate2); default: bfloat16 on "
+            "a GPU, float32 elsewhere, or as exported"
         ),
     ] = None
     device: Annotated[
         str,
-        Doc("where it runs: cpu, cuda, cuda:1 (the second GPU, and so on), or auto: a GPU if any"),
+        Doc("device: cpu, cuda, cuda:1 (the second GPU), or auto (a GPU if there is one)"),
     ] = "auto"
 
     @property
     def loading(self) -> dict[str, Any]:
-        """The keywords with which pipelines are loaded."""
+        """The keyword arguments of `Translator.load`."""
         return {"device": self.device, "backend": self.backend, "precision": self.precision}
 
 
 @dataclass(frozen=True)
 class DistillConfig(Settings):
-    """How a teacher's translations become training text."""
+    """Settings of sequence-level knowledge distillation."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    nearest: Annotated[
-        bool, Doc("take what is nearest to the old target in the beam, instead of the likeliest")
-    ] = False
+    select: Annotated[
+        Literal["best-score", "best-bleu"],
+        Doc(
+            "hypothesis of the beam that becomes the target: the one with the best model score, or "
+            "with the best sentence BLEU against the original target (sequence-level interpolation)"
+        ),
+        Flag(formerly=("--nearest=best-bleu",)),
+    ] = "best-score"
     mix: Annotated[
         bool,
-        Doc("keep the old pairs too where they differ, as corpora of their own after the new ones"),
+        Doc(
+            "also keep the original pairs where they differ, as separate corpora after the new ones"
+        ),
     ] = False
     distributions: Annotated[
         int,
-        Doc("keep so many of the teacher's likeliest words at each place of a target"),
+        Doc(
+            "tokens whose teacher probabilities are stored at each target position, for word-level "
+            "distillation; 0 stores none"
+        ),
         Ge(0),
         Le(1000),
     ] = 0
-    portion: Annotated[
-        int, Doc("sentences that are written at a time; a kill loses no more"), Ge(1), COUNT
+    chunk_size: Annotated[
+        int,
+        Doc("sentences per chunk; translation resumes after the last finished chunk"),
+        Ge(1),
+        COUNT,
+        Flag(formerly=("--portion",)),
     ] = 2000
 
     def problems(self) -> Iterator[str]:
-        """What is nearest is chosen from a beam."""
-        if self.nearest and self.search.beam_size == 1:
-            yield "nearest chooses from a beam, and search.beam_size is 1; use --beam-size 5"
+        """Selection needs several hypotheses."""
+        if self.select == "best-bleu" and self.search.beam_size == 1:
+            yield "select=best-bleu requires search.beam_size above 1; use --beam-size 5"

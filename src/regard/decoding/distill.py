@@ -1,16 +1,16 @@
-"""Sequence-level distillation (Kim and Rush, 2016, arXiv:1606.07947): a teacher's training text.
+"""Sequence-level knowledge distillation (Kim and Rush, 2016, arXiv:1606.07947).
 
 The teacher, a model or an ensemble, translates the training part of a prepared store, and its
-translations take the place of the targets. Beside `OUT`, the result, lies the work so far:
+translations replace the targets. Intermediate results are stored beside the result, `OUT`:
 
-OUT.portions/2-of-4/    what the second of four processes has done
-    plan.json           what is being made, and of what; all processes must agree
-    000001.txt ...      the translations of one portion, a line each, whole or not there
-    000001.new ...      what else was likely at each of their places, if that is kept
-    000001.old ...      and at each place of the old targets that are kept too
+OUT.portions/2-of-4/    the shard of the second of four processes
+    plan.json           data, teachers and settings, which must be equal in all shards
+    000001.txt ...      the translations of a chunk, one per line; written atomically
+    000001.new ...      the teacher's distributions at their positions, if they are stored
+    000001.old ...      the same for the original targets that are kept
 
-So work can be stopped at any time, and be shared by processes that see one disk, or none in
-common: then their folders are copied together, and whoever runs last joins them.
+Distillation can be interrupted at any time, and distributed over processes with or without a shared
+disk. Without one, copy the shard folders together; the process that finishes last joins them.
 """
 
 from __future__ import annotations
@@ -20,31 +20,39 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from regard.config import Tree, as_tree, differences, merged
+from regard.config import Tree
 from regard.data.distributions import DISTRIBUTIONS, write_distributions
-from regard.data.prepare import refuse_foreign_folder
-from regard.data.retarget import Retargeted, chosen, retarget
-from regard.data.sampling import Turn
+from regard.data.prepare import verify_output_folder
+from regard.data.sampling import Shard
 from regard.data.store import Store
+from regard.data.target_replacement import TargetReplacement, replace_targets, select_target
 from regard.decoding.config import DistillConfig, SearchConfig, SearchKeywords
 from regard.decoding.pipeline import Notice
 from regard.decoding.translator import Translation, Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
-from regard.files import LOCK, clear_leftovers, is_leftover, locked, write_json, write_text
+from regard.files import (
+    LOCK,
+    is_temporary_path,
+    locked_folder,
+    remove_stale_staging,
+    write_json,
+    write_text,
+)
 from regard.models.folder import AVERAGE, refuse_other_direction
-from regard.regular import fingerprint, read_regular
+from regard.regular_files import fingerprint, read_regular_file
 from regard.schema import JsonReader
+from regard.settings_tree import merge_trees, to_tree, tree_differences
 
 PLAN = "plan.json"
 _READER = JsonReader(RunError, "Delete it, and run the same command again.")
-_SHARE = re.compile(r"\d+-of-\d+")
-_PORTION = re.compile(r"\d{6,}\.(txt|new|old)")
-Pair = tuple[Sequence[int], Sequence[int]]  # ids of both sides
-Nearness = Callable[[str, str], float]  # of a translation to the old target; more is nearer
+_SHARD_NAME = re.compile(r"\d+-of-\d+")
+_CHUNK_NAME = re.compile(r"\d{6,}\.(txt|new|old)")
+Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids
+Similarity = Callable[[str, str], float]  # of a translation to the original target
 
 
 class Distillation:
-    """One store, one teacher, one way to search: by however many processes it is worked on."""
+    """The distillation of a store by a teacher, in one or more processes."""
 
     def __init__(
         self,
@@ -55,93 +63,96 @@ class Distillation:
         *,
         overwrite: bool = False,
     ) -> None:
-        """With `overwrite`, another prepared folder in the place of `out` is replaced."""
+        """With `overwrite`, replace an existing prepared folder at `out`."""
         self._store = store
         self._part = store.part("train")
         self._out = out
-        place = out.resolve()
-        self._folder = place.with_name(place.name + ".portions")
+        path = out.resolve()
+        self._folder = path.with_name(path.name + ".portions")
         self._config = config
-        self._author = " + ".join(path.resolve().name for path in teachers)
+        self._teacher_names = " + ".join(path.resolve().name for path in teachers)
         self._plan: Tree = {
             "data": store.fingerprint,
-            "teachers": self._author,
-            "weights": [_digest(path) for path in teachers],
-            **as_tree(config),
+            "teachers": self._teacher_names,
+            "weights": [_weights_digest(path) for path in teachers],
+            **_plan_settings(config),
         }
         if overwrite:
-            refuse_foreign_folder(out)
+            verify_output_folder(out)
         else:
             self._refuse_other_result()
 
     @property
     def is_finished(self) -> bool:
-        """Whether the result is there."""
-        made = _read(self._out / "store.json").get("distilled")
-        return made is not None and not self._changes(made)
+        """Whether the result exists."""
+        plan = _read_json(self._out / "store.json").get("distilled")
+        return plan is not None and not self._changes(plan)
 
-    def portions(self, turn: Turn) -> list[int]:
-        """The portions that are a process's share."""
-        count = -(-len(self._part) // self._config.portion)
-        return [*turn.among(range(count))]
+    def chunks(self, shard: Shard) -> list[int]:
+        """The chunks of a shard."""
+        count = -(-len(self._part) // self._config.chunk_size)
+        return [*shard.select(range(count))]
 
-    def missing(self, turn: Turn) -> list[int]:
-        """Those that nobody has done yet."""
-        done = self._done()
-        return [portion for portion in self.portions(turn) if portion not in done]
+    def missing_chunks(self, shard: Shard) -> list[int]:
+        """The chunks of a shard that no process has finished."""
+        finished = self._finished_chunks()
+        return [chunk for chunk in self.chunks(shard) if chunk not in finished]
 
-    def sentences(self, portion: int) -> range:
-        """Which training pairs a portion holds."""
-        begin = portion * self._config.portion
-        return range(begin, min(begin + self._config.portion, len(self._part)))
+    def sentences(self, chunk: int) -> range:
+        """The indices of the training pairs of a chunk."""
+        start = chunk * self._config.chunk_size
+        return range(start, min(start + self._config.chunk_size, len(self._part)))
 
     @contextmanager
-    def held(self, turn: Turn) -> Iterator[Path]:
-        """The folder of one share of the work; while this lasts, nobody else may work on it."""
-        self._refuse_foreign_portions()
-        folder = self._folder / f"{turn.number + 1}-of-{turn.of}"
-        with locked(folder):
+    def locked_shard(self, shard: Shard) -> Iterator[Path]:
+        """Lock a shard for this process, and yield its folder."""
+        self._refuse_unrelated_files()
+        folder = self._folder / f"{shard.index + 1}-of-{shard.count}"
+        with locked_folder(folder):
             self._refuse_other_plans()
             write_json(folder / PLAN, self._plan)
             yield folder
 
     def translate(
         self,
-        portion: int,
+        chunk: int,
         folder: Path,
         translator: Translator,
         *,
         batch_size: int | None,
-        nearness: Nearness,
+        similarity: Similarity,
         notice: Notice,
     ) -> None:
-        """Do one portion, and keep it in the folder of its share."""
-        own, tokenizers = self.sentences(portion), self._store.tokenizers
-        usual = as_tree(SearchConfig())
-        given = as_tree(self._config.search).items()
-        search = {name: value for name, value in given if value != usual[name]}
-        if self._config.nearest:
-            search["top_beams"] = self._config.search.beam_size
+        """Translate one chunk and store it in the folder of its shard."""
+        indices, tokenizers = self.sentences(chunk), self._store.tokenizers
+        defaults = to_tree(SearchConfig())
+        settings = to_tree(self._config.search).items()
+        search = {name: value for name, value in settings if value != defaults[name]}
+        if self._config.select == "best-bleu":
+            search["num_hypotheses"] = self._config.search.beam_size
         keywords = SearchKeywords(**search)  # type: ignore[typeddict-item]
-        pairs = [(self._part.source[i].tolist(), self._part.target[i].tolist()) for i in own]
-        found = translator.translate(
+        pairs = [(self._part.source[i].tolist(), self._part.target[i].tolist()) for i in indices]
+        translations = translator.translate(
             [tokenizers.source.decode(source) for source, _ in pairs],
             batch_size=batch_size,
             notice=notice,
-            first_line=own.start + 1,
+            first_line=indices.start + 1,
             **keywords,
         )
-        texts = [translation.text for translation in found]
-        if self._config.nearest:
-            olds = [tokenizers.target.decode(target) for _, target in pairs]
-            texts = [_nearest(*both, nearness) for both in zip(found, olds, strict=True)]
+        texts = [translation.text for translation in translations]
+        if self._config.select == "best-bleu":
+            originals = [tokenizers.target.decode(target) for _, target in pairs]
+            texts = [
+                _most_similar(translation, original, similarity)
+                for translation, original in zip(translations, originals, strict=True)
+            ]
         if self._kinds:
-            self._write_distributions(folder / f"{portion:06}", pairs, texts, translator)
-        write_text(folder / f"{portion:06}.txt", "".join(text + "\n" for text in texts))
+            self._write_distributions(folder / f"{chunk:06}", pairs, texts, translator)
+        write_text(folder / f"{chunk:06}.txt", "".join(text + "\n" for text in texts))
 
     @property
     def _kinds(self) -> list[str]:
-        """Of which targets distributions are kept, in the order of the result."""
+        """The targets whose distributions are stored, in the order of the result."""
         if not self._config.distributions:
             return []
         return ["new", "old"] if self._config.mix else ["new"]
@@ -149,151 +160,161 @@ class Distillation:
     def _write_distributions(
         self, path: Path, pairs: Sequence[Pair], texts: Sequence[str], translator: Translator
     ) -> None:
-        """What the teacher finds likely at each place of the targets that the result will have."""
+        """Store the teacher's top tokens at each position of the targets of the result."""
         tokenizers = self._store.tokenizers
-        kept: dict[str, list[Pair]] = {"new": [], "old": []}
+        pairs_by_kind: dict[str, list[Pair]] = {"new": [], "old": []}
         for (source, old), text in zip(pairs, texts, strict=True):
-            new, _ = chosen(tokenizers, source, old, text)
-            kept["new"].append((source, new))
+            new, _ = select_target(tokenizers, source, old, text)
+            pairs_by_kind["new"].append((source, new))
             if new != old:
-                kept["old"].append((source, old))
+                pairs_by_kind["old"].append((source, old))
         for kind in self._kinds:
-            sources = [tokenizers.source.decode(source) for source, _ in kept[kind]]
-            targets = [target for _, target in kept[kind]]
-            found = translator.likeliest(sources, targets, self._config.distributions)
+            sources = [tokenizers.source.decode(source) for source, _ in pairs_by_kind[kind]]
+            targets = [target for _, target in pairs_by_kind[kind]]
+            tokens = translator.likeliest(sources, targets, self._config.distributions)
             dtype = self._store.description["dtype"]
-            write_distributions(path.with_suffix(f".{kind}"), dtype, found)
+            write_distributions(path.with_suffix(f".{kind}"), dtype, tokens)
 
-    def join(self) -> Retargeted | None:
-        """Make the result of all portions; None if some are missing, or another process does it."""
-        made = None
+    def join(self) -> TargetReplacement | None:
+        """Join all chunks; None if some are missing, or if another process joins them."""
+        result = None
         if not self.is_finished:
-            if self.missing(Turn()):
+            if self.missing_chunks(Shard()):
                 return None
             self._refuse_other_plans()
             try:
-                with locked(self._folder):
-                    made = None if self.is_finished else self._joined()
-            except RunError:  # another process was as quick to find that nothing is missing
+                with locked_folder(self._folder):
+                    result = None if self.is_finished else self._join()
+            except RunError:  # another process holds the lock
                 return None
-        self._remove_portions()  # a kill may have left them beside a result, too
-        return made
+        self._remove_chunks()  # also chunks left by an interrupted process
+        return result
 
-    def _joined(self) -> Retargeted:
-        done = [path for _, path in sorted(self._done().items())]
-        parts = [path.with_suffix(f".{kind}") for kind in self._kinds for path in done]
-        return retarget(
+    def _join(self) -> TargetReplacement:
+        chunks = [path for _, path in sorted(self._finished_chunks().items())]
+        parts = [path.with_suffix(f".{kind}") for kind in self._kinds for path in chunks]
+        return replace_targets(
             self._store,
             self._out,
             self._texts(),
-            author=self._author,
+            teacher=self._teacher_names,
             mix=self._config.mix,
-            about={"distilled": self._plan},
-            joined={DISTRIBUTIONS: parts} if parts else {},
+            extra_fields={"distilled": self._plan},
+            concatenated={DISTRIBUTIONS: parts} if parts else {},
         )
 
-    def _shares(self) -> list[Path]:
-        """The folders of shares that are part of this work."""
-        found = sorted(path.parent for path in self._folder.glob(f"*/{PLAN}"))
+    def _shard_folders(self) -> list[Path]:
+        """The folders of shards with the same plan."""
+        folders = sorted(path.parent for path in self._folder.glob(f"*/{PLAN}"))
         return [
-            share
-            for share in found
-            if _SHARE.fullmatch(share.name) and not self._changes(_read(share / PLAN))
+            folder
+            for folder in folders
+            if _SHARD_NAME.fullmatch(folder.name) and not self._changes(_read_json(folder / PLAN))
         ]
 
-    def _remove_portions(self) -> None:
-        """Remove what this work has written beside its result, and nothing else."""
-        for share in self._shares():
-            clear_leftovers(share)
-            portions = [path for path in share.iterdir() if _PORTION.fullmatch(path.name)]
-            _remove([*portions, share / LOCK, share / PLAN], share)
-        for share in self._folder.glob("*-of-*"):  # a kill left it before or after its plan
-            if {path.name for path in share.iterdir()} <= {LOCK}:
-                with suppress(RunError), locked(share):  # unless a process works there
-                    _remove([share / LOCK], share)
-        _remove([self._folder / LOCK], self._folder)
+    def _remove_chunks(self) -> None:
+        """Remove the intermediate results of this distillation, and nothing else."""
+        for shard in self._shard_folders():
+            remove_stale_staging(shard)
+            chunks = [path for path in shard.iterdir() if _CHUNK_NAME.fullmatch(path.name)]
+            _remove_files([*chunks, shard / LOCK, shard / PLAN], shard)
+        for shard in self._folder.glob("*-of-*"):  # left without a plan by an interrupted process
+            if {path.name for path in shard.iterdir()} <= {LOCK}:
+                with suppress(RunError), locked_folder(shard):  # skip if another process uses it
+                    _remove_files([shard / LOCK], shard)
+        _remove_files([self._folder / LOCK], self._folder)
 
-    def _refuse_foreign_portions(self) -> None:
-        """Refuse to work in a folder with anything in it that is no such work."""
-        shares = [*self._folder.iterdir()] if self._folder.exists() else []
-        for path in shares:
-            inside = path.iterdir() if path.is_dir() else iter(())
-            names = {entry.name for entry in inside if not is_leftover(entry)}
-            is_work = _SHARE.fullmatch(path.name) and (names <= {LOCK} or PLAN in names)
-            if not (is_work or path.name == LOCK or is_leftover(path)):
+    def _refuse_unrelated_files(self) -> None:
+        """Raise an error if the folder of intermediate results has unrelated files."""
+        paths = [*self._folder.iterdir()] if self._folder.exists() else []
+        for path in paths:
+            entries = path.iterdir() if path.is_dir() else iter(())
+            names = {entry.name for entry in entries if not is_temporary_path(entry)}
+            is_shard = _SHARD_NAME.fullmatch(path.name) and (names <= {LOCK} or PLAN in names)
+            if not (is_shard or path.name == LOCK or is_temporary_path(path)):
                 raise StorageError(
-                    f"{self._folder} is where the work so far is kept, and holds something else "
-                    f"({path.name}). Move that, or choose another --out."
+                    f"{self._folder} is for intermediate results, but contains {path.name}. Move "
+                    "it, or choose another --out."
                 )
 
-    def _done(self) -> dict[int, Path]:
-        """The portions that any process has done."""
+    def _finished_chunks(self) -> dict[int, Path]:
+        """The finished chunks of all processes, by number."""
         return {
             int(path.stem): path
-            for share in self._shares()
-            for path in sorted(share.glob("[0-9]*.txt"))
-            if _PORTION.fullmatch(path.name)
+            for shard in self._shard_folders()
+            for path in sorted(shard.glob("[0-9]*.txt"))
+            if _CHUNK_NAME.fullmatch(path.name)
             and all(path.with_suffix(f".{kind}").is_file() for kind in self._kinds)
         }
 
     def _texts(self) -> Iterator[str]:
-        for portion, path in sorted(self._done().items()):
+        for chunk, path in sorted(self._finished_chunks().items()):
             try:
-                texts = read_regular(path).decode("utf-8").split("\n")[:-1]
+                texts = read_regular_file(path).decode("utf-8").split("\n")[:-1]
             except UnicodeDecodeError:
                 raise DataError(
                     f"{path} is not UTF-8 text. Delete it and run the same command again."
                 ) from None
-            if len(texts) != len(self.sentences(portion)):
+            if len(texts) != len(self.sentences(chunk)):
                 raise DataError(
-                    f"{path} has {len(texts)} lines, not {len(self.sentences(portion))}. "
+                    f"{path} has {len(texts)} lines, but must have {len(self.sentences(chunk))}. "
                     "Delete it and run the same command again."
                 )
             yield from texts
 
     def _changes(self, old: Tree) -> list[str]:
-        """Where this is another plan; a setting that an old one did not know had its default."""
-        return differences(merged(as_tree(DistillConfig()), old), self._plan)
+        """The differences between another plan, completed by defaults, and this one."""
+        return tree_differences(merge_trees(_plan_settings(DistillConfig()), old), self._plan)
 
     def _refuse_other_plans(self) -> None:
         for path in sorted(self._folder.glob(f"*/{PLAN}")):
-            changed = self._changes(_read(path))
+            changed = self._changes(_read_json(path))
             if changed:
                 raise RunError(
-                    f"{self._folder} holds other work: {'; '.join(changed)}. Use the old settings "
-                    "to go on, choose another --out, or delete that folder."
+                    f"{self._folder} has results of other settings: {'; '.join(changed)}. Use "
+                    "the old settings to resume, choose another --out, or delete the folder."
                 )
 
     def _refuse_other_result(self) -> None:
         if not self._out.exists() or (self._out.is_dir() and not any(self._out.iterdir())):
             return
-        made = _read(self._out / "store.json").get("distilled")
-        changed = [] if made is None else self._changes(made)
-        what = f"was distilled in another way: {'; '.join(changed)}"
-        how = "replace it"
-        if made is None:
-            what = "exists and holds something else, so it is left as it is"
-            how = "replace a prepared folder"
-        if made is None or changed:
+        plan = _read_json(self._out / "store.json").get("distilled")
+        changed = [] if plan is None else self._changes(plan)
+        problem = f"was distilled with other settings: {'; '.join(changed)}"
+        remedy = "replace it"
+        if plan is None:
+            problem = "exists and is not the result of a distillation; nothing was changed"
+            remedy = "replace a prepared folder"
+        if plan is None or changed:
             raise StorageError(
-                f"{self._out} {what}. Choose another --out, or add --overwrite to {how}."
+                f"{self._out} {problem}. Choose another --out, or use --overwrite to {remedy}."
             )
 
 
-def refuse_unsuitable(translator: Translator, store: Store, config: DistillConfig) -> None:
-    """A teacher must read and write text as the store has it; how it cuts it is its own affair.
+def _plan_settings(config: DistillConfig) -> Tree:
+    """The settings as stored in plans, which have the field names of format 1."""
+    tree = to_tree(config)
+    tree["search"]["top_beams"] = tree["search"].pop("num_hypotheses")
+    tree["nearest"] = tree.pop("select") == "best-bleu"
+    tree["portion"] = tree.pop("chunk_size")
+    return tree
 
-    Only if its distributions are kept, it must know the same target subwords.
+
+def refuse_unsuitable_teacher(translator: Translator, store: Store, config: DistillConfig) -> None:
+    """Raise an error if the teacher's direction or text normalization differs from the store's.
+
+    Its tokenizers may differ, unless distributions are stored, which need the same target subwords.
     """
     teacher = translator.folder
     refuse_other_direction(teacher, store)
-    own, needed = teacher.tokenizers.config, store.tokenizers.config
-    for setting, word in (("lowercase", "lower-cased"), ("nfkc", "normalised by NFKC")):
-        if getattr(own, setting) != getattr(needed, setting):
-            one, other = ("", "not ") if getattr(needed, setting) else ("not ", "")
+    actual, required = teacher.tokenizers.config, store.tokenizers.config
+    for setting, adjective in (("lowercase", "lowercased"), ("nfkc", "NFKC-normalized")):
+        if getattr(actual, setting) != getattr(required, setting):
+            no_store, no_teacher = ("", "not ") if getattr(required, setting) else ("not ", "")
             raise ConfigError(
-                f"The text of {store.folder} is {one}{word}, and the teacher's is {other}so. "
-                f"Choose another teacher, or prepare the data with{other and 'out'} --{setting}."
+                f"The text of {store.folder} is {no_store}{adjective}, but the teacher's text is "
+                f"{no_teacher}{adjective}. Choose another teacher, or prepare the data "
+                f"with{no_teacher and 'out'} --{setting}."
             )
 
     if not config.distributions:
@@ -301,41 +322,41 @@ def refuse_unsuitable(translator: Translator, store: Store, config: DistillConfi
     translator.refuse_exported()
     if teacher.tokenizers.target != store.tokenizers.target:
         raise ConfigError(
-            f"The teacher writes other subwords than {store.folder}, so its distributions are over "
-            "other words. Choose a teacher that was trained with the same tokenizer, or leave "
-            "--distributions out."
+            f"The teacher and {store.folder} use different target tokenizers, so the teacher's "
+            "distributions do not match its vocabulary. Choose a teacher trained with the same "
+            "tokenizer, or leave out --distributions."
         )
     if config.distributions > store.tokenizers.target.vocab_size:
         raise ConfigError(
-            f"--distributions {config.distributions}: there are only "
-            f"{store.tokenizers.target.vocab_size} subwords."
+            f"--distributions {config.distributions} exceeds the vocabulary of "
+            f"{store.tokenizers.target.vocab_size} subwords. Use a smaller number."
         )
 
 
-def _nearest(found: Translation, old: str, nearness: Nearness) -> str:
-    """Of all in the beam, the translation nearest to the old target; the first of equals."""
-    beam = [found.text, *(other.text for other in found.alternatives)]
-    return max(beam, key=lambda text: nearness(text, old))
+def _most_similar(translation: Translation, original: str, similarity: Similarity) -> str:
+    """The hypothesis that is most similar to the original target; the first one if tied."""
+    beam = [translation.text, *(other.text for other in translation.alternatives)]
+    return max(beam, key=lambda text: similarity(text, original))
 
 
-def _digest(teacher: Path) -> str:
-    """Another one for other weights, in whatever form a folder has them."""
+def _weights_digest(teacher: Path) -> str:
+    """A fingerprint of a teacher's weight files."""
     average = teacher / AVERAGE
     files = [average] if average.is_file() else sorted(teacher.glob("*.safetensors"))
     return fingerprint(path.read_bytes() for path in files or sorted(teacher.glob("*/*.bin")))
 
 
-def _remove(files: Sequence[Path], folder: Path) -> None:
-    """Remove files of a folder, and the folder if nothing else is in it."""
+def _remove_files(files: Sequence[Path], folder: Path) -> None:
+    """Remove files of a folder, then the folder if it is empty."""
     with suppress(OSError):
         for file in files:
             file.unlink(missing_ok=True)
         folder.rmdir()
 
 
-def _read(path: Path) -> Tree:
-    """A file of ours, or nothing if there is none that can be read."""
+def _read_json(path: Path) -> Tree:
+    """The contents of a JSON file; empty if it is missing or invalid."""
     try:
-        return _READER.table(path)
+        return _READER.read_object(path)
     except (RunError, StorageError):
         return {}

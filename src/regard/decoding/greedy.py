@@ -1,7 +1,7 @@
-"""One path a sentence: the likeliest token each time, or whatever else `choose` picks.
+"""Greedy search and sampling: one hypothesis per sentence, one token at a time.
 
-Sampling draws it, after temperature, top-k and top-p, each a pure function. Every sentence draws
-from a generator of its own, so its sample does not depend on its neighbours.
+Greedy search takes the most probable token. Sampling draws one, after temperature, top-k and top-p;
+every sentence has its own random generator, so samples do not depend on the batch.
 """
 
 from __future__ import annotations
@@ -17,147 +17,153 @@ import torch
 from torch import Tensor
 
 from regard.data.ragged import Ragged
+from regard.decoding.backend import Hypothesis, finished_hypothesis
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Hypothesis, finished
-from regard.decoding.rules import FREE, Rules
-from regard.decoding.steps import EagerRunner, Search, run
-from regard.decoding.words import Words, next_words
+from regard.decoding.constraints import FREE, DecodingConstraints
+from regard.decoding.next_token import NextTokenScores, next_token_scores
+from regard.decoding.runners import EagerRunner, Search, run_search
 from regard.devices import has_triton
 from regard.models.protocol import Autoregressive
 from regard.text.special import SPECIAL
 
-Choose = Callable[[Words, Tensor], tuple[Tensor, Tensor]]
+# Maps next-token scores and sentence indices (B,) to log-probs and tokens, (B, 1) both.
+TokenChooser = Callable[[NextTokenScores, Tensor], tuple[Tensor, Tensor]]
 
 
-def likeliest(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
-    """The next words of sentences (B,) -> log-probabilities and tokens, (B, 1) both"""
-    return words.likeliest()
+def argmax_tokens(scores: NextTokenScores, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable tokens; the default `TokenChooser` of `greedy_search`."""
+    return scores.max()
 
 
 @torch.inference_mode()
 def greedy_search(
     model: Autoregressive[Any],
     source: Ragged,
-    rules: Rules,
+    constraints: DecodingConstraints,
     *,
     length_penalty: float = 1.0,
-    choose: Choose = likeliest,
+    choose: TokenChooser = argmax_tokens,
     scored: bool = True,
     runner: EagerRunner | None = None,
 ) -> list[Hypothesis]:
-    """A hypothesis for each source sentence; without scores, which then are NaN, it is quicker."""
+    """A hypothesis per source sentence; `scored=False` is faster, with NaN as scores."""
     runner = runner or EagerRunner()
-    begun = runner.begin(model, source, rules)
-    tokens = begun.pop("tokens").squeeze(2)  # (T, B)
+    fields = runner.initial_fields(model, source, constraints)
+    tokens = fields.pop("tokens").squeeze(2)  # (T, B)
     count, device = tokens.shape[1], tokens.device
-    greedy = GreedySearch(
-        **begun,
+    search = GreedySearch(
+        **fields,
         length_penalty=length_penalty,
         log_probs=torch.zeros(count, device=device),
-        tokens=tokens.fill_(SPECIAL.end),
+        tokens=tokens.fill_(SPECIAL.eos),
         choose=choose,
-        sentences=torch.arange(count, device=device),
+        indices=torch.arange(count, device=device),
         scored=scored,
     )
-    return run(greedy, runner)
+    return run_search(search, runner)
 
 
 @dataclass
 class GreedySearch(Search[Hypothesis]):
-    """The state of a search over B sentences."""
+    """The state of a greedy search over B sentences."""
 
-    choose: Choose
-    sentences: Tensor  # (B,) their numbers
+    choose: TokenChooser
+    indices: Tensor  # (B,) of the sentences in the whole batch
     scored: bool = True
 
     @property
-    def kind(self) -> Hashable:
-        """What its steps depend on, shapes apart."""
-        return "greedy", self.choose, self.scored, self.rules.minimum, self.rules.at_limit
+    def graph_key(self) -> Hashable:
+        """Everything but tensor shapes that a step depends on."""
+        limits = self.constraints.min_length, self.constraints.at_limit
+        return "greedy", self.choose, self.scored, *limits
 
-    def advance(self, *, forces: bool) -> None:
-        """One step."""
-        logits = self.model.step(self.last, self.state)
-        words = next_words(logits.squeeze(1), self.rules, self.place, scored=self.scored)
-        forced = self.rules.forced(self.place)[:, None] if forces else None
-        needed = words.of(forced.clamp(min=0)) if forced is not None else None
-        gains, tokens = self.choose(words, self.sentences)
-        if forced is not None and needed is not None:  # it may be forbidden otherwise
-            gains = torch.where(forced == FREE, gains, self.rules.paid(needed, self.place))
+    def advance(self, *, may_force: bool) -> None:
+        """Extend every hypothesis by one token."""
+        logits = self.model.step(self.last_tokens, self.state)
+        scores = next_token_scores(
+            logits.squeeze(1), self.constraints, self.position, scored=self.scored
+        )
+        forced = self.constraints.forced_tokens(self.position)[:, None] if may_force else None
+        # Before `choose`, which bans tokens: a forced token may be a banned one.
+        forced_log_probs = scores.gather(forced.clamp(min=0)) if forced is not None else None
+        log_probs, tokens = self.choose(scores, self.indices)
+        if forced is not None and forced_log_probs is not None:
+            forced_log_probs = self.constraints.forced_log_probs(forced_log_probs, self.position)
+            log_probs = torch.where(forced == FREE, log_probs, forced_log_probs)
             tokens = torch.where(forced == FREE, tokens, forced)
-        self._write(tokens, gains.squeeze(1))
+        self._append(tokens, log_probs.squeeze(1))
 
-    def _write(self, tokens: Tensor, gains: Tensor) -> None:
-        """One more token for each sentence; after its end they do not count. (B, 1), (B,)"""
+    def _append(self, tokens: Tensor, log_probs: Tensor) -> None:
+        """Append one token to each sentence; tokens after EOS add no log-prob. (B, 1), (B,)"""
         if tokens.is_cuda and has_triton():
-            from regard.decoding import words_kernel
+            from regard.decoding import next_token_kernel
 
-            return words_kernel.write(tokens, gains, self)
-        self.log_probs += gains * self.going
-        self.last.copy_(tokens)
-        self.tokens.index_copy_(0, self.place, tokens.view(1, -1))
-        self.going &= tokens.squeeze(1) != SPECIAL.end
-        self.place += 1
+            return next_token_kernel.append_tokens(tokens, log_probs, self)
+        self.log_probs += log_probs * self.active
+        self.last_tokens.copy_(tokens)
+        self.tokens.index_copy_(0, self.position, tokens.view(1, -1))
+        self.active &= tokens.squeeze(1) != SPECIAL.eos
+        self.position += 1
         return None
 
     def select(self, sentences: Tensor) -> GreedySearch:
-        """Some sentences alone."""
-        return replace(super().select(sentences), sentences=self.sentences[sentences])
+        """The search over these sentences only."""
+        return replace(super().select(sentences), indices=self.indices[sentences])
 
     def results(self, sentences: Sequence[int]) -> list[Hypothesis]:
-        """What each of these sentences came to, up to its end mark."""
-        rows, found = torch.tensor(sentences), []
-        tokens, totals = self.tokens.cpu()[:, rows].t(), self.log_probs.cpu()[rows]
-        for ids, total in zip(tokens.tolist(), totals.tolist(), strict=True):
-            length = ids.index(SPECIAL.end) + 1
-            total = total if self.scored else math.nan
-            found.append(finished(ids[:length], total, self.length_penalty))
-        return found
+        """The hypotheses of these sentences, up to EOS."""
+        rows, hypotheses = torch.tensor(sentences), []
+        tokens, log_probs = self.tokens.cpu()[:, rows].t(), self.log_probs.cpu()[rows]
+        for ids, log_prob in zip(tokens.tolist(), log_probs.tolist(), strict=True):
+            length = ids.index(SPECIAL.eos) + 1
+            log_prob = log_prob if self.scored else math.nan
+            hypotheses.append(finished_hypothesis(ids[:length], log_prob, self.length_penalty))
+        return hypotheses
 
 
-def sampler(generators: Sequence[np.random.Generator], config: SearchConfig) -> Choose:
-    """A `choose` for `greedy_search` that draws instead of taking the likeliest."""
+def make_sampler(generators: Sequence[np.random.Generator], config: SearchConfig) -> TokenChooser:
+    """A `TokenChooser` that samples, with one random generator per sentence."""
 
-    def choose(words: Words, sentences: Tensor) -> tuple[Tensor, Tensor]:
-        log_probs = words.all()
-        likely = kept_top_k(log_probs / config.temperature, config.top_k)
-        likely = kept_top_p(likely, config.top_p)
-        draws = torch.tensor([generators[sentence].random() for sentence in sentences.tolist()])
-        tokens = drawn(likely.softmax(-1), draws.to(log_probs.device))[:, None]
+    def choose(scores: NextTokenScores, indices: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = scores.log_probs()
+        filtered = filter_top_k(log_probs / config.temperature, config.top_k)
+        filtered = filter_top_p(filtered, config.top_p)
+        uniform = torch.tensor([generators[index].random() for index in indices.tolist()])
+        tokens = sample(filtered.softmax(-1), uniform.to(log_probs.device))[:, None]
         return log_probs.gather(1, tokens), tokens
 
     return choose
 
 
-def kept_top_k(log_probs: Tensor, k: int) -> Tensor:
-    """Only the k likeliest stay; k = 0: all. (B, V) -> the same"""
+def filter_top_k(log_probs: Tensor, k: int) -> Tensor:
+    """-inf for all but the k most probable tokens; k = 0 keeps all. (B, V) -> (B, V)"""
     if k == 0 or k >= log_probs.shape[-1]:
         return log_probs
-    least = log_probs.topk(k, dim=-1).values[..., -1:]
-    return log_probs.masked_fill(log_probs < least, -torch.inf)
+    threshold = log_probs.topk(k, dim=-1).values[..., -1:]
+    return log_probs.masked_fill(log_probs < threshold, -torch.inf)
 
 
-def kept_top_p(log_probs: Tensor, p: float) -> Tensor:
-    """Only the likeliest stay that together reach probability p. (B, V) -> the same"""
+def filter_top_p(log_probs: Tensor, p: float) -> Tensor:
+    """-inf for all but the most probable tokens with total probability p. (B, V) -> (B, V)"""
     if p >= 1.0:
         return log_probs
-    ordered, places = log_probs.softmax(-1).sort(dim=-1, descending=True)
-    before = ordered.cumsum(-1) - ordered
-    enough = (before >= p) & (before > 0)  # the likeliest always stays
-    dropped = torch.zeros_like(enough).scatter(-1, places, enough)
+    probabilities, order = log_probs.softmax(-1).sort(dim=-1, descending=True)
+    preceding = probabilities.cumsum(-1) - probabilities
+    excluded = (preceding >= p) & (preceding > 0)  # the most probable token is always kept
+    dropped = torch.zeros_like(excluded).scatter(-1, order, excluded)
     return log_probs.masked_fill(dropped, -torch.inf)
 
 
-def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
-    """The word at which the running sum passes a draw from [0, 1). (B, V), (B,) -> (B,)"""
+def sample(probabilities: Tensor, uniform: Tensor) -> Tensor:
+    """Inverse transform sampling, given uniform numbers from [0, 1). (B, V), (B,) -> (B,)"""
     sums = probabilities.double().cumsum(-1)
-    chosen = torch.searchsorted(sums, (draws.double() * sums[:, -1])[:, None], right=True)
-    # Rounding must not choose a word of probability zero behind the last possible one.
+    tokens = torch.searchsorted(sums, (uniform.double() * sums[:, -1])[:, None], right=True)
+    # Rounding must not select a token with probability zero after the last possible one.
     last = (probabilities > 0).int().cumsum(-1).argmax(-1, keepdim=True)
-    return chosen.minimum(last).squeeze(1)
+    return tokens.minimum(last).squeeze(1)
 
 
-def keyed_generator(seed: int, number: int, ids: list[int]) -> np.random.Generator:
-    """Keyed by the sentence itself: the same in any batch, order or file."""
+def sentence_generator(seed: int, number: int, ids: list[int]) -> np.random.Generator:
+    """A generator seeded by the sentence's ids: the same in any batch, order or file."""
     digest = hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes()).digest()
     return np.random.default_rng([seed, number, int.from_bytes(digest[:8], "little")])

@@ -1,4 +1,4 @@
-"""What all inference pipelines share: how a model folder is loaded, and which texts are taken."""
+"""The base class of inference pipelines, and the validation of input texts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from regard.devices import device_named
+from regard.devices import resolve_device
 from regard.errors import ConfigError, DataError
-from regard.models.folder import ModelFolder, load_model, refuse_other_task
+from regard.models.folder import ModelFolder, load_model, read_folder_for_task
 
 Notice = Callable[[str], None]
 
 
 class Pipeline:
-    """A model, its tokenizers and its description: the base of a plugin's pipeline."""
+    """A model with its tokenizers and folder; plugins inherit from it."""
 
-    task: ClassVar[str | None] = None  # whose models it takes; None: any
-    purpose: ClassVar[tuple[str, ...]] = ("can be loaded here",)  # of these, and a preset for one
+    task: ClassVar[str | None] = None  # of the models that it accepts; None: any
+    purpose: ClassVar[tuple[str, ...]] = (
+        "can be loaded here",
+    )  # for errors, with an example preset
     model: Any
 
     def __init__(self, path: Path, folder: ModelFolder, model: Any) -> None:
@@ -25,33 +27,34 @@ class Pipeline:
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
-        """Read a model folder; one of another task is refused."""
+        """Load a model folder; raises an error if the model has another task."""
         path = Path(folder)
-        described = refuse_other_task(path, cls.task, *cls.purpose) if cls.task else None
-        return cls(path, *load_model(path, device_named(device), described))
+        description = read_folder_for_task(path, cls.task, *cls.purpose) if cls.task else None
+        return cls(path, *load_model(path, resolve_device(device), description))
 
 
-def refuse_one_text(texts: Sequence[object]) -> None:
-    """A string would be taken for a list of letters, and bytes for a list of numbers."""
+def refuse_single_text(texts: Sequence[object]) -> None:
+    """Raise an error for a single string or bytes, which would be read as a list of characters."""
     if isinstance(texts, str | bytes):
-        raise ConfigError('A list of texts is needed, not one text: write ["..."].')
+        raise ConfigError('A list of texts is required, not a single text: pass ["..."].')
     if not isinstance(texts, Iterable):
-        raise ConfigError(f"A list of texts is needed, not {type(texts).__name__}.")
+        raise ConfigError(f"A list of texts is required, not {type(texts).__name__}.")
 
 
-def checked_texts(texts: Sequence[str], what: str = "Text") -> list[str]:
-    """The texts as a list; refused, by their number, where one is no text that can be encoded."""
-    refuse_one_text(texts)
+def checked_texts(texts: Sequence[str], label: str = "Text") -> list[str]:
+    """The texts as a list; raises an error with the number of the first invalid text."""
+    refuse_single_text(texts)
     texts = list(texts)
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
             raise ConfigError(
-                f"{what} {number} is of type {type(text).__name__}, not str. Decode it."
+                f"{label} {number} is of type {type(text).__name__}, not str. Decode it."
             )
         try:
             text.encode()
         except UnicodeEncodeError:
             raise DataError(
-                f"{what} {number} has half a surrogate pair, which is no character."
+                f"{label} {number} contains an unpaired surrogate, which is not a valid character. "
+                "Remove it."
             ) from None
     return texts

@@ -1,4 +1,4 @@
-"""What models say of given translations: their scores, and what else was likely at each place."""
+"""Scoring of translations by forced decoding, and the top tokens at each position."""
 
 from __future__ import annotations
 
@@ -9,70 +9,74 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.ragged import Ragged
-from regard.decoding.engine import normalized
-from regard.decoding.wrappers import mean_probability
+from regard.decoding.backend import length_normalized
+from regard.decoding.wrappers import average_log_probs
 from regard.errors import ConfigError
 from regard.layers.ctc import negative_log_likelihood
 from regard.models.base import Model
 from regard.models.nonautoregressive import CtcPredictions
 from regard.models.protocol import Predictions
 
-_ROWS = 1024
+_CHUNK = 1024  # positions whose logits are computed at once
 
 
 @torch.inference_mode()
-def scores(models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0) -> list[float]:
-    """One score for each pair: the mean log-probability when the penalty is 1."""
+def score_pairs(
+    models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0
+) -> list[float]:
+    """The score of each pair; with `length_penalty` 1, the mean log-prob of its tokens."""
     lengths = batch.target.lengths
-    totals = _totals(models, batch)
+    log_probs = _sentence_log_probs(models, batch)
     return [
-        normalized(total, length, length_penalty)
-        for total, length in zip(totals.tolist(), lengths.lengths.tolist(), strict=True)
+        length_normalized(log_prob, length, length_penalty)
+        for log_prob, length in zip(log_probs.tolist(), lengths.lengths.tolist(), strict=True)
     ]
 
 
-def _totals(models: Sequence[Model], batch: Batch) -> Tensor:
-    """The log-probability of each target sentence. (B,)"""
-    if obstacle := next(filter(None, (model.obstacle_to_score for model in models)), None):
-        raise ConfigError(obstacle)
-    predicted = [model(batch) for model in models]
-    if isinstance(predicted[0], CtcPredictions):
-        assert len(models) == 1, "there are no ensembles of such models"
-        return _any_path(predicted[0])
-    gains = mean_probability([gains_of(predictions) for predictions in predicted])
-    return batch.target.lengths.sums(gains.double())
+def _sentence_log_probs(models: Sequence[Model], batch: Batch) -> Tensor:
+    """The log-prob of each target sentence. (B,)"""
+    if reason := next(filter(None, (model.scoring_unsupported_reason for model in models)), None):
+        raise ConfigError(reason)
+    predictions = [model(batch) for model in models]
+    if isinstance(predictions[0], CtcPredictions):
+        assert len(models) == 1, "ensembles of CTC models are not supported"
+        return _ctc_log_probs(predictions[0])
+    log_probs = average_log_probs([target_log_probs(prediction) for prediction in predictions])
+    return batch.target.lengths.sums(log_probs.double())
 
 
-def token_gains(model: Model, batch: Batch) -> Tensor:
-    """The log-probability of each target token, for a model that writes word by word. (N,)"""
-    return gains_of(model(batch))
+def token_log_probs(model: Model, batch: Batch) -> Tensor:
+    """The log-prob of each target token, by an autoregressive model. (N,)"""
+    return target_log_probs(model(batch))
 
 
 @torch.inference_mode()
-def likeliest(models: Sequence[Model], batch: Batch, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` likeliest words at each place of the targets, and their probabilities.
+def top_tokens(models: Sequence[Model], batch: Batch, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` most probable tokens at each target position, and their probabilities.
 
-    Both are (N, count), best first; a target's end is a place, too.
+    Both are (N, count), best first; the position of EOS is included.
     """
-    found = [model(batch) for model in models]
-    words, probabilities = [], []
-    for rows in zip(*(one.hidden.split(_ROWS) for one in found), strict=True):
-        scored = zip(found, rows, strict=True)  # never all logits at once
-        logs = [one.project(hidden).float().log_softmax(-1) for one, hidden in scored]
-        best = mean_probability(logs).topk(count, dim=1)
-        words.append(best.indices)
+    predictions = [model(batch) for model in models]
+    tokens, probabilities = [], []
+    for chunk in zip(*(prediction.hidden.split(_CHUNK) for prediction in predictions), strict=True):
+        pairs = zip(predictions, chunk, strict=True)
+        log_probs = [
+            prediction.project(hidden).float().log_softmax(-1) for prediction, hidden in pairs
+        ]
+        best = average_log_probs(log_probs).topk(count, dim=1)
+        tokens.append(best.indices)
         probabilities.append(best.values.exp())
-    return torch.cat(words), torch.cat(probabilities)
+    return torch.cat(tokens), torch.cat(probabilities)
 
 
-def gains_of(predictions: Predictions) -> Tensor:
-    """The log-probability of each target token. (N,)"""
+def target_log_probs(predictions: Predictions) -> Tensor:
+    """The log-prob of each target token. (N,)"""
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
     return log_probs.gather(1, predictions.targets[:, None]).squeeze(1)
 
 
-def _any_path(predictions: CtcPredictions) -> Tensor:
-    """The log-probability of all paths together that read as each target. (B,)"""
+def _ctc_log_probs(predictions: CtcPredictions) -> Tensor:
+    """The log-prob of each target, summed over all its CTC paths. (B,)"""
     assert predictions.lengths is not None
     log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
     targets = Ragged(predictions.targets, predictions.labels)

@@ -1,4 +1,4 @@
-"""One entry to all searches that write word by word, and one to these and all others."""
+"""Entry points of decoding: `search` for autoregressive models, `decode_batch` for any model."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from typing import cast
 
 from regard.data.ragged import Ragged
+from regard.decoding.backend import Hypothesis, sort_by_score
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import Hypothesis, best_first
-from regard.decoding.greedy import greedy_search, keyed_generator, sampler
-from regard.decoding.parallel import parallel_search
-from regard.decoding.rules import Rules
-from regard.decoding.steps import EagerRunner
+from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.greedy import greedy_search, make_sampler, sentence_generator
+from regard.decoding.nonautoregressive import nonautoregressive_search
+from regard.decoding.runners import EagerRunner
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Autoregressive, S
 
 
-def search_with(model: Model, source: Ragged, config: SearchConfig) -> list[list[Hypothesis]]:
-    """By a search that suits the model: token by token, or all tokens at once."""
+def decode_batch(model: Model, source: Ragged, config: SearchConfig) -> list[list[Hypothesis]]:
+    """Hypotheses per source sentence, by the search that suits the model."""
     if not model.config.autoregressive:
-        return parallel_search(cast(NonAutoregressive, model), source, config)
-    writer = cast(AutoregressiveModel, model)
-    return search(writer, source, config, max_length=model.max_length)
+        return nonautoregressive_search(cast(NonAutoregressive, model), source, config)
+    decoder = cast(AutoregressiveModel, model)
+    return search(decoder, source, config, max_length=model.max_length)
 
 
 def search(
@@ -35,47 +35,51 @@ def search(
     max_length: int | None = None,
     runner: EagerRunner | None = None,
 ) -> list[list[Hypothesis]]:
-    """`top_beams` hypotheses for each source sentence, best first."""
+    """`num_hypotheses` hypotheses per source sentence, best first."""
     lengths = source.lengths.lengths.tolist()
     limits = [config.limit(length, max_length) for length in lengths]
-    rules = Rules.of(
-        limits, prefixes, source.tokens.device, config.minimum, at_limit=config.at_limit
+    constraints = DecodingConstraints.of(
+        limits,
+        prefixes,
+        source.tokens.device,
+        config.effective_min_length,
+        at_limit=config.at_limit,
     )
     if config.sample:
-        return _samples(model, source, rules, config, runner)
+        return _sample(model, source, constraints, config, runner)
     penalty = config.length_penalty
     if config.beam_size == 1:
-        found = greedy_search(
-            model, source, rules, length_penalty=penalty, scored=config.scores, runner=runner
+        hypotheses = greedy_search(
+            model, source, constraints, length_penalty=penalty, scored=config.scores, runner=runner
         )
-        return [[hypothesis] for hypothesis in found]
+        return [[hypothesis] for hypothesis in hypotheses]
     return beam_search(
         model,
         source,
-        rules,
+        constraints,
         beam_size=config.beam_size,
-        top_beams=config.top_beams,
+        num_hypotheses=config.num_hypotheses,
         length_penalty=penalty,
-        enough=config.enough,
+        max_finished=config.max_finished,
         runner=runner,
     )
 
 
-def _samples(
+def _sample(
     model: Autoregressive[S],
     source: Ragged,
-    rules: Rules,
+    constraints: DecodingConstraints,
     config: SearchConfig,
     runner: EagerRunner | None,
 ) -> list[list[Hypothesis]]:
-    penalty, rounds = config.length_penalty, []
+    penalty, samples = config.length_penalty, []
     sentences = source.tokens.split(source.lengths.lengths.tolist())
-    for number in range(config.top_beams):
-        draws = [keyed_generator(config.seed, number, ids.tolist()) for ids in sentences]
-        choose = sampler(draws, config)
-        rounds.append(
+    for number in range(config.num_hypotheses):
+        generators = [sentence_generator(config.seed, number, ids.tolist()) for ids in sentences]
+        choose = make_sampler(generators, config)
+        samples.append(
             greedy_search(
-                model, source, rules, length_penalty=penalty, choose=choose, runner=runner
+                model, source, constraints, length_penalty=penalty, choose=choose, runner=runner
             )
         )
-    return [best_first(found) for found in zip(*rounds, strict=True)]
+    return [sort_by_score(hypotheses) for hypotheses in zip(*samples, strict=True)]

@@ -1,8 +1,8 @@
-"""A text as the parts that a model translates and the parts that stay as they are.
+"""Splitting texts into segments for translation, and joining the translated segments.
 
-Line breaks, empty lines and the spaces around a sentence come out where they went in. A line falls
-into sentences when it is longer than what the model has seen, or when the model has hardly ever
-seen two sentences in a line (it would translate the first and forget the rest).
+Line breaks, empty lines and the whitespace around a segment are preserved. A line is split into
+sentences if it is longer than the training data, or if lines with several sentences were rare in it
+(the model would translate only the first sentence).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from regard.decoding.engine import Found, Hypothesis, Job, normalized
-from regard.models.folder import ModelFolder, Training
-from regard.text.sentences import pieces_within, sentences
+from regard.decoding.backend import Hypothesis, Request, SearchResult, length_normalized
+from regard.models.folder import DataStatistics, ModelFolder
+from regard.text.sentences import split_sentences, split_to_fit
 
-_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # where `splitlines` cuts
-_RARE = 0.005
-_AT_ONCE = 128  # texts that are encoded or decoded in one call
-_WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
+_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # the line boundaries of `splitlines`
+_RARE = 0.005  # proportion of training lines with several sentences
+_CHUNK = 128  # texts that are encoded or decoded in one call
+_CJK = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
 
 
 class Segment(NamedTuple):
-    """Something to translate (`text`, perhaps empty) and what stands around it as it is."""
+    """Text to translate (possibly empty) and the text around it, which is copied."""
 
     before: str
     text: str
@@ -31,66 +31,67 @@ class Segment(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """All of a text, in order."""
+    """The segments of a text, in order."""
 
     parts: list[Segment]
-    was_cut: bool  # a sentence was longer than the model's limit
+    was_split: bool  # whether a sentence was longer than the limit
 
 
-def segments(text: str, tokens: Callable[[str], int], limit: int, seen: Training) -> Segments:
-    """Take a text apart; `tokens` counts the subwords of a piece."""
+def split_text(
+    text: str, count_subwords: Callable[[str], int], limit: int, statistics: DataStatistics
+) -> Segments:
+    """Split a text into segments of at most `limit` subwords."""
 
-    def fits(piece: str) -> bool:
-        return tokens(piece.strip()) <= limit
+    def fits(part: str) -> bool:
+        return count_subwords(part.strip()) <= limit
 
-    one_by_one = seen.several_sentences < _RARE
+    by_sentence = statistics.several_sentences < _RARE
     parts: list[Segment] = []
-    was_cut = False
+    was_split = False
     for line in text.splitlines(keepends=True):
         content = line.rstrip(_BREAKS)
-        for part in sentences(content) if one_by_one else [content]:
-            if fits(part):  # as nearly always
-                parts.append(_trimmed(part))
+        for part in split_sentences(content) if by_sentence else [content]:
+            if fits(part):  # the common case
+                parts.append(_to_segment(part))
                 continue
-            pieces, cut = pieces_within(part, fits)
-            parts += map(_trimmed, pieces)
-            was_cut = was_cut or cut
+            shorter, inside_sentence = split_to_fit(part, fits)
+            parts += map(_to_segment, shorter)
+            was_split = was_split or inside_sentence
         if content != line:
             parts.append(Segment(line[len(content) :], "", ""))
-    return Segments(parts, was_cut)
+    return Segments(parts, was_split)
 
 
-def _trimmed(piece: str) -> Segment:
-    text = piece.strip()
-    if len(text) == len(piece):
+def _to_segment(part: str) -> Segment:
+    text = part.strip()
+    if len(text) == len(part):
         return Segment("", text, "")
-    begin = piece.find(text)
-    return Segment(piece[:begin], text, piece[begin + len(text) :])
+    start = part.find(text)
+    return Segment(part[:start], text, part[start + len(text) :])
 
 
-def joined(parts: Sequence[Segment], translations: Sequence[str]) -> str:
-    """The translated text; `translations` has one entry for each part, empty for empty ones."""
+def join_segments(parts: Sequence[Segment], translations: Sequence[str]) -> str:
+    """The translated text, given one translation per segment, empty for empty segments."""
     text = ""
     for number, (part, translation) in enumerate(zip(parts, translations, strict=True)):
-        goes_on = part.text and number + 1 < len(parts) and parts[number + 1].text
-        after = _between(part.after, translation) if goes_on else part.after
+        has_next = part.text and number + 1 < len(parts) and parts[number + 1].text
+        after = _space_between(part.after, translation) if has_next else part.after
         text += part.before + translation + after
     return text
 
 
-def _between(gap: str, translation: str) -> str:
-    """Between sentences, Chinese and Japanese have no space and other scripts have one."""
-    if _WIDE.search(translation):
+def _space_between(gap: str, translation: str) -> str:
+    """The space between two sentences: none in Chinese and Japanese."""
+    if _CJK.search(translation):
         return "" if gap == " " else gap
     return gap or " "
 
 
 class SegmentedTexts:
-    """Texts on their way through an engine: taken apart, translated, put together again.
+    """Splits texts into requests for a backend, and joins the translated segments.
 
-    First all jobs are taken, then what was found is given back, then translations are read. Texts
-    are encoded a few at a time while the engine works on those before them, and what it has found
-    is decoded while it works on the rest.
+    Call `requests`, then `add_results`, then `translations`. The first two are lazy: the backend
+    searches while later texts are encoded and hypotheses of earlier ones are decoded.
     """
 
     def __init__(
@@ -98,79 +99,84 @@ class SegmentedTexts:
     ) -> None:
         self.texts = texts
         self._tokenizers = folder.tokenizers
-        self._seen = folder.seen
-        self._limit = limit  # subwords of a job
+        self._statistics = folder.data_statistics
+        self._limit = limit  # subwords of a request
         self._prefixes = prefixes
-        self._taken: dict[int, Segments] = {}  # by text
-        self._numbers: dict[int, list[int | None]] = {}  # by text: the job of each part, if any
-        self._sources: list[list[int]] = []  # by job
-        self._found: dict[int, list[tuple[Hypothesis, str]]] = {}  # by job, best first
+        self._segments: dict[int, Segments] = {}  # by text
+        # By text, the request of each segment; None for empty segments.
+        self._request_numbers: dict[int, list[int | None]] = {}
+        self._sources: list[list[int]] = []  # by request
+        self._results: dict[int, list[tuple[Hypothesis, str]]] = {}  # by request, best first
 
-    def jobs(self) -> Iterator[Job]:
-        """What is to be translated, longest texts first."""
+    def requests(self) -> Iterator[Request]:
+        """The segments to translate, those of the longest texts first."""
         order = sorted(range(len(self.texts)), key=lambda n: len(self.texts[n]), reverse=True)
-        for begin in range(0, len(order), _AT_ONCE):
-            numbers = order[begin : begin + _AT_ONCE]
+        for start in range(0, len(order), _CHUNK):
+            numbers = order[start : start + _CHUNK]
             texts = [self.texts[number].strip() for number in numbers]
-            known = dict(zip(texts, self._tokenizers.source.encode_all(texts), strict=True))
+            encoded = dict(zip(texts, self._tokenizers.source.encode_all(texts), strict=True))
             for number in numbers:
-                yield from self._jobs_of(number, known)
+                yield from self._requests_for_text(number, encoded)
 
-    def _jobs_of(self, number: int, known: dict[str, list[int]]) -> Iterator[Job]:
-        """A job for each part of a text that is to be translated; the first has its prefix."""
+    def _requests_for_text(self, number: int, encoded: dict[str, list[int]]) -> Iterator[Request]:
+        """A request for each non-empty segment of a text; the first has the forced prefix."""
 
-        def ids(text: str) -> list[int]:
-            return known[text] if text in known else self._tokenizers.source.encode(text)
+        def encode(text: str) -> list[int]:
+            return encoded[text] if text in encoded else self._tokenizers.source.encode(text)
 
-        taken = segments(self.texts[number], lambda t: len(ids(t)), self._limit, self._seen)
-        self._taken[number], self._numbers[number] = taken, []
-        begin = self._tokenizers.target.encode(self._prefixes[number]) if self._prefixes else []
-        for part in taken.parts:
-            self._numbers[number].append(len(self._sources) if part.text else None)
+        segments = split_text(
+            self.texts[number], lambda t: len(encode(t)), self._limit, self._statistics
+        )
+        self._segments[number], self._request_numbers[number] = segments, []
+        prefix = self._tokenizers.target.encode(self._prefixes[number]) if self._prefixes else []
+        for part in segments.parts:
+            self._request_numbers[number].append(len(self._sources) if part.text else None)
             if part.text:
-                self._sources.append(ids(part.text))
-                yield Job(self._sources[-1], begin)
-                begin = []
+                self._sources.append(encode(part.text))
+                yield Request(self._sources[-1], prefix)
+                prefix = []
 
-    def take(self, found: Iterable[Found]) -> None:
-        """Decode what was found, in whatever order it comes."""
-        found = iter(found)
-        while several := list(islice(found, _AT_ONCE)):
-            every = [hypothesis.tokens for one in several for hypothesis in one.hypotheses]
-            texts = map(_one_line, self._tokenizers.target.decode_all(every))
-            for one in several:
-                self._found[one.job] = [(hypothesis, next(texts)) for hypothesis in one.hypotheses]
+    def add_results(self, results: Iterable[SearchResult]) -> None:
+        """Decode the hypotheses of all requests, which may come in any order."""
+        results = iter(results)
+        while chunk := list(islice(results, _CHUNK)):
+            ids = [hypothesis.tokens for result in chunk for hypothesis in result.hypotheses]
+            texts = map(_to_single_line, self._tokenizers.target.decode_all(ids))
+            for request, hypotheses in chunk:
+                self._results[request] = [(hypothesis, next(texts)) for hypothesis in hypotheses]
 
     @property
-    def cut(self) -> list[int]:
-        """The texts with a sentence that was longer than the limit."""
-        return sorted(number for number, taken in self._taken.items() if taken.was_cut)
+    def split_text_numbers(self) -> list[int]:
+        """The indices of texts with a sentence that was longer than the limit."""
+        return sorted(n for n, segments in self._segments.items() if segments.was_split)
 
     def translations(self, number: int, length_penalty: float) -> list[tuple[str, float]]:
         """The translations of a text with their scores, best first.
 
-        Each is made of the hypotheses of one rank, or of the last of a part that has fewer.
+        The k-th joins the k-th hypotheses of all segments, or the last of a segment with fewer.
         """
-        every = [[] if job is None else self._found[job] for job in self._numbers[number]]
-        whole = []
-        for rank in range(max(map(len, every), default=0) or 1):
-            chosen = [found[min(rank, len(found) - 1)] if found else None for found in every]
-            text = joined(self._taken[number].parts, [one[1] if one else "" for one in chosen])
-            real = [one[0] for one in chosen if one]
-            score = real[0].score if real else 0.0
-            if len(real) > 1:
-                length = sum(len(hypothesis.tokens) + 1 for hypothesis in real)
-                total = sum(hypothesis.log_probability for hypothesis in real)
-                score = normalized(total, length, length_penalty)
-            whole.append((text, score))
-        return whole
+        nbests = [[] if n is None else self._results[n] for n in self._request_numbers[number]]
+        translations = []
+        for rank in range(max(map(len, nbests), default=0) or 1):
+            segment_results = [
+                nbest[min(rank, len(nbest) - 1)] if nbest else None for nbest in nbests
+            ]
+            texts = [pair[1] if pair else "" for pair in segment_results]
+            hypotheses = [pair[0] for pair in segment_results if pair]
+            score = hypotheses[0].score if hypotheses else 0.0
+            if len(hypotheses) > 1:
+                length = sum(len(hypothesis.tokens) + 1 for hypothesis in hypotheses)
+                total = sum(hypothesis.log_probability for hypothesis in hypotheses)
+                score = length_normalized(total, length, length_penalty)
+            translations.append((join_segments(self._segments[number].parts, texts), score))
+        return translations
 
     def pairs(self, number: int) -> list[tuple[list[int], list[int]]]:
-        """The ids of each part of a text and of its best translation."""
-        jobs = [job for job in self._numbers[number] if job is not None and self._found[job]]
-        return [(self._sources[job], self._found[job][0][0].tokens) for job in jobs]
+        """The ids of each segment of a text and of its best translation."""
+        numbers = [n for n in self._request_numbers[number] if n is not None and self._results[n]]
+        return [(self._sources[n], self._results[n][0][0].tokens) for n in numbers]
 
 
-def _one_line(text: str) -> str:
-    """One line, even if a byte of the model's is a line break; and no file may hold a NUL."""
+def _to_single_line(text: str) -> str:
+    """The text without line breaks and NULs, which byte fallback can generate."""
     return " ".join(text.replace("\0", "").splitlines())

@@ -1,1 +1,1 @@
-"""How good translations are."""
+"""Evaluation: metrics of translations, language models, labels and alignments."""

@@ -1,7 +1,7 @@
-"""How good alignments are: precision, recall and the alignment error rate.
+"""Metrics of word alignments: precision, recall and alignment error rate (Och and Ney, 2003).
 
-(Och and Ney, 2003.) People mark links as sure, or as possible where they would not insist; all
-sure links are possible. With the links A that were found, sure S and possible P:
+Gold links are annotated as sure or possible; all sure links are possible, too. With predicted
+links A, sure links S and possible links P:
 
     precision = |A n P| / |A|      recall = |A n S| / |S|
     AER = 1 - (|A n S| + |A n P|) / (|A| + |S|)
@@ -14,90 +14,87 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.aligner import Ids
-from regard.data.corpus import read_lines
-from regard.data.links import Links, Rule, links_of, parsed
-from regard.decoding.attention_maps import Seen, View
+from regard.data.alignments import Links, Symmetrization, parse_pharaoh, symmetrize
+from regard.data.line_reader import read_lines
+from regard.decoding.attention_maps import AlignmentHead, HeadAlignments
 from regard.errors import DataError
 
 
 @dataclass(frozen=True)
-class Gold:
-    """The links of one pair as somebody marked them."""
+class GoldAlignment:
+    """The annotated links of one sentence pair."""
 
     sure: Links
-    possible: Links  # the sure ones among them
+    possible: Links  # including the sure ones
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How far found links agree with marked ones, from 0 to 1."""
+class AlignmentScores:
+    """Precision, recall and alignment error rate, from 0 to 1."""
 
     precision: float
     recall: float
     error_rate: float
 
 
-def agreement(found: Iterable[Links], gold: Iterable[Gold]) -> Agreement:
-    """Over all pairs together; where nothing was found or is sure, nothing is wrong with it."""
-    links = sure = right = recalled = 0
-    for own, marked in zip(found, gold, strict=True):
-        links += len(own)
-        sure += len(marked.sure)
-        right += len(own & marked.possible)
-        recalled += len(own & marked.sure)
-    return Agreement(
-        precision=right / links if links else 1.0,
+def score_alignments(predicted: Iterable[Links], gold: Iterable[GoldAlignment]) -> AlignmentScores:
+    """Score the links of all pairs together; an empty set of links is scored as correct."""
+    total = sure = correct = recalled = 0
+    for links, gold_alignment in zip(predicted, gold, strict=True):
+        total += len(links)
+        sure += len(gold_alignment.sure)
+        correct += len(links & gold_alignment.possible)
+        recalled += len(links & gold_alignment.sure)
+    return AlignmentScores(
+        precision=correct / total if total else 1.0,
         recall=recalled / sure if sure else 1.0,
-        error_rate=1 - (recalled + right) / (links + sure) if links + sure else 0.0,
+        error_rate=1 - (recalled + correct) / (total + sure) if total + sure else 0.0,
     )
 
 
-def taken_as_gold(forward: Ids, backward: Ids) -> Gold:
-    """What an aligner says, where nobody has marked anything.
-
-    What both directions agree on is sure, and what grows around it is possible.
-    """
-    return Gold(
-        links_of(forward, backward, "intersection"),
-        links_of(forward, backward, "grow-diag-final-and"),
+def silver_alignment(forward: Ids, backward: Ids) -> GoldAlignment:
+    """Derive a reference from aligner output: intersection is sure, grow-diag possible."""
+    return GoldAlignment(
+        symmetrize(forward, backward, "intersection"),
+        symmetrize(forward, backward, "grow-diag-final-and"),
     )
 
 
-def error_rates(
-    seen: Sequence[Seen],
-    gold: Sequence[Gold],
-    rule: Rule,
-    carried: Callable[[int, Links], Links] | None = None,
-) -> dict[View, float]:
-    """The alignment error rate of every view of attention.
+def alignment_error_rates(
+    alignments: Sequence[HeadAlignments],
+    gold: Sequence[GoldAlignment],
+    symmetrization: Symmetrization,
+    convert: Callable[[int, Links], Links] | None = None,
+) -> dict[AlignmentHead, float]:
+    """Return the alignment error rate of every attention head.
 
-    `carried` makes the links of a pair into such as the gold ones are, if they are not.
+    `convert` maps the links of a pair to the units of the gold alignment, such as words.
     """
 
-    def links(view: View) -> Iterator[Links]:
-        for number, one in enumerate(seen):
-            found = links_of(*one.through(view), rule)
-            yield found if carried is None else carried(number, found)
+    def links(head: AlignmentHead) -> Iterator[Links]:
+        for number, pair in enumerate(alignments):
+            symmetrized = symmetrize(*pair.by_head(head), symmetrization)
+            yield symmetrized if convert is None else convert(number, symmetrized)
 
-    return {view: agreement(links(view), gold).error_rate for view in seen[0].views}
+    return {head: score_alignments(links(head), gold).error_rate for head in alignments[0].heads}
 
 
-def read_gold(path: Path, sizes: Sequence[tuple[int, int]]) -> list[Gold]:
-    """A line of links for each pair, which has so many source and target words."""
+def read_gold_alignments(path: Path, sizes: Sequence[tuple[int, int]]) -> list[GoldAlignment]:
+    """Read a line of links per pair; `sizes` are the numbers of source and target words."""
     lines = read_lines(path)
     if len(lines) != len(sizes):
         raise DataError(
-            f"{path} has {len(lines)} lines, and the text has {len(sizes)}. Lines must correspond "
-            "one to one."
+            f"{path} has {len(lines)} lines, but the text has {len(sizes)}. The file must have one "
+            "line per sentence pair."
         )
     gold = []
     for number, (line, (sources, targets)) in enumerate(zip(lines, sizes, strict=True), 1):
-        where = f"{path}, line {number}"
-        sure, possible = parsed(line, where)
+        location = f"{path}, line {number}"
+        sure, possible = parse_pharaoh(line, location)
         if any(i >= sources or j >= targets for i, j in possible):
             raise DataError(
-                f"{where}: a link goes beyond the {sources} and {targets} words of this line. "
-                "Words are what stands between spaces, counted from 0."
+                f"{location}: a link is out of range: this pair has {sources} source and {targets} "
+                "target words. Indices count whitespace-separated words from 0."
             )
-        gold.append(Gold(sure, possible))
+        gold.append(GoldAlignment(sure, possible))
     return gold

@@ -1,4 +1,4 @@
-"""Where translations are good and where they are not: by length, the worst, what is said twice."""
+"""Error analysis of translations: BLEU by length, worst sentences, repeated words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.evaluation.metrics import Counting, References
+from regard.evaluation.metrics import MetricConfig, References
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LengthBucket:
 
     @property
     def words(self) -> str:
-        """How many words the sentences have."""
+        """The range of lengths, such as "3-7"."""
         if self.shortest == self.longest:
             return str(self.shortest)
         return f"{self.shortest}-{self.longest}"
@@ -40,65 +40,70 @@ class Sentence:
     references: list[str]
 
 
-def by_length(
-    hypotheses: Sequence[str], references: References, counting: Counting, *, parts: int = 5
+def bleu_by_length(
+    hypotheses: Sequence[str],
+    references: References,
+    metric_config: MetricConfig,
+    *,
+    parts: int = 5,
 ) -> list[LengthBucket]:
-    """BLEU of short to long sentences, by the number of words of their first references."""
-    # The effective order makes a difference only where no sentence of a bucket has four words:
-    # without it even perfect translations would get 0.
-    metric = counting.bleu(quiet=True, effective_order=True)
+    """Return BLEU in buckets of the first reference's length in words, from short to long."""
+    # The effective order matters only where no sentence of a bucket has four words: without it
+    # even perfect translations would score 0.
+    metric = metric_config.bleu(quiet=True, effective_order=True)
     lengths = [len(metric.tokenizer(reference.rstrip()).split()) for reference in references[0]]
-    found = []
-    for lines in buckets(lengths, parts):
+    buckets = []
+    for lines in length_buckets(lengths, parts):
         score = metric.corpus_score(
             [hypotheses[line] for line in lines],
             [[reference[line] for line in lines] for reference in references],
         )
-        inside = [lengths[line] for line in lines]
-        found.append(LengthBucket(min(inside), max(inside), len(lines), score.score))
-    return found
+        bucket_lengths = [lengths[line] for line in lines]
+        shortest, longest = min(bucket_lengths), max(bucket_lengths)
+        buckets.append(LengthBucket(shortest, longest, len(lines), score.score))
+    return buckets
 
 
-def buckets(lengths: Sequence[int], parts: int) -> list[list[int]]:
-    """The places of all lengths, in at most `parts` groups from short to long.
+def length_buckets(lengths: Sequence[int], parts: int) -> list[list[int]]:
+    """Return the indices of all lengths, in at most `parts` buckets from short to long.
 
-    Groups are as equal in size as they can be while equal lengths stay together, so that the BLEU
-    of one is about as trustworthy as that of the next, for captions as for long text.
+    Buckets are of about equal size, with equal lengths in one bucket, so that their BLEU scores are
+    about equally reliable.
     """
     bounds = np.unique(
         np.quantile(lengths, np.arange(1, parts + 1) / parts, method="inverted_cdf")
-    )  # each bound is a length that occurs, so no group is empty
+    )  # each bound is a length that occurs, so no bucket is empty
     groups = np.searchsorted(bounds, lengths)
     return [np.flatnonzero(groups == group).tolist() for group in range(len(bounds))]
 
 
 def sentence_scores(
-    hypotheses: Sequence[str], references: References, counting: Counting
+    hypotheses: Sequence[str], references: References, metric_config: MetricConfig
 ) -> list[float]:
-    """The chrF2 of each sentence: steadier than BLEU, which few words make jump."""
-    metric = counting.chrf()
+    """Return the chrF2 of each sentence, which is more stable than sentence BLEU."""
+    metric = metric_config.chrf()
     return [
-        # Nothing for nothing is right, though there is no character to count.
-        metric.sentence_score(hypothesis, right).score
-        if hypothesis.strip() or any(map(str.strip, right))
+        # An empty translation of an empty reference is correct; sacrebleu would give 0.
+        metric.sentence_score(hypothesis, line_references).score
+        if hypothesis.strip() or any(map(str.strip, line_references))
         else 100.0
-        for hypothesis, *right in zip(hypotheses, *references, strict=True)
+        for hypothesis, *line_references in zip(hypotheses, *references, strict=True)
     ]
 
 
-def worst(
+def worst_sentences(
     hypotheses: Sequence[str],
     references: References,
-    counting: Counting,
+    metric_config: MetricConfig,
     *,
     count: int,
     sources: Sequence[str] | None = None,
 ) -> list[Sentence]:
-    """The sentences with the lowest chrF2, the worst first."""
+    """Return the sentences with the lowest chrF2, the worst first."""
     if not count:
         return []
-    scores = sentence_scores(hypotheses, references, counting)
-    chosen = sorted(range(len(scores)), key=scores.__getitem__)[:count]
+    scores = sentence_scores(hypotheses, references, metric_config)
+    lines = sorted(range(len(scores)), key=scores.__getitem__)[:count]
     return [
         Sentence(
             line + 1,
@@ -108,12 +113,12 @@ def worst(
             references[0][line],
             [reference[line] for reference in references],
         )
-        for line in chosen
+        for line in lines
     ]
 
 
-def repeated_words(texts: Sequence[str]) -> float:
-    """Of a hundred words, how many are the same as the word before them."""
+def repetition_rate(texts: Sequence[str]) -> float:
+    """Return the percentage of words that repeat the word before them."""
     lines = [text.split() for text in texts]
     repeated = sum(a == b for line in lines for a, b in pairwise(line))
     return 100 * repeated / max(sum(map(len, lines)), 1)

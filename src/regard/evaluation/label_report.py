@@ -1,67 +1,79 @@
-"""All that is said of the labels that a model gives to a test set, for people and programs."""
+"""The evaluation report of the labels that a model predicts for a test set."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from regard.data.examples import Example, read_examples
 from regard.data.label_files import LabelledContent
-from regard.data.spans import mark_spans
-from regard.decoding.labeller import Classifier, Tagger
+from regard.data.label_formats import Example, read_examples
+from regard.data.spans import uses_iob_labels
+from regard.decoding.labelling import Classifier, Tagger
 from regard.errors import ConfigError
-from regard.evaluation.labelling import (
+from regard.evaluation.label_metrics import (
     Scores,
     accuracy,
-    confusion,
+    confusion_matrix,
     label_scores,
+    most_confident_errors,
     span_scores,
-    worst,
 )
 from regard.evaluation.options import LabelOptions
-from regard.evaluation.summary import Result
+from regard.evaluation.summary import MetricResult
 from regard.models.folder import ModelFolder
 from regard.notices import Notice
 
-# The labels that a model gives to each example, and how likely it finds each of them.
-Given = tuple[list[list[str]], list[list[float]]]
+# The predicted labels of each example, and their probabilities.
+PredictedLabels = tuple[list[list[str]], list[list[float]]]
 
 
 @dataclass(frozen=True)
-class WrongLabel:
-    """A mistake, with the text around it; a wrong word stands between stars."""
+class LocatedLabelError:
+    """A wrong label with its text, in which the word is marked by asterisks."""
 
-    line: int  # where its sentence or text begins
+    line: int  # first line of its sentence or text
     text: str
-    found: str
+    predicted: str
     gold: str
     probability: float
 
 
 @dataclass(frozen=True)
 class LabelReport:
-    """How good a model's labels are."""
+    """Metrics of a model's labels, from 0 to 1."""
 
     name: str
-    labels: int  # how many there are to give
-    accuracy: float  # from 0 to 1, as all others
+    labels: int  # number of gold labels
+    accuracy: float
     macro_f1: float  # over labels
-    each: Scores  # labels by themselves
-    spans: Scores | None  # where labels mark spans
-    names: list[str]  # of the rows and columns of
+    each: Scores  # by label
+    spans: Scores | None  # by span type, for IOB labels
+    names: list[str]  # rows and columns of `confusion`
     confusion: list[list[int]]
-    worst: list[WrongLabel]
+    worst: list[LocatedLabelError]
+
+    def row(self) -> dict[str, Any]:
+        """Return all fields for JSON, in which predicted labels are named "found"."""
+        errors = [
+            {
+                "found" if name == "predicted" else name: value
+                for name, value in asdict(error).items()
+            }
+            for error in self.worst
+        ]
+        return {**asdict(self), "worst": errors}
 
     @property
-    def metrics(self) -> list[Result]:
-        """The figures of all labels, of a hundred."""
+    def metrics(self) -> list[MetricResult]:
+        """The overall metrics in percent."""
         values = {"accuracy": self.accuracy, "macro F1": self.macro_f1}
         if self.spans:
             values["span F1"] = self.spans.overall.f1
-        return [Result(name, 100 * value, "") for name, value in values.items()]
+        return [MetricResult(name, 100 * value, "") for name, value in values.items()]
 
 
 def label_reports(
@@ -71,87 +83,101 @@ def label_reports(
     batch_size: int | None,
     notice: Notice,
 ) -> list[LabelReport]:
-    """How good the labels are that each model gives to the examples of a file."""
+    """Evaluate each model on the examples of a file."""
     (path,), format = test.files, test.format
-    # Models that were trained on one column have the file read once.
+    # The file is read once for all models that were trained on the same column.
     read = cache(partial(read_examples, path, format.content, format.column, format.header))
     reports = []
     for model in models:
         folder = ModelFolder.read(model)
-        examples = read(folder.seen.column)
-        _mention_strange_labels(model, folder.vocabulary.labels, examples, notice)
+        examples = read(folder.data_statistics.column)
+        _check_gold_labels(model, folder.vocabulary.labels, examples, notice)
         texts = [example.texts for example in examples]
-        given = given_labels(model, format.content, texts, device, batch_size)
-        reports.append(label_report(str(model), given, examples, worst_count=test.worst))
+        predicted = predict_labels(model, format.content, texts, device, batch_size)
+        reports.append(label_report(str(model), predicted, examples, worst_count=test.worst))
     return reports
 
 
-def _mention_strange_labels(
-    model: Path, known: Sequence[str], examples: Sequence[Example], notice: Notice
+def _check_gold_labels(
+    model: Path, label_set: Sequence[str], examples: Sequence[Example], notice: Notice
 ) -> None:
-    """Those that a model cannot give count as mistakes; if it can give none, nothing is right."""
+    """Report gold labels that the model cannot predict; raise an error if it can predict none."""
     labels = {label for example in examples for label in example.labels}
-    strange = sorted(labels - {*known})
-    if not known or not strange:  # a model that gives none is refused later
+    unknown = sorted(labels - {*label_set})
+    if not label_set or not unknown:  # models of other kinds are rejected later
         return
-    some = ", ".join(strange[:3]) + (" ..." if len(strange) > 3 else "")
-    if len(strange) == len(labels):
+    listed = ", ".join(unknown[:3]) + (" ..." if len(unknown) > 3 else "")
+    if len(unknown) == len(labels):
         raise ConfigError(
-            f"{model} knows none of these labels ({some}); it gives {', '.join(known[:3])} ... "
-            "Check which column they are in (--column), and the file."
+            f"None of the labels ({listed}) is in the label set of {model} "
+            f"({', '.join(label_set[:3])} ...). Check the file and the column of its labels "
+            "(--column)."
         )
-    notice(f"{model} does not know {len(strange)} of {len(labels)} labels: {some}. They count.")
+    notice(
+        f"{len(unknown)} of {len(labels)} labels are not in the label set of {model} and count as "
+        f"errors: {listed}."
+    )
 
 
-def given_labels(
+def predict_labels(
     model: Path,
     content: LabelledContent,
     texts: Sequence[Sequence[str]],
     device: str,
-    size: int | None,
-) -> Given:
-    """The labels that a model gives to some texts, `size` in a batch."""
+    batch_size: int | None,
+) -> PredictedLabels:
+    """Predict the labels of texts, in batches of `size`."""
     if content == "tagged":
-        words = Tagger.load(model, device=device).tag(texts, batch_size=size)
-        return [one.labels for one in words], [one.probabilities for one in words]
-    found = Classifier.load(model, device=device).classify(texts, batch_size=size)
-    return [[one.label] for one in found], [[one.probability] for one in found]
+        tagged = Tagger.load(model, device=device).tag(texts, batch_size=batch_size)
+        return [result.labels for result in tagged], [result.probabilities for result in tagged]
+    classified = Classifier.load(model, device=device).classify(texts, batch_size=batch_size)
+    return [[result.label] for result in classified], [
+        [result.probability] for result in classified
+    ]
 
 
 def label_report(
-    name: str, given: Given, examples: Sequence[Example], *, worst_count: int = 0
+    name: str, predictions: PredictedLabels, examples: Sequence[Example], *, worst_count: int = 0
 ) -> LabelReport:
-    """The figures of labels beside what is right."""
-    labels, probabilities = given
-    found = [*chain.from_iterable(labels)]
+    """Compare predicted labels with the gold labels of examples."""
+    labels, probabilities = predictions
+    predicted = [*chain.from_iterable(labels)]
     gold = [label for example in examples for label in example.labels]
-    names = sorted({*found, *gold})
-    each = label_scores(found, gold)
-    marked = mark_spans(sorted({*gold}))
+    names = sorted({*predicted, *gold})
+    each = label_scores(predicted, gold)
+    has_spans = uses_iob_labels(sorted({*gold}))
     sentences = [example.labels for example in examples]
-    places = [(example, place) for example in examples for place in range(len(example.labels))]
-    mistakes = worst(found, gold, [*chain.from_iterable(probabilities)], count=worst_count)
+    locations = [(example, index) for example in examples for index in range(len(example.labels))]
+    errors = most_confident_errors(
+        predicted, gold, [*chain.from_iterable(probabilities)], count=worst_count
+    )
     return LabelReport(
         name,
         labels=len(gold),
-        accuracy=accuracy(found, gold),
+        accuracy=accuracy(predicted, gold),
         macro_f1=each.macro_f1,
         each=each,
-        spans=span_scores(labels, sentences) if marked else None,
+        spans=span_scores(labels, sentences) if has_spans else None,
         names=names,
-        confusion=confusion(found, gold, names).tolist(),
+        confusion=confusion_matrix(predicted, gold, names).tolist(),
         worst=[
-            WrongLabel(example.line, _around(example, place), one.found, one.gold, one.probability)
-            for one in mistakes
-            for example, place in [places[one.place]]
+            LocatedLabelError(
+                example.line,
+                _text_with_marked_word(example, index),
+                error.predicted,
+                error.gold,
+                error.probability,
+            )
+            for error in errors
+            for example, index in [locations[error.index]]
         ],
     )
 
 
-def _around(example: Example, place: int) -> str:
-    """A text, or the words of a sentence of which one is marked."""
+def _text_with_marked_word(example: Example, index: int) -> str:
+    """Return the text of a classified example, or a sentence with the word at `index` marked."""
     if len(example.labels) == 1 and len(example.texts) <= 2:
         return " | ".join(example.texts)
     words = [*example.texts]
-    words[place] = f"*{words[place]}*"
+    words[index] = f"*{words[index]}*"
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER, by sacrebleu and with its signatures."""
+"""BLEU, chrF and TER, computed by sacrebleu and reported with its signatures."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from regard.errors import ConfigError
-from regard.evaluation.summary import Result as Result
+from regard.evaluation.summary import MetricResult as MetricResult
 
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
 METRICS = ("bleu", "chrf", "ter")
-TER_WORDS = 500  # in a line; a longer one may keep sacrebleu's search for shifts busy for minutes
-# The lines of each reference translation, as sacrebleu takes them. A list, because a sequence of
-# texts would pass for a sequence of sequences of texts.
+TER_WORDS = 500  # per line; sacrebleu's shift search may take minutes for longer lines
+# The lines of each reference translation, as in sacrebleu. A list, because a type checker accepts
+# a sequence of strings as a sequence of sequences of strings.
 References = list[list[str]]
 LOWER_IS_BETTER = frozenset({"TER"})
 
 
 @dataclass(frozen=True)
-class Counting:
-    """How words are cut and compared; what is said of one test set is all counted alike."""
+class MetricConfig:
+    """Tokenization and case of the metrics, the same for all systems on a test set."""
 
     lowercase: bool = False
     tokenize: str = "13a"
     names: tuple[str, ...] = METRICS
 
     def metrics(self, *, quiet: bool = False) -> list[Metric]:
-        """What `names` says; TER is always counted without case, and its signature says so."""
-        made = {"bleu": lambda: self.bleu(quiet=quiet), "chrf": self.chrf, "ter": TER}
-        return [made[name]() for name in self.names]
+        """Create the metrics in `names`; TER is always case-insensitive, as its signature says."""
+        factories = {"bleu": lambda: self.bleu(quiet=quiet), "chrf": self.chrf, "ter": TER}
+        return [factories[name]() for name in self.names]
 
     def bleu(self, *, quiet: bool = False, effective_order: bool = False) -> BLEU:
-        """BLEU; unless `quiet`, sacrebleu warns of text that looks already tokenized."""
+        """Create the BLEU metric; unless `quiet`, sacrebleu warns about tokenized text."""
         if self.tokenize not in TOKENIZERS:
             raise ConfigError(
                 f"sacrebleu has no tokenizer {self.tokenize!r}. Use one of {', '.join(TOKENIZERS)}."
@@ -52,29 +52,30 @@ class Counting:
         except (ImportError, RuntimeError, OSError) as error:  # a package or a download is missing
             reason = " ".join(str(error).split()).removesuffix(".")
             raise ConfigError(
-                f"sacrebleu's tokenizer {self.tokenize!r} cannot be used here: {reason}. "
-                "Install what it needs, or use another --tokenize."
+                f"sacrebleu's tokenizer {self.tokenize!r} is not available: {reason}. "
+                "Install its dependencies, or use another --tokenize."
             ) from None
 
     def chrf(self) -> CHRF:
-        """The chrF2 of characters alone."""
+        """Create the chrF2 metric, on characters only."""
         return CHRF(lowercase=self.lowercase)
 
 
-def evaluate(hypotheses: Sequence[str], references: References, counting: Counting) -> list[Result]:
-    """The metrics over a whole test set, of one or several references for each line."""
+def evaluate(
+    hypotheses: Sequence[str], references: References, metric_config: MetricConfig
+) -> list[MetricResult]:
+    """Compute corpus-level metrics, with one or several references per line."""
     results = []
-    for metric in counting.metrics():
+    for metric in metric_config.metrics():
         score = metric.corpus_score(list(hypotheses), references)
-        results.append(Result(score.name, score.score, str(metric.get_signature())))
+        results.append(MetricResult(score.name, score.score, str(metric.get_signature())))
     return results
 
 
-def too_long_for_ter(texts: Sequence[Sequence[str]]) -> int | None:
-    """The first line, counted from 1, that is too long for TER in any of these texts.
+def first_line_too_long_for_ter(texts: Sequence[Sequence[str]]) -> int | None:
+    """Return the number, from 1, of the first line with more than TER_WORDS words in any text.
 
-    A line of 500 words that are all out of order takes some 20 seconds; twice as many, twice as
-    long at least.
+    A line of 500 words in random order takes about 20 seconds, one of 1000 at least twice as long.
     """
     for number, lines in enumerate(zip(*texts, strict=True), 1):
         if max(len(line.split()) for line in lines) > TER_WORDS:
@@ -83,7 +84,7 @@ def too_long_for_ter(texts: Sequence[Sequence[str]]) -> int | None:
 
 
 def case_is_lost(hypotheses: Sequence[str], references: References) -> bool:
-    """Whether hypotheses are all in lower case, and references are not."""
+    """Whether all hypotheses are lowercase while the references are cased."""
     return (
         any(text != text.upper() for text in hypotheses)  # some scripts have no case
         and all(text == text.lower() for text in hypotheses)
@@ -92,30 +93,31 @@ def case_is_lost(hypotheses: Sequence[str], references: References) -> bool:
 
 
 def case_hint(name: str) -> str:
-    """A notice that the figures of a system are low because it writes lower case only."""
+    """Return a notice that scores are low because a system's output is lowercase."""
     return (
-        f"{name} writes lower case only, and the references do not: each word with an upper-case "
-        "letter counts as wrong. To count without case: --lowercase"
+        f"The output of {name} is lowercase, but the references are cased: every capitalized word "
+        "counts as an error. Use --lowercase for case-insensitive metrics."
     )
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU alone, as the training loop watches it."""
+    """Return corpus BLEU with the default tokenization, for validation during training."""
     return float(BLEU(force=True).corpus_score(list(hypotheses), [list(references)]).score)
 
 
 def sentence_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:
-    """BLEU of one sentence, in whatever pieces it comes."""
-    return float(_plain_bleu().sentence_score(" ".join(hypothesis), [" ".join(reference)]).score)
+    """Return the sentence BLEU of tokens, without further tokenization."""
+    metric = _untokenized_bleu()
+    return float(metric.sentence_score(" ".join(hypothesis), [" ".join(reference)]).score)
 
 
 @cache
-def _plain_bleu() -> BLEU:
-    """Which cuts no words, and counts no longer n-grams than a short sentence has."""
+def _untokenized_bleu() -> BLEU:
+    """Create a BLEU metric that does not tokenize and uses the effective n-gram order."""
     return BLEU(tokenize="none", effective_order=True, force=True)
 
 
-def exact_matches(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The share of hypotheses that are their reference, letter for letter."""
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Return the fraction of hypotheses that equal their references."""
     equal = sum(h == r for h, r in zip(hypotheses, references, strict=True))
     return equal / len(references)

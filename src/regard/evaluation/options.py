@@ -1,4 +1,4 @@
-"""The tests of each task as options of `regard evaluate`; importing them costs nothing."""
+"""Options of `regard evaluate` for each task; cheap to import."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from regard.data.label_files import LabelFormat
     from regard.evaluation.label_report import LabelReport
 
-# Settings of searches that `regard evaluate` has.
+# Search settings of `regard evaluate`.
 SEARCH = ("beam_size", "length_penalty", "patience", "seed", "fertility", "candidates")
 _Worst = Annotated[
     int,
-    Doc("how many of the worst sentences to show (by chrF2), or of the worst labels"),
+    Doc("number of sentences with the lowest chrF2, or of most confident label errors, to print"),
     Ge(0),
     Le(100_000),
 ]
@@ -29,36 +29,38 @@ _Worst = Annotated[
 
 @dataclass(frozen=True)
 class EvaluationOptions(OptionSet):
-    """A test of models, and how it is evaluated."""
+    """Options of a test set and of its evaluation."""
 
-    # Options of the command beside --device that have an effect, too.
+    # Options of the command, other than --device, that have an effect.
     uses: ClassVar[tuple[str, ...]] = ("batch_size",)
-    written: ClassVar[tuple[str, ...]] = ()  # fields with files that are written
+    written: ClassVar[tuple[str, ...]] = ()  # fields with output files
 
     def run(
         self, models: Sequence[Path], device: str = "auto", batch_size: int | None = None
     ) -> list[dict[str, Any]]:
-        """One result for each model: its `name`, and metrics by name.
+        """Return a result for each model: its `name`, and metrics by name.
 
-        The command has reports of its own for translations and labels.
+        Not used for translations and labels, for which the command prints other reports.
         """
         raise NotImplementedError
 
     def notices(self, results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a reader of the results should know."""
+        """Yield remarks on the results."""
         yield from ()
 
     @property
     def files(self) -> list[Path]:
-        """All files that are read."""
-        values = [getattr(self, one.name) for one in fields(self) if one.name not in self.written]
-        flat = [value for one in values for value in (one if isinstance(one, tuple) else [one])]
-        return [value for value in flat if isinstance(value, Path)]
+        """All input files."""
+        values = [getattr(self, f.name) for f in fields(self) if f.name not in self.written]
+        flat = [
+            path for value in values for path in (value if isinstance(value, tuple) else [value])
+        ]
+        return [path for path in flat if isinstance(path, Path)]
 
 
 @dataclass(frozen=True)
 class TranslationsOptions(EvaluationOptions):
-    """Translations of a test set, of models or in files."""
+    """Translations of a test set by models, or in files."""
 
     main = "reference"
     partner = "hypotheses"
@@ -67,61 +69,59 @@ class TranslationsOptions(EvaluationOptions):
     written = ("out",)
     reference: Annotated[
         tuple[Path, ...],
-        Doc(
-            "the right translations, line by line. May be repeated: several references for each "
-            "line, counted as sacrebleu counts them"
-        ),
+        Doc("reference translations, one per line; may be repeated for several references"),
     ] = ()
-    source: Annotated[Path | None, Doc("text for the models to translate")] = None
-    ensemble: Annotated[bool, Doc("several models translate together, as one")] = False
+    source: Annotated[Path | None, Doc("source text to translate")] = None
+    ensemble: Annotated[bool, Doc("translate with an ensemble of the models")] = False
     hypotheses: Annotated[
         tuple[Path, ...],
-        Doc("in place of models: translations that exist already. May be repeated"),
+        Doc("translations to evaluate instead of models; may be repeated"),
     ] = ()
     against: Annotated[
-        Path | None, Doc("another model, or its translations: compared by a paired bootstrap")
+        Path | None, Doc("baseline for a paired bootstrap test: a model, or its translations")
     ] = None
     resamples: Annotated[
-        int, Doc("with --against: resamples of the paired bootstrap"), Ge(100), Le(100_000)
+        int, Doc("number of bootstrap resamples, with --against"), Ge(100), Le(100_000)
     ] = 1000
-    by_length: Annotated[bool, Doc("BLEU by the length of the reference")] = False
+    by_length: Annotated[bool, Doc("print BLEU by reference length")] = False
     worst: _Worst = 0
-    teacher: Annotated[
-        Path | None, Doc("a model that writes word by word, to choose among --candidates")
-    ] = None
-    lowercase: Annotated[bool, Doc("count without case")] = False
-    tokenize: Annotated[str, Doc("tokenizer for BLEU, one of sacrebleu")] = "13a"
+    teacher: Annotated[Path | None, Doc("autoregressive model that reranks --candidates")] = None
+    lowercase: Annotated[bool, Doc("compute case-insensitive metrics")] = False
+    tokenize: Annotated[str, Doc("sacrebleu tokenizer for BLEU")] = "13a"
     metrics: Annotated[
         str | None,
-        Doc("some of bleu,chrf,ter; unset: all, TER only if no line is too long for it"),
+        Doc(
+            "metrics, separated by commas: bleu, chrf, ter; default: all, but TER only if no "
+            "line is too long for it"
+        ),
     ] = None
     out: Annotated[
-        Path | None, Doc("keep the model's translations here"), Flag(formerly=("--output",))
+        Path | None, Doc("output file for the translations"), Flag(formerly=("--output",))
     ] = None
 
     def problems(self) -> Iterator[str]:
-        """Nothing is measured without a reference."""
+        """Yield an error if there is no reference."""
         if not self.reference:
-            yield "--reference is missing, which names the right translations"
+            yield "--reference is missing; use it to give the reference translations"
 
 
 @dataclass(frozen=True)
 class TextOptions(EvaluationOptions):
-    """The perplexity of running text."""
+    """Perplexity of plain text."""
 
     main = "text"
-    title = "running text"
+    title = "plain text"
     uses = ()
     text: Annotated[Path | None, Doc("text file for perplexity evaluation")] = None
     stride: Annotated[
         int | None,
-        Doc("tokens by which the window moves on; unset: half of it"),
+        Doc("stride of the sliding window in tokens; default: half a window"),
         Ge(1),
         Le(1_000_000),
     ] = None
     memory: Annotated[
         int | None,
-        Doc("tokens that a model with a memory remembers; unset: as it says"),
+        Doc("memory length in tokens, for models with memory; default: as in their config"),
         Ge(0),
         Le(1_000_000),
     ] = None
@@ -129,31 +129,32 @@ class TextOptions(EvaluationOptions):
     def run(
         self, models: Sequence[Path], device: str = "auto", batch_size: int | None = None
     ) -> list[dict[str, Any]]:
-        """Perplexities."""
-        from regard.devices import device_named
-        from regard.evaluation.perplexity import documents_of, perplexity
+        """Compute perplexities."""
+        from regard.devices import resolve_device
+        from regard.evaluation.perplexity import perplexity, read_documents
         from regard.models.folder import load_model
 
         assert self.text is not None
-        documents, results = documents_of(self.text), []
+        documents, results = read_documents(self.text), []
         for path in models:
-            folder, model = load_model(path, device_named(device))
-            found = perplexity(model, folder.tokenizers.target, documents, self.stride, self.memory)
-            results.append({"name": str(path), **found.row()})
+            folder, model = load_model(path, resolve_device(device))
+            tokenizer = folder.tokenizers.target
+            result = perplexity(model, tokenizer, documents, self.stride, self.memory)
+            results.append({"name": str(path), **result.row()})
         return results
 
     def notices(self, results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """A pseudo-perplexity is not comparable."""
+        """Yield a warning that pseudo-perplexity is not comparable."""
         if len(results) > 1 and any(result["pseudo"] for result in results):
             yield (
-                "A masked model sees what comes after a token, too: that is its pseudo-perplexity, "
-                "which is not comparable with the perplexity of other models."
+                "Masked models are evaluated by pseudo-perplexity, which uses the context on both "
+                "sides and is not comparable with the perplexity of other models."
             )
 
 
 @dataclass(frozen=True)
 class LabelOptions(EvaluationOptions):
-    """What tests with labels have in common."""
+    """Common options of test sets with labels."""
 
     uses = ("batch_size", "picture")
     worst: _Worst = 0
@@ -161,12 +162,12 @@ class LabelOptions(EvaluationOptions):
     @property
     @abstractmethod
     def format(self) -> LabelFormat:
-        """How the file is read."""
+        """The format of the file."""
 
     def reports(
         self, models: Sequence[Path], device: str, batch_size: int | None, notice: Notice
     ) -> list[LabelReport]:
-        """How good the labels are that each model gives."""
+        """Evaluate the labels that each model predicts."""
         from regard.evaluation.label_report import label_reports
 
         return label_reports(self, models, device, batch_size, notice)
@@ -184,14 +185,14 @@ class TaggedOptions(LabelOptions):
     column: Annotated[
         str | None,
         Doc(
-            "the labels' column, by its name in CoNLL-U or its number; unset: that of the model's "
-            "training text, upos in other CoNLL-U, the last elsewhere"
+            "column of the labels, by name in CoNLL-U or by number; default: as in the model's "
+            "training data, else upos in CoNLL-U and the last column in other files"
         ),
     ] = None
 
     @property
     def format(self) -> LabelFormat:
-        """Columns."""
+        """CoNLL-U or columns."""
         from regard.data.label_files import LabelFormat
 
         return LabelFormat("tagged", self.column)
@@ -206,7 +207,7 @@ class LabelledOptions(LabelOptions):
     labelled: Annotated[
         Path | None, Doc("texts with labels (label, tab, text) for a classifier")
     ] = None
-    header: Annotated[bool | None, Doc("whether the first line names the columns; unset: look")] = (
+    header: Annotated[bool | None, Doc("whether the first line is a header; default: detect")] = (
         None
     )
 
@@ -226,6 +227,6 @@ EVALUATION_OPTIONS: list[type[EvaluationOptions]] = [
 ]
 
 
-def select_evaluation(given: Mapping[str, Any]) -> EvaluationOptions:
-    """The test that some options name; options of other tests are refused."""
-    return select(EVALUATION_OPTIONS, given, "tests")
+def select_evaluation(options: Mapping[str, Any]) -> EvaluationOptions:
+    """Return the evaluation that the options select; raise an error for options of others."""
+    return select(EVALUATION_OPTIONS, options, "tests")

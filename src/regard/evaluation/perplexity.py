@@ -1,10 +1,10 @@
-"""How well a language model foretells a text.
+"""Perplexity of a text under a language model.
 
-A model sees so many tokens at once. A window of that many slides over each document; by `stride`
-tokens each time, and only those that are new in it count: a smaller stride gives each token more to
-go by, and takes longer. A model with a memory reads all documents as one stream, segment after
-segment; one of words in any order is asked from left to right. A masked model is asked for each
-token in turn, the others being seen.
+A window of the model's context length slides over each document by `stride` tokens, and only the
+new tokens of a window are scored: a smaller stride gives each token more context and takes longer.
+Models with segment recurrence read all documents as one stream, segment by segment; permutation
+models score from left to right. For masked models this is the pseudo-perplexity: each token is
+masked in turn and predicted from all others.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import cast
 import torch
 
 from regard.data.batch import Batch
-from regard.data.doctor import Report, repaired_lines
+from regard.data.filters import Report, read_text_lines
 from regard.data.ragged import Ragged
-from regard.decoding.score import gains_of
-from regard.errors import ConfigError, DataError, one_message
+from regard.decoding.score import target_log_probs
+from regard.errors import ConfigError, DataError, format_problems
 from regard.models.base import Model
 from regard.models.masked import Masked
-from regard.models.memory import RememberingModel
+from regard.models.memory import SegmentRecurrentModel
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
@@ -33,55 +33,55 @@ _BATCH_TOKENS = 8192
 
 @dataclass(frozen=True)
 class Perplexity:
-    """What a text costs a model; line breaks and the ends of documents are tokens, too."""
+    """Negative log-likelihood and size of a text; line breaks and EOS count as tokens."""
 
-    nll: float  # negative log-likelihood of the whole text, in nats
+    nll: float  # of the whole text, in nats
     tokens: int
     words: int
     bytes: int
     window: int
     stride: int
-    memory: int = 0  # tokens that were remembered before a window
-    pseudo: bool = False  # what comes after a token was visible, too
+    memory: int = 0  # tokens of memory before a segment
+    pseudo: bool = False  # of a masked model
 
     @property
     def per_token(self) -> float:
-        """The perplexity of a token."""
+        """The perplexity per token."""
         return math.exp(self.nll / self.tokens)
 
     @property
     def per_word(self) -> float:
-        """The perplexity of a word: comparable between tokenizers."""
+        """The perplexity per word, comparable between tokenizers."""
         return math.exp(self.nll / self.words)
 
     @property
     def bits_per_byte(self) -> float:
-        """How far the model could compress the text."""
+        """Bits per byte of UTF-8, comparable between tokenizers."""
         return self.nll / math.log(2) / self.bytes
 
     def row(self) -> dict[str, float]:
-        """All figures by name."""
-        more = asdict(self)
-        del more["nll"]
+        """Return all metrics by name."""
+        fields = asdict(self)
+        del fields["nll"]
         per_word, bits = self.per_word, self.bits_per_byte
-        return {"perplexity": self.per_token, "per_word": per_word, "bits_per_byte": bits, **more}
+        return {"perplexity": self.per_token, "per_word": per_word, "bits_per_byte": bits, **fields}
 
 
-def documents_of(path: Path) -> list[str]:
-    """The documents of a text file, which blank lines end."""
+def read_documents(path: Path) -> list[str]:
+    """Read the documents of a text file, separated by blank lines."""
     report = Report()
     documents: list[list[str]] = [[]]
-    for _, line in repaired_lines(path, report):
+    for _, line in read_text_lines(path, report):
         if line:
             documents[-1].append(line)
         elif documents[-1]:
             documents.append([])
     if report.errors:
-        raise DataError(one_message(report.errors, f"{path} cannot be used"))
-    found = ["\n".join(lines) for lines in documents if lines]
-    if not found:
+        raise DataError(format_problems(report.errors, f"{path} cannot be used"))
+    texts = ["\n".join(lines) for lines in documents if lines]
+    if not texts:
         raise DataError(f"{path} has no text. Check the path.")
-    return found
+    return texts
 
 
 def perplexity(
@@ -91,122 +91,126 @@ def perplexity(
     stride: int | None = None,
     memory: int | None = None,
 ) -> Perplexity:
-    """Of documents, by windows that overlap; no stride: half a window.
+    """Compute the perplexity of documents with sliding windows.
 
-    A model that remembers needs no stride; memory: as many tokens as it shall remember.
+    stride: half a window by default; unsupported for models with memory.
+    memory: tokens of memory, for models with segment recurrence; by default as in their config.
     """
-    window = _window(model)
+    window = _window_size(model)
     words = sum(len(text.split()) for text in documents)
     size = sum(len(text.encode()) + 1 for text in documents)
     if model.config.has_memory:
         if stride is not None:
-            raise ConfigError("A model with a memory reads each token once. Leave out --stride.")
-        streams = cast(RememberingModel, model)
-        room = streams.config.room(training=False) if memory is None else memory
+            raise ConfigError("--stride has no effect for models with memory. Leave it out.")
+        recurrent = cast(SegmentRecurrentModel, model)
+        memory_length = (
+            recurrent.config.memory_length_for(training=False) if memory is None else memory
+        )
         ids = [
-            token for text in documents for token in (*tokenizer.encode_lines(text), SPECIAL.end)
+            token for text in documents for token in (*tokenizer.encode_lines(text), SPECIAL.eos)
         ]
-        segment = streams.config.max_positions
-        nll = stream_nll(streams, ids, room)
-        return Perplexity(nll, len(ids), words, size, segment, segment, memory=room)
+        segment = recurrent.config.max_positions
+        nll = stream_nll(recurrent, ids, memory_length)
+        return Perplexity(nll, len(ids), words, size, segment, segment, memory=memory_length)
     if memory is not None:
         raise ConfigError(f"Model kind {model.config.kind!r} has no memory. Leave out --memory.")
     stride = max(window // 2, 1) if stride is None else stride
     if not 1 <= stride <= window:
-        raise ConfigError(f"The stride is {stride}, and must be 1 to {window}, the window's size.")
-    texts = [tokenizer.encode_lines(text) for text in documents]
+        raise ConfigError(f"--stride is {stride}, but must be from 1 to {window}, the window size.")
+    token_ids = [tokenizer.encode_lines(text) for text in documents]
     if model.config.autoregressive:
-        windows = _causal_windows(model, texts, window, stride)
+        windows = _causal_windows(model, token_ids, window, stride)
     else:
-        windows = _masked_windows(cast(Masked, model), texts, window - 2, stride)
+        windows = _masked_windows(cast(Masked, model), token_ids, window - 2, stride)
     nll, tokens = 0.0, 0
     for batch in _batches(windows):
         with torch.inference_mode():
             predictions = model(batch.to(model.device))
-            gains = gains_of(predictions)[predictions.targets != SPECIAL.pad]
-        nll -= float(gains.double().sum())
+            log_probs = target_log_probs(predictions)[predictions.targets != SPECIAL.pad]
+        nll -= float(log_probs.double().sum())
         tokens += batch.target_tokens
     pseudo = not model.config.autoregressive
     return Perplexity(nll, tokens, words, size, window, stride, pseudo=pseudo)
 
 
-def _window(model: Model) -> int:
+def _window_size(model: Model) -> int:
     config = model.config
     if config.translates or config.context is None:
         raise ConfigError(
-            f"Model kind {config.kind!r} translates, and has no perplexity of a text alone. "
+            f"Perplexity is not supported for model kind {config.kind!r}, which translates. "
             "Use `regard score`."
         )
-    if config.gives_labels:
+    if config.predicts_labels:
         raise ConfigError(
-            f"Model kind {config.kind!r} gives labels, and has no perplexity of a text. "
+            f"Perplexity is not supported for model kind {config.kind!r}, which predicts labels. "
             "Use `regard evaluate --tagged` or `--labelled`."
         )
     return config.context
 
 
 @torch.inference_mode()
-def stream_nll(model: RememberingModel, ids: Sequence[int], room: int) -> float:
-    """The negative log-likelihood of one stream of documents, each with its end mark."""
+def stream_nll(model: SegmentRecurrentModel, ids: Sequence[int], memory_length: int) -> float:
+    """Return the negative log-likelihood of a stream of documents, each followed by EOS."""
     nll, segment = 0.0, model.config.max_positions
-    memory = model.empty_memory(1, model.embedding.table.weight, room)
+    memory = model.empty_memory(1, model.embedding.table.weight, memory_length)
     for begin in range(0, len(ids), segment):
-        batch = model.in_order(ids[begin : begin + segment], ids[begin - 1] if begin else None)
-        found = model(batch.to(model.device), memory=memory)
-        memory = found.memory
-        nll -= float(gains_of(found).double().sum())
+        previous = ids[begin - 1] if begin else None
+        batch = model.left_to_right_batch(ids[begin : begin + segment], previous)
+        predictions = model(batch.to(model.device), memory=memory)
+        memory = predictions.memory
+        nll -= float(target_log_probs(predictions).double().sum())
     return nll
 
 
-Window = tuple[list[int], list[int]]  # what is read, and what should be written: pad does not count
+Window = tuple[list[int], list[int]]  # input ids, and target ids: PAD is not scored
 
 
 def _causal_windows(
     model: Model, texts: Sequence[list[int]], window: int, stride: int
 ) -> Iterator[Window]:
     for text in texts:
-        ids = [*text, SPECIAL.end]
-        read = [model.config.start_mark, *text]
-        for begin, first, end in _slid(len(ids), window, stride):
-            yield read[begin:end], [SPECIAL.pad] * (first - begin) + ids[first:end]
+        ids = [*text, SPECIAL.eos]
+        inputs = [model.config.decoder_start_id, *text]
+        for begin, first, end in _sliding_windows(len(ids), window, stride):
+            yield inputs[begin:end], [SPECIAL.pad] * (first - begin) + ids[first:end]
 
 
 def _masked_windows(
     model: Masked, texts: Sequence[list[int]], window: int, stride: int
 ) -> Iterator[Window]:
-    """Each token is hidden in a window of its own."""
-    start, mask = model.config.start_mark, model.config.mask_id
+    """Yield a window for each token, in which it is masked."""
+    bos, mask = model.config.decoder_start_id, model.config.mask_id
     for ids in texts:
-        for begin, first, end in _slid(len(ids), window, min(stride, window)):
-            for place in range(first, end):
-                read = [start, *ids[begin:place], mask, *ids[place + 1 : end], SPECIAL.end]
-                targets = [SPECIAL.pad] * len(read)
-                targets[place - begin + 1] = ids[place]
-                yield read, targets
+        for begin, first, end in _sliding_windows(len(ids), window, min(stride, window)):
+            for position in range(first, end):
+                inputs = [bos, *ids[begin:position], mask, *ids[position + 1 : end], SPECIAL.eos]
+                targets = [SPECIAL.pad] * len(inputs)
+                targets[position - begin + 1] = ids[position]
+                yield inputs, targets
 
 
-def _slid(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """Where windows begin, where what is new in them does, and where they end."""
-    done = 0
-    while done < length:
-        end = min(length, done + stride if done else window)
-        yield max(0, end - window), done, end
-        done = end
+def _sliding_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the start of each window, the start of its new tokens, and its end."""
+    scored = 0
+    while scored < length:
+        end = min(length, scored + stride if scored else window)
+        yield max(0, end - window), scored, end
+        scored = end
 
 
 def _batches(windows: Iterator[Window]) -> Iterator[Batch]:
-    """Windows, many at a time."""
-    waiting: list[Window] = []
+    """Group windows into batches of at least _BATCH_TOKENS input tokens."""
+    pending: list[Window] = []
     for window in windows:
-        waiting.append(window)
-        if sum(len(read) for read, _ in waiting) >= _BATCH_TOKENS:
-            yield _batch(waiting)
-            waiting = []
-    if waiting:
-        yield _batch(waiting)
+        pending.append(window)
+        if sum(len(inputs) for inputs, _ in pending) >= _BATCH_TOKENS:
+            yield _to_batch(pending)
+            pending = []
+    if pending:
+        yield _to_batch(pending)
 
 
-def _batch(windows: Sequence[Window]) -> Batch:
+def _to_batch(windows: Sequence[Window]) -> Batch:
     source, target = (Ragged.of([window[side] for window in windows]) for side in (0, 1))
-    filler = int((target.tokens == SPECIAL.pad).sum())
-    return Batch(source, Ragged(target.tokens, source.lengths), filler)
+    padding = int((target.tokens == SPECIAL.pad).sum())
+    return Batch(source, Ragged(target.tokens, source.lengths), padding)

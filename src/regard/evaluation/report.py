@@ -1,4 +1,4 @@
-"""All that is said of some systems on one test set, in one form for people and programs."""
+"""The evaluation report of translation systems on one test set."""
 
 from __future__ import annotations
 
@@ -6,77 +6,80 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.evaluation.analysis import LengthBucket, Sentence, by_length, worst
-from regard.evaluation.metrics import Counting, References, Result, evaluate
+from regard.evaluation.analysis import LengthBucket, Sentence, bleu_by_length, worst_sentences
+from regard.evaluation.metrics import MetricConfig, MetricResult, References, evaluate
 from regard.evaluation.options import TranslationsOptions
 from regard.evaluation.significance import Comparison, compare
-from regard.evaluation.summary import Summary, summarize
+from regard.evaluation.summary import MetricSummary, summarize
 from regard.files import write_text
 
 
 @dataclass(frozen=True)
 class System:
-    """Whatever has translated a test set: a model, a file of unknown origin."""
+    """The translations of a test set by a model, or from a file."""
 
     name: str
     translations: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A system's figures; what was not asked for is empty."""
+class SystemResult:
+    """The metrics of a system; analyses that were not requested are empty."""
 
     name: str
-    metrics: list[Result]
+    metrics: list[MetricResult]
     by_length: list[LengthBucket]
     worst: list[Sentence]
 
 
 @dataclass(frozen=True)
 class Report:
-    """All systems, and either the summary of several or the comparison of one with another."""
+    """Results of all systems, and a summary of several or a significance test of two."""
 
-    systems: list[Measured]
-    summary: list[Summary]
+    systems: list[SystemResult]
+    summary: list[MetricSummary]
     comparison: list[Comparison]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A result for each system; the comparison is a part of the first."""
-        compared = [self.comparison, *([] for _ in self.systems[1:])]
+        """Return a result for each system; the first one includes the comparison."""
+        comparisons = [self.comparison, *([] for _ in self.systems[1:])]
         return [
             {**asdict(system), "comparison": [*map(asdict, comparison)]}
-            for system, comparison in zip(self.systems, compared, strict=True)
+            for system, comparison in zip(self.systems, comparisons, strict=True)
         ]
 
 
 @dataclass(frozen=True)
 class EvaluatedSystems:
-    """What all systems have made of a test set."""
+    """The translations of a test set by all systems, and the settings of their evaluation."""
 
     test: TranslationsOptions
-    systems: Sequence[System]  # that of `against` last
+    systems: Sequence[System]  # the baseline (`against`) is last
     references: References
     sources: Sequence[str] | None
-    counting: Counting
+    metric_config: MetricConfig
 
     def report(self) -> Report:
-        """The figures that the test asks for."""
-        how = self.references, self.counting
-        found = [
-            Measured(
+        """Compute the metrics and the requested analyses."""
+        test, references, config = self.test, self.references, self.metric_config
+        results = [
+            SystemResult(
                 system.name,
-                evaluate(system.translations, *how),
-                by_length(system.translations, *how) if self.test.by_length else [],
-                worst(system.translations, *how, count=self.test.worst, sources=self.sources),
+                evaluate(system.translations, references, config),
+                bleu_by_length(system.translations, references, config) if test.by_length else [],
+                worst_sentences(
+                    system.translations, references, config, count=test.worst, sources=self.sources
+                ),
             )
             for system in self.systems
         ]
-        if self.test.against is None:
-            return Report(found, summarize([system.metrics for system in found]), [])
-        system, against = (one.translations for one in self.systems)
-        return Report(found, [], compare(system, against, *how, resamples=self.test.resamples))
+        if test.against is None:
+            return Report(results, summarize([system.metrics for system in results]), [])
+        system, against = (system.translations for system in self.systems)
+        comparison = compare(system, against, references, config, resamples=test.resamples)
+        return Report(results, [], comparison)
 
     def write_translations(self) -> None:
-        """The translations of the model, if they shall be kept."""
+        """Write the translations of the model to --out, if set."""
         if self.test.out:
             write_text(self.test.out, "".join(f"{text}\n" for text in self.systems[0].translations))

@@ -1,4 +1,4 @@
-"""Several systems as one, such as the seeds of a recipe: mean and spread of their figures."""
+"""Mean and standard deviation of metrics over several systems, such as seeds of a recipe."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from statistics import fmean, stdev
 
 
 @dataclass(frozen=True)
-class Result:
-    """A figure that can be quoted: the number and how it was counted."""
+class MetricResult:
+    """The value of a metric, with sacrebleu's signature."""
 
     name: str
     value: float
@@ -17,21 +17,21 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A metric over systems; the spread is the sample standard deviation."""
+class MetricSummary:
+    """A metric over several systems; the spread is the sample standard deviation."""
 
     name: str
     mean: float
     spread: float
 
 
-def summarize(systems: Sequence[Sequence[Result]]) -> list[Summary]:
-    """A summary of each metric, over the results of several systems; none of one."""
+def summarize(systems: Sequence[Sequence[MetricResult]]) -> list[MetricSummary]:
+    """Summarize each metric over the results of several systems; empty for a single system."""
     if len(systems) < 2:
         return []
-    return [_summary(results) for results in zip(*systems, strict=True)]
+    return [_summarize_metric(results) for results in zip(*systems, strict=True)]
 
 
-def _summary(results: Sequence[Result]) -> Summary:
+def _summarize_metric(results: Sequence[MetricResult]) -> MetricSummary:
     values = [result.value for result in results]
-    return Summary(results[0].name, fmean(values), stdev(values))
+    return MetricSummary(results[0].name, fmean(values), stdev(values))

@@ -1,1 +1,1 @@
-"""To and from other engines. Each checks first, and lists every reason why it cannot."""
+"""Conversion to and from other toolkits: HuggingFace, CTranslate2, ONNX, Argos Translate."""

@@ -1,9 +1,9 @@
-"""To a package for Argos Translate and LibreTranslate: one file, which needs no network.
+"""Export to a package for Argos Translate and LibreTranslate: one file for offline use.
 
-NAME/metadata.json          from which language to which
-NAME/sentencepiece.model    our tokenizer, with its normalisation inside
-NAME/model/                 what CTranslate2 reads
-NAME/minisbd/regard.onnx    where sentences end
+NAME/metadata.json          source and target language
+NAME/sentencepiece.model    the tokenizer, including its normalization
+NAME/model/                 the CTranslate2 model
+NAME/minisbd/regard.onnx    the sentence splitter
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ from pathlib import Path
 
 from regard.exchange import ctranslate2
 from regard.exchange.ctranslate2 import WeightPrecision
-from regard.exchange.normalizer import self_normalizing
-from regard.exchange.requirements import refuse
-from regard.exchange.sentence_graph import sentence_graph
-from regard.files import explained, whole_file
+from regard.exchange.normalizer import sentencepiece_with_normalizer
+from regard.exchange.requirements import raise_problems
+from regard.exchange.sentence_graph import sentence_splitter_graph
+from regard.files import atomic_file, explain_os_errors
 from regard.models.base import Model
 from regard.models.folder import ModelFolder
 
 
-def obstacles(folder: ModelFolder) -> Iterator[str]:
-    """Every reason why Argos Translate cannot use a model."""
-    if folder.tokenizers.config.is_foreign:
-        yield f"its tokenizer is {folder.tokenizers.config.kind}; it knows SentencePiece alone"
+def export_problems(folder: ModelFolder) -> Iterator[str]:
+    """Yield every reason why a model cannot be exported to Argos Translate."""
+    if folder.tokenizers.config.is_imported:
+        yield f"its tokenizer is {folder.tokenizers.config.kind}; supported: SentencePiece"
     if not folder.tokenizers.config.joint:
-        yield "each side has a vocabulary of its own; it knows one for both"
+        yield "source and target have separate vocabularies; a joint vocabulary is required"
     for side, code in folder.languages.items():
         if not code:
             yield (
-                f"the {side} language is not known; write its code into the model's config.json, "
-                "under languages"
+                f"the {side} language is not set; add its code to languages in the model's "
+                "config.json"
             )
-    yield from ctranslate2.obstacles(folder.config)
+    yield from ctranslate2.export_problems(folder.config)
 
 
 def export(
     folder: ModelFolder, model: Model, out: Path, *, precision: WeightPrecision = "int8"
 ) -> None:
-    """Write a package."""
-    refuse(obstacles(folder), "Argos Translate cannot use this model")
+    """Write an Argos Translate package."""
+    raise_problems(export_problems(folder), "Argos Translate cannot use this model")
     source, target = str(folder.languages["source"]), str(folder.languages["target"])
     name = f"translate-{source}_{target}-1_0"
-    listed = (resources.files("regard.exchange") / "languages.tsv").read_text("utf-8")
-    english = dict(line.split("\t") for line in listed.splitlines())
-    described = {
+    rows = (resources.files("regard.exchange") / "languages.tsv").read_text("utf-8").splitlines()
+    language_names = dict(row.split("\t") for row in rows)
+    metadata = {
         "package_version": "1.0",
         "argos_version": "1.11",
         "from_code": source,
-        "from_name": english.get(source, source),
+        "from_name": language_names.get(source, source),
         "to_code": target,
-        "to_name": english.get(target, target),
+        "to_name": language_names.get(target, target),
     }
-    with tempfile.TemporaryDirectory() as place, whole_file(out) as temporary:
-        engine = Path(place) / "model"
-        with explained(Path(tempfile.gettempdir())):
-            ctranslate2.write_model(folder, model, engine, precision=precision)
+    with tempfile.TemporaryDirectory() as temporary_folder, atomic_file(out) as temporary:
+        model_folder = Path(temporary_folder) / "model"
+        with explain_os_errors(Path(tempfile.gettempdir())):
+            ctranslate2.write_model(folder, model, model_folder, precision=precision)
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as package:
-            package.writestr(f"{name}/metadata.json", json.dumps(described, indent=2) + "\n")
-            tokenizer = self_normalizing(folder.tokenizers.source)
+            package.writestr(f"{name}/metadata.json", json.dumps(metadata, indent=2) + "\n")
+            tokenizer = sentencepiece_with_normalizer(folder.tokenizers.source)
             package.writestr(f"{name}/sentencepiece.model", tokenizer)
-            package.writestr(f"{name}/minisbd/regard.onnx", sentence_graph())
-            for path in sorted(engine.iterdir()):
+            package.writestr(f"{name}/minisbd/regard.onnx", sentence_splitter_graph())
+            for path in sorted(model_folder.iterdir()):
                 package.write(path, f"{name}/model/{path.name}")

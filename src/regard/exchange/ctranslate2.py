@@ -1,11 +1,11 @@
-"""To CTranslate2, an engine in C++ that is at home on CPUs.
+"""Export to CTranslate2, a C++ inference library optimized for CPUs.
 
-    FOLDER/config.json          what regard reads, with the tokenizer beside it: a model folder
-    FOLDER/tokenizer.model      without weights of its own; it normalizes text by itself
-    FOLDER/ctranslate2/         what CTranslate2 reads: ctranslate2.Translator("FOLDER/ctranslate2")
+    FOLDER/config.json          a model folder of regard without weights
+    FOLDER/tokenizer.model      the tokenizer, including its normalization
+    FOLDER/ctranslate2/         the model: ctranslate2.Translator("FOLDER/ctranslate2")
 
-A model becomes the specification that CTranslate2 publishes for Transformers, array by array, and
-nothing is pickled. Whatever CTranslate2 would do in its own way by default is said explicitly.
+Weights are copied into CTranslate2's Transformer specification. Settings whose defaults differ in
+CTranslate2 are set explicitly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from regard.data.shortlist import Shortlist
 from regard.errors import ModelError
 from regard.exchange.ctranslate2_files import write_vmap
 from regard.exchange.digests import write_digests
-from regard.exchange.normalizer import write_self_normalizing
-from regard.exchange.requirements import need, refuse, unknown_settings
-from regard.files import whole_folder
+from regard.exchange.normalizer import write_tokenizers_with_normalizer
+from regard.exchange.requirements import raise_problems, require_packages, unsupported_settings
+from regard.files import atomic_folder
 from regard.layers.embedding import Embedding
 from regard.models.base import Model, ModelConfig
 from regard.models.folder import ModelFolder
@@ -36,16 +36,16 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.special import SPECIAL
 
 WeightPrecision = Literal["float32", "int8", "int16", "float16", "bfloat16"]
-ENGINE = "ctranslate2"  # the folder in the folder
-_LONGEST = 2**16  # places of a table; those of longer texts would take gigabytes
-_INPUT = 1026  # CTranslate2 cuts what others give it at 1,024 tokens; and the marks
-_KNOWN = {
+CTRANSLATE2_FOLDER = "ctranslate2"  # subfolder of the exported folder
+_MAX_POSITIONS = 2**16  # rows of a position table; more would take gigabytes
+_MIN_POSITIONS = 1026  # CTranslate2 truncates inputs to 1,024 tokens by default, plus BOS and EOS
+_SUPPORTED = {
     "attention.score": ["scaled_dot", "dot"],
-    "positions": ["sinusoidal", "learned", "rotary", "none"],
+    "positional_encoding": ["sinusoidal", "learned", "rotary", "none"],
     "norm": ["layer", "rms"],
-    "feedforward": ["linear", "gated"],
+    "ffn_type": ["linear", "gated"],
 }
-_LAYERS = {  # of a block of ours, theirs
+_LAYERS = {  # layers of a block by CTranslate2's name
     "attention_residual.norm": "self_attention.layer_norm",
     "attention.project": "self_attention.linear.0",  # queries, keys and values
     "attention.combine": "self_attention.linear.1",
@@ -61,16 +61,16 @@ _LAYERS = {  # of a block of ours, theirs
 
 
 def is_installed() -> bool:
-    """Whether there is a CTranslate2."""
+    """Whether CTranslate2 is installed."""
     return find_spec("ctranslate2") is not None
 
 
-def obstacles(config: ModelConfig) -> Iterator[str]:
-    """Every reason why CTranslate2 cannot run a model of this shape."""
+def export_problems(config: ModelConfig) -> Iterator[str]:
+    """Yield every reason why CTranslate2 does not support this model."""
     if isinstance(config, TransformerConfig):
-        yield from unknown_settings(config, _KNOWN)
+        yield from unsupported_settings(config, _SUPPORTED)
     else:
-        yield f"model.kind is {config.kind}; it knows transformer"
+        yield f"model.kind is {config.kind}; supported: transformer"
 
 
 def export(
@@ -81,20 +81,22 @@ def export(
     precision: WeightPrecision = "float32",
     shortlist: Shortlist | None = None,
 ) -> None:
-    """Write a folder that CTranslate2 runs and that regard still knows as a model.
+    """Write a folder that both CTranslate2 and regard can load.
 
-    A shortlist says what each source word may become.
+    A shortlist limits the target tokens by source token.
     """
-    with whole_folder(out) as temporary:
-        write_model(folder, model, temporary / ENGINE, precision=precision, shortlist=shortlist)
+    with atomic_folder(out) as temporary:
+        write_model(
+            folder, model, temporary / CTRANSLATE2_FOLDER, precision=precision, shortlist=shortlist
+        )
         folder.write(temporary)
-        write_self_normalizing(folder.tokenizers, temporary)
+        write_tokenizers_with_normalizer(folder.tokenizers, temporary)
         write_digests(temporary)
 
 
-def inside(folder: Path) -> Path | None:
-    """What CTranslate2 reads of a folder that was exported; None: it was not."""
-    return folder / ENGINE if (folder / ENGINE).is_dir() else None
+def ctranslate2_folder(folder: Path) -> Path | None:
+    """Return the CTranslate2 model in an exported folder; None if there is none."""
+    return folder / CTRANSLATE2_FOLDER if (folder / CTRANSLATE2_FOLDER).is_dir() else None
 
 
 def write_model(
@@ -105,28 +107,29 @@ def write_model(
     precision: WeightPrecision = "float32",
     shortlist: Shortlist | None = None,
 ) -> None:
-    """Write what CTranslate2 alone needs."""
-    need("ctranslate2", extra="fast")
-    refuse(obstacles(model.config), "CTranslate2 cannot run this model")
-    assert isinstance(model, Transformer), "it is expressible"
+    """Write the files that CTranslate2 loads."""
+    require_packages("ctranslate2", extra="fast")
+    raise_problems(export_problems(model.config), "CTranslate2 does not support this model")
+    assert isinstance(model, Transformer), "other models are refused above"
     if precision == "float16":
         _refuse_overflow(model)
-    places = _places(model.config, folder.seen.longest_source)
-    spec = _specification(model, places)
+    max_length = _max_positions(model.config, folder.data_statistics.longest_source)
+    spec = _build_spec(model, max_length)
     source, target = (
-        side.pieces(range(side.vocab_size))
+        side.ids_to_tokens(range(side.vocab_size))
         for side in (folder.tokenizers.source, folder.tokenizers.target)
     )
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    spec.config.unk_token = target[SPECIAL.unknown]
-    spec.config.bos_token = target[SPECIAL.start]
-    spec.config.eos_token = target[SPECIAL.end]
-    spec.config.decoder_start_token = target[model.config.start_mark]
+    spec.config.unk_token = target[SPECIAL.unk]
+    spec.config.bos_token = target[SPECIAL.bos]
+    spec.config.eos_token = target[SPECIAL.eos]
+    spec.config.decoder_start_token = target[model.config.decoder_start_id]
     spec.config.add_source_eos = True
-    layer_norm = model.config.norm == "layer"  # what PyTorch's norms add to a variance:
+    layer_norm = model.config.norm == "layer"
+    # PyTorch's default epsilons.
     spec.config.layer_norm_epsilon = 1e-5 if layer_norm else torch.finfo(torch.float32).eps
-    spec.config.add_attribute("max_length", places)  # for us; CTranslate2 leaves it alone
+    spec.config.add_attribute("max_length", max_length)  # read by regard only
     spec.validate()
     spec.optimize(quantization=precision)
     out.mkdir(parents=True)
@@ -136,97 +139,101 @@ def write_model(
 
 
 def _refuse_overflow(model: Transformer) -> None:
-    """Raise an error if a weight would become infinite as float16."""
+    """Raise an error if a weight exceeds the range of float16."""
     largest = torch.finfo(torch.float16).max
     for name, weight in model.named_parameters():
         if weight.abs().max() > largest:
             raise ModelError(
-                f"The weight {name} has numbers up to {weight.abs().max():.4g}, and float16 ends "
-                f"at {largest:.0f}. Use --precision bfloat16 or float32."
+                f"The weight {name} has values up to {weight.abs().max():.4g}, but the maximum of "
+                f"float16 is {largest:.0f}. Use --precision bfloat16 or float32."
             )
 
 
-def _places(config: TransformerConfig, longest_seen: int) -> int | None:
-    """How many places a sentence may have; None: any number."""
-    if config.positions == "rotary":
+def _max_positions(config: TransformerConfig, longest_source: int) -> int | None:
+    """Return the maximum sequence length of the exported model; None: unlimited."""
+    if config.positional_encoding == "rotary":
         return None
-    if config.positions == "learned":
+    if config.positional_encoding == "learned":
         return config.max_positions
-    return max(_INPUT, min(4 * longest_seen, _LONGEST))
+    return max(_MIN_POSITIONS, min(4 * longest_source, _MAX_POSITIONS))
 
 
-def _specification(model: Transformer, places: int | None) -> Any:
+def _build_spec(model: Transformer, max_length: int | None) -> Any:
     from ctranslate2 import specs
 
-    config, known = model.config, specs.Activation
+    config = model.config
     activations = {
-        "relu": known.RELU,
-        "gelu": known.GELU,
-        "gelu_tanh": known.GELUTanh,
-        "silu": known.SWISH,
+        "relu": specs.Activation.RELU,
+        "gelu": specs.Activation.GELU,
+        "gelu_tanh": specs.Activation.GELUTanh,
+        "silu": specs.Activation.SWISH,
     }
     shape = {
-        "pre_norm": True,  # with a place for the final norm; `_put_blocks` says how it is
+        "pre_norm": True,  # creates the final norm; `_copy_blocks` sets the actual order
         "no_final_norm": isinstance(model.encoder.norm, nn.Identity),
         "activation": activations[config.activation],
-        "ffn_glu": config.feedforward == "gated",
+        "ffn_glu": config.ffn_type == "gated",
         "rms_norm": config.norm == "rms",
-        "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head
+        "rotary_dim": 0
+        if config.positional_encoding == "rotary"
+        else None,  # 0: all dimensions of a head
         "rotary_interleave": True,
     }
-    encoder = specs.TransformerEncoderSpec(config.encoder_layers, config.heads, **shape)
-    decoder = specs.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape)
-    for stack, table, own, embedding in (
+    encoder = specs.TransformerEncoderSpec(config.num_encoder_layers, config.num_heads, **shape)
+    decoder = specs.TransformerDecoderSpec(config.num_decoder_layers, config.num_heads, **shape)
+    for stack_spec, table, stack, embedding in (
         (encoder, encoder.embeddings[0], model.encoder, model.source_embedding),
         (decoder, decoder.embeddings, model.decoder, model.target_embedding),
     ):
-        table.weight = _array(embedding.table.weight)
-        stack.scale_embeddings = config.scale_embedding
-        if places is not None:
-            stack.position_encodings.encodings = _positions(embedding, config, places)
-        _put_blocks(stack, own, config)
-    decoder.projection.weight = _array(model.projection.weight)
+        table.weight = _to_array(embedding.table.weight)
+        stack_spec.scale_embeddings = config.scale_embedding
+        if max_length is not None:
+            stack_spec.position_encodings.encodings = _position_table(embedding, config, max_length)
+        _copy_blocks(stack_spec, stack, config)
+    decoder.projection.weight = _to_array(model.projection.weight)
     if model.projection.bias is not None:
-        decoder.projection.bias = _array(model.projection.bias)
+        decoder.projection.bias = _to_array(model.projection.bias)
     return specs.TransformerSpec(encoder, decoder)
 
 
-def _positions(embedding: Embedding, config: TransformerConfig, places: int) -> NDArray[np.float32]:
-    """A row for each place; with none of its own, CTranslate2 would take sinusoids in halves."""
-    if config.positions == "learned":
-        return _array(embedding.positions.table.weight)  # type: ignore[union-attr, arg-type]
-    if config.positions == "none":
-        return np.zeros((places, config.width), np.float32)
-    return _array(sinusoids(places, config.width, config.sinusoid_layout))
+def _position_table(
+    embedding: Embedding, config: TransformerConfig, length: int
+) -> NDArray[np.float32]:
+    """Return the position table, since CTranslate2's default has another sinusoid layout."""
+    if config.positional_encoding == "learned":
+        return _to_array(embedding.positions.table.weight)  # type: ignore[union-attr, arg-type]
+    if config.positional_encoding == "none":
+        return np.zeros((length, config.d_model), np.float32)
+    return _to_array(sinusoids(length, config.d_model, config.sinusoid_layout))
 
 
-def _put_blocks(stack: Any, own: Any, config: TransformerConfig) -> None:
-    """The blocks of the encoder or of the decoder, and the norm after them."""
-    stack.pre_norm = config.norm_order == "pre"
-    if not isinstance(own.norm, nn.Identity):
-        _put(stack.layer_norm, own.norm)
-    for layer, block in zip(stack.layer, own.blocks, strict=True):
+def _copy_blocks(spec: Any, stack: Any, config: TransformerConfig) -> None:
+    """Copy the blocks of the encoder or decoder, and the final norm."""
+    spec.pre_norm = config.norm_order == "pre"
+    if not isinstance(stack.norm, nn.Identity):
+        _copy_layer(spec.layer_norm, stack.norm)
+    for layer, block in zip(spec.layer, stack.blocks, strict=True):
         for name, module in block.named_modules():
             if name in _LAYERS:
                 *parts, last = _LAYERS[name].split(".")
                 part = attrgetter(".".join(parts))(layer)
-                _put(part[int(last)] if last.isdigit() else getattr(part, last), module)
+                _copy_layer(part[int(last)] if last.isdigit() else getattr(part, last), module)
         if config.attention.score == "dot":  # not divided by sqrt(d)
             for attention in ("self_attention", "attention"):
                 if hasattr(layer, attention):
                     getattr(layer, attention).queries_scale = np.float32(1)
 
 
-def _put(spec: Any, layer: nn.Linear | nn.LayerNorm | nn.RMSNorm) -> None:
+def _copy_layer(spec: Any, layer: nn.Linear | nn.LayerNorm | nn.RMSNorm) -> None:
     """Copy the weights of a linear layer or a norm."""
     if isinstance(layer, nn.Linear):
-        spec.weight, spec.bias = _array(layer.weight), _array(layer.bias)
+        spec.weight, spec.bias = _to_array(layer.weight), _to_array(layer.bias)
         return
-    spec.gamma = _array(layer.weight)
+    spec.gamma = _to_array(layer.weight)
     if isinstance(layer, nn.LayerNorm):
-        spec.beta = _array(layer.bias)
+        spec.beta = _to_array(layer.bias)
 
 
-def _array(tensor: Tensor) -> NDArray[np.float32]:
-    """A copy, for CTranslate2 quantises in place."""
+def _to_array(tensor: Tensor) -> NDArray[np.float32]:
+    """Copy a tensor, since CTranslate2 quantizes in place."""
     return np.array(tensor.detach().float().cpu().numpy(), copy=True)

@@ -1,8 +1,8 @@
-"""The files that CTranslate2 reads, checked before it does: some damage ends the whole process.
+"""Check CTranslate2's files before it loads them: damaged files can crash the process.
 
-`vmap.txt` is a shortlist, used with `use_vmap`: a line for each source subword with the subword, a
-tab, and the target subwords that it allows, between spaces. The line of the empty subword allows
-always. CTranslate2 itself adds special tokens.
+`vmap.txt` is a shortlist, used with `use_vmap`: each line has a source subword, a tab, and its
+target subwords separated by spaces. Subwords in the line of the empty source subword are always
+allowed. CTranslate2 adds special tokens itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from regard.config import Ge, Le, Settings
 from regard.data.shortlist import Shortlist
 from regard.errors import ModelError
 from regard.files import write_text
-from regard.regular import open_regular, read_regular
+from regard.regular_files import open_regular_file, read_regular_file
 from regard.schema import MEBIBYTE, JsonReader
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
@@ -25,8 +25,8 @@ VMAP = "vmap.txt"
 
 
 @dataclass(frozen=True)
-class EngineConfig(Settings):
-    """The fields of CTranslate2's `config.json`; `max_length` is ours."""
+class CTranslate2Config(Settings):
+    """The fields of CTranslate2's `config.json`; `max_length` is specific to regard."""
 
     max_length: Annotated[int | None, Ge(1), Le(2**31 - 1)]
     unk_token: str
@@ -39,68 +39,74 @@ class EngineConfig(Settings):
     multi_query_attention: bool = False
 
 
-def checked_config(folder: Path, tokenizers: Tokenizers) -> EngineConfig:
-    """CTranslate2's settings of a model, whose other files must belong to these tokenizers."""
+def read_checked_config(folder: Path, tokenizers: Tokenizers) -> CTranslate2Config:
+    """Read CTranslate2's config, and check that all files match the tokenizers."""
     for name in ("model.bin", "config.json"):
         if not (folder / name).exists():
             raise ModelError(f"{folder} is incomplete: {name} is missing. Export the model again.")
-        open_regular(folder / name).close()
+        open_regular_file(folder / name).close()
     path = folder / "config.json"
-    found = _READER.build(EngineConfig, _READER.table(path), path)
-    target = tokenizers.target.pieces(range(tokenizers.target.vocab_size))
-    marks = {"unk_token": SPECIAL.unknown, "bos_token": SPECIAL.start, "eos_token": SPECIAL.end}
-    for name, mark in marks.items():
-        if getattr(found, name) != target[mark]:
-            raise _READER.wrong(path, f"{name} must be {target[mark]}")
-    if found.decoder_start_token not in target[:4] or not found.add_source_eos:
-        raise _READER.wrong(path, "decoder_start_token or add_source_eos is not that of the model")
-    source = tokenizers.source.pieces(range(tokenizers.source.vocab_size))
-    _refuse_other_vocabulary(folder, "source", source)
-    _refuse_other_vocabulary(folder, "target", target)
+    config = _READER.build(CTranslate2Config, _READER.read_object(path), path)
+    target = tokenizers.target.ids_to_tokens(range(tokenizers.target.vocab_size))
+    special = {"unk_token": SPECIAL.unk, "bos_token": SPECIAL.bos, "eos_token": SPECIAL.eos}
+    for name, token_id in special.items():
+        if getattr(config, name) != target[token_id]:
+            raise _READER.content_error(path, f"{name} must be {target[token_id]}")
+    if config.decoder_start_token not in target[:4] or not config.add_source_eos:
+        raise _READER.content_error(
+            path, "decoder_start_token or add_source_eos does not match the model"
+        )
+    source = tokenizers.source.ids_to_tokens(range(tokenizers.source.vocab_size))
+    _check_vocabulary(folder, "source", source)
+    _check_vocabulary(folder, "target", target)
     if (folder / VMAP).exists():
-        _refuse_unusable_vmap(folder / VMAP, source, target)
-    return found
+        _check_vmap(folder / VMAP, source, target)
+    return config
 
 
-def _refuse_other_vocabulary(folder: Path, side: str, pieces: list[str]) -> None:
-    """CTranslate2 reads beyond the end of a table that is too short."""
+def _check_vocabulary(folder: Path, side: str, tokens: list[str]) -> None:
+    """Raise an error if the vocabulary differs: a short one causes out-of-bounds reads."""
     names = ("shared_vocabulary.json", f"{side}_vocabulary.json")
     path = next((folder / name for name in names if (folder / name).exists()), None)
     if path is None:
         raise ModelError(f"{folder} has no {side} vocabulary. Export the model again.")
-    if _READER.texts(path) != pieces:
-        raise _READER.wrong(path, f"it is not the {side} vocabulary of the tokenizer beside it")
+    if _READER.read_strings(path) != tokens:
+        raise _READER.content_error(path, f"it differs from the {side} vocabulary of the tokenizer")
 
 
-def _refuse_unusable_vmap(path: Path, source: list[str], target: list[str]) -> None:
-    """An empty table ends the process, and one of other subwords makes translations empty."""
+def _check_vmap(path: Path, source: list[str], target: list[str]) -> None:
+    """Raise an error for an empty vmap, which crashes the process, or unknown subwords."""
     try:
-        lines = read_regular(path, 256 * MEBIBYTE).decode().split("\n")
+        lines = read_regular_file(path, 256 * MEBIBYTE).decode().split("\n")
     except UnicodeDecodeError as error:
-        raise _READER.wrong(path, f"byte {error.start:,} is not UTF-8") from None
+        raise _READER.content_error(path, f"byte {error.start:,} is not UTF-8") from None
     first, _, always = lines[0].partition("\t")
     if first or not always or lines.pop() != "":
-        raise _READER.wrong(path, "it has no line of subwords that are always allowed")
+        raise _READER.content_error(
+            path, "the first line, of subwords that are always allowed, is missing"
+        )
     sources, targets = {"", *source}, {*target}
     for number, line in enumerate(lines, 1):
         name, tab, allowed = line.partition("\t")
         if not tab or name not in sources or not targets.issuperset(allowed.split(" ")):
-            raise _READER.wrong(path, f"line {number} is not of subwords of the tokenizer")
+            raise _READER.content_error(
+                path, f"line {number} has subwords that the tokenizer does not have"
+            )
 
 
-def write_vmap(listed: Shortlist, tokenizers: Tokenizers, folder: Path) -> None:
-    """Write the lists into the folder of an exported model."""
+def write_vmap(shortlist: Shortlist, tokenizers: Tokenizers, folder: Path) -> None:
+    """Write a shortlist as vmap.txt into the folder of an exported model."""
     source, target = tokenizers.source, tokenizers.target
-    names = ["", *source.pieces(range(source.vocab_size))]
-    rows = [listed.always, *listed.rows]
+    tokens = ["", *source.ids_to_tokens(range(source.vocab_size))]
+    rows = [shortlist.always, *shortlist.rows]
     lines = [
-        f"{name}\t{' '.join(filter(_is_plain, target.pieces(row.tolist())))}\n"
-        for name, row in zip(names, rows, strict=True)
-        if len(row) and _is_plain(name)
+        f"{token}\t{' '.join(filter(_has_no_space, target.ids_to_tokens(row.tolist())))}\n"
+        for token, row in zip(tokens, rows, strict=True)
+        if len(row) and _has_no_space(token)
     ]
     write_text(folder / VMAP, "".join(lines))
 
 
-def _is_plain(piece: str) -> bool:
-    """Whether a subword has no white space, which would end it."""
-    return not any(letter.isspace() for letter in piece)
+def _has_no_space(token: str) -> bool:
+    """Whether a subword has no whitespace, which separates subwords in the file."""
+    return not any(character.isspace() for character in token)

@@ -1,8 +1,7 @@
-"""Digests of the files of an export, which the programs that run them do not check themselves.
+"""SHA-256 digests of exported files, which inference libraries do not check.
 
-`digests.json` beside them has the size and the SHA-256 of each. A damaged graph or model, or other
-settings in `config.json`, would otherwise give other translations without a word, or end the
-process. Exports of earlier versions have none.
+`digests.json` has the size and digest of each file. Without it, a damaged model or config could
+silently change translations or crash the process. Exports of earlier versions have none.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from regard.config import Settings
 from regard.errors import ModelError
 from regard.files import write_json
-from regard.regular import file_digest, inside
+from regard.regular_files import file_digest, path_inside
 from regard.schema import JsonReader
 
 DIGESTS = "digests.json"
@@ -27,11 +26,11 @@ class _Digests(Settings):
 
     format: int
     files: dict[str, str]  # SHA-256 by path below the folder
-    sizes: dict[str, int] = field(default_factory=dict)  # bytes, compared before a digest is made
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes, compared first
 
 
 def write_digests(folder: Path) -> None:
-    """Note the digests of all files in a folder."""
+    """Write the digests of all files in a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     names = {path: path.relative_to(folder).as_posix() for path in files}
     digests = {name: file_digest(path) for path, name in names.items()}
@@ -40,18 +39,18 @@ def write_digests(folder: Path) -> None:
 
 
 def verify_digests(folder: Path) -> None:
-    """Raise an error if a file of an export is not as it was written."""
+    """Raise an error if a file of an export was changed."""
     path = folder / DIGESTS
     if not path.is_file():
         return
-    found, _ = _READER.versioned(_Digests, path, FORMAT)
-    for name, digest in found.files.items():
-        place = inside(folder, name, path)
-        if not place.exists():
+    digests, _ = _READER.read_versioned(_Digests, path, FORMAT)
+    for name, digest in digests.files.items():
+        file = path_inside(folder, name, path)
+        if not file.exists():
             raise ModelError(f"{folder} is incomplete: {name} is missing. Export the model again.")
-        size = place.stat().st_size
-        if size != found.sizes.get(name, size) or file_digest(place) != digest:
+        size = file.stat().st_size
+        if size != digests.sizes.get(name, size) or file_digest(file) != digest:
             raise ModelError(
-                f"{place} is damaged: its digest or size differs from that in {DIGESTS}. "
+                f"{file} is damaged: its digest or size differs from that in {DIGESTS}. "
                 "Export the model again."
             )

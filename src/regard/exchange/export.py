@@ -1,4 +1,4 @@
-"""A trained model for another program: one entry to all exporters."""
+"""Export a trained model to another toolkit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.errors import ConfigError
 from regard.exchange import argos, ctranslate2, huggingface, onnx
-from regard.exchange.normalizer import note_on_rules
+from regard.exchange.normalizer import normalizer_notice
+from regard.foreign_models import refuse_exported
 from regard.models.folder import load_model
-from regard.recognize import refuse_exported
 
-PRECISIONS = {  # of weights, by the program to export to; the first is the default
+PRECISIONS = {  # of weights, by export format; the first is the default
     "ctranslate2": ("float32", "int8", "int16", "float16", "bfloat16"),
     "argos": ("int8", "float32", "int16", "float16", "bfloat16"),
     "onnx": ("float32",),
@@ -23,39 +23,41 @@ PRECISIONS = {  # of weights, by the program to export to; the first is the defa
 
 
 def export_model(path: Path, to: str, out: Path, precision: str | None = None) -> str:
-    """Export a model folder; what to do with the result, in a sentence."""
-    chosen: Any = checked_precision(to, precision)
+    """Export a model folder; return a message on how to use the result."""
+    weight_precision: Any = check_precision(to, precision)
     refuse_exported(path)
     folder, model = load_model(path, torch.device("cpu"))
-    message = f"Written: {out}. Try: regard translate {out} < your.txt"
+    message = f"Wrote {out}. Next: regard translate {out} < your.txt"
     if to == "ctranslate2":
-        is_listed = (path / SHORTLIST).is_file()
-        shortlist = Shortlist.read(path, folder.tokenizers) if is_listed else None
-        ctranslate2.export(folder, model, out, precision=chosen, shortlist=shortlist)
-        message += f"\nCTranslate2 itself reads {out / ctranslate2.ENGINE}."
-        if is_listed:
-            message += " The shortlist went along; there it is asked for with use_vmap."
+        has_shortlist = (path / SHORTLIST).is_file()
+        shortlist = Shortlist.read(path, folder.tokenizers) if has_shortlist else None
+        ctranslate2.export(folder, model, out, precision=weight_precision, shortlist=shortlist)
+        message += f"\nThe CTranslate2 model is {out / ctranslate2.CTRANSLATE2_FOLDER}."
+        if has_shortlist:
+            message += " It includes the shortlist, which CTranslate2 uses with use_vmap=True."
     elif to == "argos":
-        argos.export(folder, model, out, precision=chosen)
+        argos.export(folder, model, out, precision=weight_precision)
         message = (
-            f"Written: {out}. Argos Translate and LibreTranslate have it after this line of "
-            "Python:\n"
+            f"Wrote {out}. Install it for Argos Translate and LibreTranslate in Python:\n"
             f"  import argostranslate.package as p; p.install_from_path({str(out)!r})"
         )
     elif to == "onnx":
-        onnx.write_onnx(folder, model, out)
+        onnx.export_onnx(folder, model, out)
     else:
-        kind = huggingface.export_folder(folder, model, out)
-        message = f"Written: {out}. In Python: transformers.{kind}.from_pretrained({str(out)!r})"
-    note = note_on_rules(folder.tokenizers.config)  # where programs tokenize otherwise
-    return f"{message}\n{note}" if note else message
+        model_class = huggingface.export_folder(folder, model, out)
+        load = f"transformers.{model_class}.from_pretrained({str(out)!r})"
+        message = f"Wrote {out}. Load it with: {load}"
+    notice = normalizer_notice(folder.tokenizers.config)
+    return f"{message}\n{notice}" if notice else message
 
 
-def checked_precision(to: str, precision: str | None) -> str:
-    """The precision of the weights for that program, which must take it."""
+def check_precision(to: str, precision: str | None) -> str:
+    """Return the precision of exported weights, which the format must support."""
     if to not in PRECISIONS:
-        raise ConfigError(f"There is no {to!r} to export to. Use {', '.join(PRECISIONS)}.")
-    known = PRECISIONS[to]
-    if precision not in (None, *known):
-        raise ConfigError(f"{to} has no precision {precision!r}. Use one of {', '.join(known)}.")
-    return precision or known[0]
+        raise ConfigError(f"Unknown export format {to!r}. Use one of {', '.join(PRECISIONS)}.")
+    supported = PRECISIONS[to]
+    if precision not in (None, *supported):
+        raise ConfigError(
+            f"Precision {precision!r} is not supported for {to}. Use one of {', '.join(supported)}."
+        )
+    return precision or supported[0]

@@ -1,9 +1,8 @@
-"""A SentencePiece model that lower-cases and folds characters by itself, as our tokenizers do.
+"""SentencePiece models with normalization rules equivalent to regard's text normalization.
 
-We normalise text before SentencePiece sees it; a program that knows only the model file does not.
-SentencePiece can do it, too, by rules of what becomes what. They go character by character, so the
-Greek sigma at the end of a word, and several accents on one letter in an odd order, come out
-otherwise than here; all else is equal.
+regard normalizes text before SentencePiece; other toolkits only use the model file, so exported
+models include normalization rules. These replace character sequences independent of context: a
+Greek sigma at the end of a word, and combining accents in an unusual order, differ from regard.
 """
 
 from __future__ import annotations
@@ -19,62 +18,62 @@ import sentencepiece
 
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.tokenizer import Tokenizers, normalized
+from regard.text.tokenizer import Tokenizers, normalize_text
 
 
-def self_normalizing(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer's model, with its normalisation inside."""
+def sentencepiece_with_normalizer(tokenizer: Tokenizer) -> bytes:
+    """Return the tokenizer's SentencePiece model with its normalization rules."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
     rules = dict(_rules(tokenizer.config))
     if not rules:
         return tokenizer.model
     model = ModelProto.FromString(tokenizer.model)
-    compiled = ModelProto.FromString(_trained_with(rules)).normalizer_spec
+    compiled = ModelProto.FromString(_train_with_rules(rules)).normalizer_spec
     model.normalizer_spec.name = compiled.name
     model.normalizer_spec.precompiled_charsmap = compiled.precompiled_charsmap
-    made: bytes = model.SerializeToString()
-    return made
+    content: bytes = model.SerializeToString()
+    return content
 
 
-def write_self_normalizing(tokenizers: Tokenizers, folder: Path) -> None:
-    """Write our tokenizer files as other programs need them: with their normalization inside."""
-    if tokenizers.config.is_foreign:
+def write_tokenizers_with_normalizer(tokenizers: Tokenizers, folder: Path) -> None:
+    """Write the tokenizer files of a model folder, with normalization rules."""
+    if tokenizers.config.is_imported:
         return
     sides = (tokenizers.source, tokenizers.target)
     for name, tokenizer in zip(tokenizers.files(), sides, strict=False):  # joint: one file
-        (folder / name).write_bytes(self_normalizing(tokenizer))
+        (folder / name).write_bytes(sentencepiece_with_normalizer(tokenizer))
 
 
-def note_on_rules(config: TokenizerConfig) -> str:
-    """What to tell those who use an exported tokenizer file without regard; often nothing."""
+def normalizer_notice(config: TokenizerConfig) -> str:
+    """Return a notice on differences of exported tokenizer files; empty if there are none."""
     parts = [
-        name for name, used in (("NFKC", config.nfkc), ("lower case", config.lowercase)) if used
+        name for name, used in (("NFKC", config.nfkc), ("lowercase", config.lowercase)) if used
     ]
-    if config.is_foreign or not parts:
+    if config.is_imported or not parts:
         return ""
     return (
-        f"Its tokenizer files normalize text by themselves ({', '.join(parts)}), character by "
-        "character: a Greek capital sigma at the end of a word, and combining accents in an "
-        "unusual order, come out differently than in regard."
+        f"The exported tokenizer normalizes text ({', '.join(parts)}) by character: a Greek "
+        "capital sigma at the end of a word, and combining accents in an unusual order, are "
+        "normalized differently than in regard."
     )
 
 
 def _rules(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
-    """Whatever changes: each character, and each that is written as a letter and its accents."""
-    for letter in map(chr, range(sys.maxunicode + 1)):
-        if unicodedata.category(letter) == "Cs":
-            continue  # half a surrogate pair
-        for written in {letter, unicodedata.normalize("NFD", letter)}:
-            if normalized(written, config) != written:
-                yield written, normalized(written, config)
+    """Yield each character, composed and decomposed, that normalization changes."""
+    for character in map(chr, range(sys.maxunicode + 1)):
+        if unicodedata.category(character) == "Cs":
+            continue  # a surrogate
+        for text in {character, unicodedata.normalize("NFD", character)}:
+            if normalize_text(text, config) != text:
+                yield text, normalize_text(text, config)
 
 
-def _trained_with(rules: dict[str, str]) -> bytes:
-    """Some SentencePiece model with these rules: only its trainer compiles them."""
-    rows = [f"{_points(before)}\t{_points(after)}\n" for before, after in rules.items()]
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "rules.tsv"
+def _train_with_rules(rules: dict[str, str]) -> bytes:
+    """Train a minimal SentencePiece model: only the trainer compiles rules."""
+    rows = [f"{_code_points(before)}\t{_code_points(after)}\n" for before, after in rules.items()]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rules.tsv"
         path.write_text("".join(rows), encoding="utf-8")
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
@@ -88,5 +87,5 @@ def _trained_with(rules: dict[str, str]) -> bytes:
     return model.getvalue()
 
 
-def _points(text: str) -> str:
-    return " ".join(f"{ord(letter):X}" for letter in text)
+def _code_points(text: str) -> str:
+    return " ".join(f"{ord(character):X}" for character in text)

@@ -1,8 +1,8 @@
-"""A Transformer as the two graphs that ONNX gets: the encoder, and one step of the decoder.
+"""A Transformer as two modules for ONNX export: the encoder, and one decoder step.
 
-A graph of ONNX wants rectangles, so a batch is padded here: (B, S) tokens, and how many of each row
-are real. All layers but attention work on single tokens, and get them in one row as everywhere;
-layers, scores and selections are the model's own.
+Batches are padded here, since ONNX graphs need rectangular tensors: tokens (B, S) and lengths (B,).
+All layers except attention get flattened tokens as usual; layers, attention scores and weights are
+computed by the model's modules.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from regard.layers.embedding import Embedding
 from regard.layers.encoder import EncoderBlock
 from regard.models.transformer import Transformer, TransformerConfig
 
-PLACES = 2048  # sinusoids in a graph; not all runtimes of ONNX can compute them as precisely as we
+# Precomputed sinusoids in a graph; not all ONNX runtimes compute them with sufficient precision.
+MAX_POSITIONS = 2048
 
 
 class EncoderGraph(nn.Module):
-    """Padded sentences to all that a decoder needs of them: keys and values for each block."""
+    """Encodes padded sentences to cross-attention keys and values of each decoder block."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -35,23 +36,26 @@ class EncoderGraph(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         """Tokens (B, S), lengths (B,) -> keys and values of each decoder block, (B, H, S, d)"""
         rows, longest = tokens.shape
-        places, mask = torch.arange(longest), padding(lengths, longest)
-        x = self.embedding(tokens, places).flatten(0, 1)
+        positions, mask = torch.arange(longest), padding(lengths, longest)
+        x = self.embedding(tokens, positions).flatten(0, 1)
         for block in cast(Iterable[EncoderBlock], self.model.encoder.blocks):
             y = block.attention_residual.before(x)
-            query, *seen = _by_row(block.attention.projected(y, places.repeat(rows)), rows)
-            x = block.attention_residual.after(x, _look(block.attention, query, seen, mask))
+            projected = block.attention.project_qkv(y, positions.repeat(rows))
+            query, *keys_values = _by_row(projected, rows)
+            x = block.attention_residual.after(
+                x, _attend(block.attention, query, keys_values, mask)
+            )
             y = block.feedforward(block.feedforward_residual.before(x), None)
             x = block.feedforward_residual.after(x, y)
-        memory = self.model.encoder.norm(x)
-        found: list[Tensor] = []
-        for last in cast(Iterable[DecoderBlock], self.model.decoder.blocks):
-            found += _by_row(last.cross.keys_values(memory), rows)
-        return found
+        encoder_output = self.model.encoder.norm(x)
+        cross: list[Tensor] = []
+        for decoder_block in cast(Iterable[DecoderBlock], self.model.decoder.blocks):
+            cross += _by_row(decoder_block.cross.keys_values(encoder_output), rows)
+        return cross
 
 
 class DecoderGraph(nn.Module):
-    """One token a beam, with its past and the memory, to scores of the next and a longer past."""
+    """One decoder step: next-token logits and the extended KV cache of each beam."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -59,26 +63,28 @@ class DecoderGraph(nn.Module):
         self.embedding = _Embedding(model.target_embedding, model.config)
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor, memory: list[Tensor], past: list[Tensor]
+        self, tokens: Tensor, lengths: Tensor, cross: list[Tensor], past: list[Tensor]
     ) -> list[Tensor]:
-        """Tokens (B, W), lengths of the memory (B,), and keys and values of each block.
+        """Tokens (B, W), source lengths (B,), and keys and values of each block.
 
-        memory (B, H, S, d), past (B, W, H, T, d) -> logits (B, W, V), past (B, W, H, T + 1, d)
+        cross (B, H, S, d), past (B, W, H, T, d) -> logits (B, W, V), past (B, W, H, T + 1, d)
         """
-        place = torch.full((1,), past[0].shape[3], dtype=torch.long)
-        mask = padding(lengths, memory[0].shape[2])
-        x = self.embedding(tokens, place).flatten(0, 1)
+        position = torch.full((1,), past[0].shape[3], dtype=torch.long)
+        mask = padding(lengths, cross[0].shape[2])
+        x = self.embedding(tokens, position).flatten(0, 1)
         present: list[Tensor] = []
         for number, block in enumerate(cast(Iterable[DecoderBlock], self.model.decoder.blocks)):
-            own = slice(2 * number, 2 * number + 2)
-            parts = block.attention.projected(block.attention_residual.before(x), place)
-            query, *new = (part.unflatten(0, tokens.shape).unsqueeze(3) for part in parts)
-            seen = [torch.cat(pair, 3) for pair in zip(past[own], new, strict=True)]
-            present += seen
-            x = block.attention_residual.after(x, _look(block.attention, query, seen, None))
+            pair = slice(2 * number, 2 * number + 2)  # keys and values of this block
+            projected = block.attention.project_qkv(block.attention_residual.before(x), position)
+            query, *new = (part.unflatten(0, tokens.shape).unsqueeze(3) for part in projected)
+            keys_values = [torch.cat(parts, 3) for parts in zip(past[pair], new, strict=True)]
+            present += keys_values
+            x = block.attention_residual.after(
+                x, _attend(block.attention, query, keys_values, None)
+            )
             y = block.cross.queries(block.cross_residual.before(x))
             [query] = _by_row([y], len(tokens))
-            x = block.cross_residual.after(x, _look(block.cross, query, memory[own], mask))
+            x = block.cross_residual.after(x, _attend(block.cross, query, cross[pair], mask))
             y = block.feedforward(block.feedforward_residual.before(x), None)
             x = block.feedforward_residual.after(x, y)
         logits = self.model.projection(self.model.decoder.norm(x))
@@ -86,7 +92,7 @@ class DecoderGraph(nn.Module):
 
 
 class _Embedding(nn.Module):
-    """What an embedding computes, with a table of positions that is as long as it will ever be."""
+    """Token embeddings plus positions from a table of fixed length."""
 
     def __init__(self, embedding: Embedding, config: TransformerConfig) -> None:
         super().__init__()
@@ -95,13 +101,13 @@ class _Embedding(nn.Module):
         if isinstance(embedding.positions, LearnedPositions):
             self.positions = embedding.positions.table
         elif embedding.positions is not None:
-            table = sinusoids(PLACES, config.width, config.sinusoid_layout)
+            table = sinusoids(MAX_POSITIONS, config.d_model, config.sinusoid_layout)
             self.positions = nn.Embedding.from_pretrained(table)
 
-    def forward(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """Tokens (..., T) at places (T,) -> (..., T, D)"""
-        words: Tensor = self.words(tokens) * self.scale
-        return words if self.positions is None else words + self.positions(places)
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Tokens (..., T), positions (T,) -> (..., T, D)"""
+        embedded: Tensor = self.words(tokens) * self.scale
+        return embedded if self.positions is None else embedded + self.positions(positions)
 
 
 def _by_row(parts: list[Tensor], rows: int) -> list[Tensor]:
@@ -109,14 +115,14 @@ def _by_row(parts: list[Tensor], rows: int) -> list[Tensor]:
     return [part.unflatten(0, (rows, -1)).transpose(1, 2) for part in parts]
 
 
-def _look(
+def _attend(
     attention: SelfAttention | CrossAttention,
     query: Tensor,
-    seen: list[Tensor],
+    keys_values: list[Tensor],
     mask: Tensor | None,
 ) -> Tensor:
-    """What queries gather from keys and values, by the definition; (..., H, T, d) -> (N, D)"""
-    key, value = seen
-    select = attention.shape.select(training=False, choices=None)
-    found = select(attention.score(query, key), mask) @ value
-    return attention.combine(found.transpose(-3, -2).flatten(0, -3).flatten(1))
+    """Compute attention with explicit weights; (..., H, T, d) -> (N, D)"""
+    key, value = keys_values
+    select = attention.shape.make_select(training=False, log_probs=None)
+    context = select(attention.score(query, key), mask) @ value
+    return attention.combine(context.transpose(-3, -2).flatten(0, -3).flatten(1))

@@ -1,9 +1,9 @@
-"""Where sentences end, as a small ONNX graph: MiniSBD runs it for Argos Translate.
+"""A rule-based sentence splitter as a small ONNX graph, which MiniSBD runs for Argos Translate.
 
 A sentence ends at a full stop, question or exclamation mark before a space, unless the next letter
-is a small one; and at the full-width marks, which need no space. MiniSBD gives each character as
-the number of its kind, and takes for each the best of three answers: 0 goes on, 1 ends a word, 2
-ends a sentence. The file is written by hand: so few protocol buffers need no library.
+is lowercase; and at their full-width forms, which need no space. MiniSBD's input is a class id per
+character, and it takes the argmax of three outputs: 0 none, 1 end of word, 2 end of sentence. The
+protocol buffers are encoded here, so that no library is needed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import struct
 import sys
 from collections.abc import Sequence
 
-# MiniSBD's own numbers are 0 for padding and 1 for whatever has no kind.
-_STOP, _WIDE_STOP, _SPACE, _SMALL = 2, 3, 4, 5
-_INT64, _FLOAT = 7, 1  # ONNX's numbers of types
+# Character classes; in MiniSBD 0 is padding and 1 is any other character.
+_STOP, _WIDE_STOP, _SPACE, _LOWERCASE = 2, 3, 4, 5
+_INT64, _FLOAT = 7, 1  # ONNX's data types
 _INT_ATTRIBUTE = 2
 
 
-def sentence_graph() -> bytes:
-    """The file."""
+def sentence_splitter_graph() -> bytes:
+    """Return the content of the ONNX file."""
     nodes = [
         _node("Pad", ["units", "behind"], "padded"),
         _node("Slice", ["padded", "one", "minus_one", "one"], "next"),
@@ -41,14 +41,14 @@ def sentence_graph() -> bytes:
         _node("OneHot", ["label", "three", "off_on"], "answers"),
     ]
     integers = {
-        "behind": [0, 0, 0, 2],  # two more places at the end of each row
+        "behind": [0, 0, 0, 2],  # two more positions at the end of each row
         "one": [1],
         "minus_one": [-1],
         "two": [2],
         "end": [sys.maxsize],
         "stop": [_STOP],
         "space": [_SPACE],
-        "small": [_SMALL],
+        "small": [_LOWERCASE],
         "wide_stop": [_WIDE_STOP],
         "three": [3],
     }
@@ -65,36 +65,41 @@ def sentence_graph() -> bytes:
         ]
     )
     config = json.dumps({"max_seqlen": 1000, "batch_size": 1, "feat_funcs": []})
-    notes = {"config": config, "vocab": _vocabulary(), "lexicon": "null", "lang_code": "any"}
+    metadata = {"config": config, "vocab": _vocabulary(), "lexicon": "null", "lang_code": "any"}
     return b"".join(
         [
-            _number(1, 8),  # the format's version
+            _number(1, 8),  # format version
             _text(2, "regard"),
             _bytes(7, graph),
-            _bytes(8, _number(2, 13)),  # the version of the operators
-            *(_bytes(14, _text(1, key) + _text(2, value)) for key, value in notes.items()),
+            _bytes(8, _number(2, 13)),  # opset version
+            *(_bytes(14, _text(1, key) + _text(2, value)) for key, value in metadata.items()),
         ]
     )
 
 
 def _vocabulary() -> str:
-    """The kind of each character that has one."""
-    kinds = {"<PAD>": 0, "<UNK>": 1, " ": _SPACE}
-    kinds |= dict.fromkeys(".!?…", _STOP) | dict.fromkeys("。！？", _WIDE_STOP)
-    small = (chr(point) for point in range(0x10000) if chr(point).islower())
-    kinds |= dict.fromkeys(small, _SMALL)
+    """Return MiniSBD's vocabulary: the class of each character."""
+    classes = {"<PAD>": 0, "<UNK>": 1, " ": _SPACE}
+    classes |= dict.fromkeys(".!?…", _STOP) | dict.fromkeys("。！？", _WIDE_STOP)
+    lowercase = (chr(point) for point in range(0x10000) if chr(point).islower())
+    classes |= dict.fromkeys(lowercase, _LOWERCASE)
     units = ["<PAD>", "<UNK>", ".", "。", " ", "a"]
     state = {"lang": "", "idx": 0, "cutoff": 0, "lower": False}
-    return json.dumps({**state, "_unit2id": kinds, "_id2unit": units})
+    return json.dumps({**state, "_unit2id": classes, "_id2unit": units})
 
 
 def _node(kind: str, inputs: Sequence[str], output: str, **attributes: int) -> bytes:
-    named = [
+    encoded_attributes = [
         _bytes(5, _text(1, name) + _number(3, value) + _number(20, _INT_ATTRIBUTE))
         for name, value in attributes.items()
     ]
     return b"".join(
-        [*(_text(1, name) for name in inputs), _text(2, output), _text(4, kind), *named]
+        [
+            *(_text(1, name) for name in inputs),
+            _text(2, output),
+            _text(4, kind),
+            *encoded_attributes,
+        ]
     )
 
 
@@ -121,9 +126,9 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits at a time, the lowest first; all but the last with the eighth set."""
-    low = []
+    """Encode an integer as a protocol buffer varint."""
+    encoded = []
     while value > 0x7F:
-        low.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*low, value])
+    return bytes([*encoded, value])

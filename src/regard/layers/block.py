@@ -1,4 +1,4 @@
-"""What all blocks of a stack share: their sizes, and what they keep between steps."""
+"""The sizes of blocks, and their caches in decoding."""
 
 from __future__ import annotations
 
@@ -6,72 +6,72 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Some, follow, some_of
+from regard.attention.cache import Indices, KVCache, reorder_beams, select_rows
 from regard.attention.config import AttentionShape
 from regard.layers.convolution import ConvolutionalFeedForward
-from regard.layers.feedforward import Activation, FeedForward, FeedForwardKind, Past
+from regard.layers.feedforward import Activation, FeedForward, FeedForwardKind, Windows
 from regard.layers.norm import NormKind, make_norm
 from regard.layers.residual import NormOrder, Residual
 
 
 @dataclass(frozen=True)
 class BlockShape:
-    """What an encoder or decoder block is built from."""
+    """The sizes and settings of an encoder or decoder block."""
 
-    width: int
+    d_model: int
     attention: AttentionShape
-    feedforward_width: int
+    ffn_dim: int
     dropout: float
     activation_dropout: float
     activation: Activation
-    feedforward_kind: FeedForwardKind
+    ffn_type: FeedForwardKind
     norm: NormKind
     norm_order: NormOrder
     final_norm: bool
     norm_epsilon: float | None = None
 
-    def residual(self) -> Residual:
-        """A residual connection of this shape."""
+    def new_residual(self) -> Residual:
+        """A new residual connection."""
         return Residual(self.new_norm(), self.dropout, self.norm_order)
 
     def new_norm(self) -> nn.Module:
-        """A norm of this shape."""
-        return make_norm(self.norm, self.width, self.norm_epsilon)
+        """A new normalization layer."""
+        return make_norm(self.norm, self.d_model, self.norm_epsilon)
 
-    def feedforward(self, *, causal: bool) -> FeedForward | ConvolutionalFeedForward:
-        """A feed-forward network of this shape."""
-        sizes = self.width, self.feedforward_width
-        if self.feedforward_kind == "convolution":
+    def new_feedforward(self, *, causal: bool) -> FeedForward | ConvolutionalFeedForward:
+        """A new feed-forward network."""
+        sizes = self.d_model, self.ffn_dim
+        if self.ffn_type == "convolution":
             return ConvolutionalFeedForward(
                 *sizes, self.activation, self.activation_dropout, causal=causal
             )
-        gated = self.feedforward_kind == "gated"
+        gated = self.ffn_type == "gated"
         return FeedForward(*sizes, self.activation, self.activation_dropout, gated=gated)
 
-    def last_norm(self) -> nn.Module:
-        """What follows the last block of a stack."""
+    def new_final_norm(self) -> nn.Module:
+        """The normalization layer after the last block of a stack."""
         return self.new_norm() if self.final_norm else nn.Identity()
 
 
 @dataclass(frozen=True)
 class BlockCache:
-    """What a block keeps between steps: its past, and the keys and values of a memory."""
+    """The state of a block between decoding steps."""
 
-    past: KeyValues
-    memory: KeyValues | None  # of a decoder's block
-    near: Past = ()  # the last inputs of a feed-forward network that looks back; (B, W, ...)
+    past: KVCache  # of self-attention
+    source: KVCache | None  # of the source or the encoder output
+    windows: Windows = ()  # the last inputs of a convolutional feed-forward network; (B, W, ...)
 
-    def grown(self, columns: int) -> BlockCache:
-        """The same, with room for so many columns of the past."""
-        return replace(self, past=self.past.grown(columns))
+    def with_capacity(self, columns: int) -> BlockCache:
+        """The same cache with `columns` columns of past keys and values."""
+        return replace(self, past=self.past.with_capacity(columns))
 
     def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
-        for part in self.near:
-            follow(part, parents)
+        """Replace each beam by its parent, a beam of the same sentence; parents (B, W)."""
+        for window in self.windows:
+            reorder_beams(window, parents)
 
-    def select(self, sentences: Some) -> BlockCache:
-        """Those of some sentences."""
-        near = tuple(some_of(part, sentences) for part in self.near)
-        memory = None if self.memory is None else self.memory.select(sentences)
-        return BlockCache(self.past.select(sentences), memory, near)
+    def select(self, sentences: Indices) -> BlockCache:
+        """The cache of some sentences."""
+        windows = tuple(select_rows(window, sentences) for window in self.windows)
+        source = None if self.source is None else self.source.select(sentences)
+        return BlockCache(self.past.select(sentences), source, windows)

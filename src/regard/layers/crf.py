@@ -1,13 +1,11 @@
-"""A linear-chain conditional random field: labels that are chosen together (Lafferty et al., 2001).
+"""A linear-chain conditional random field over label sequences (Lafferty et al., 2001).
 
-A path gives each word a label. It scores what its words score, and what each label scores after the
-one before it; a sentence's label sequence is as likely as its share among all paths:
+The score of a path is the sum of its emission scores and transition scores:
 
     s(y) = begin[y_1] + sum_t scores[t, y_t] + sum_t follow[y_t-1, y_t] + end[y_T]
     p(y | x) = exp s(y) / sum over paths z of exp s(z)
 
-Labels of spans (B-x, I-x, O) may not follow one another in any order; a path that is not legal has
-no share, and is never found.
+For IOB labels (B-x, I-x, O), paths with invalid transitions have probability zero.
 """
 
 from __future__ import annotations
@@ -18,17 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.ragged import Lengths, Ragged
-from regard.data.spans import mark_spans, may_follow
+from regard.data.spans import is_valid_transition, uses_iob_labels
 
-# Finite, so that what cannot be reached has a gradient of 0 and not of NaN; its exponential is 0.
+# Finite, so that the gradients of invalid transitions are 0 and not NaN; its exponential is 0.
 _IMPOSSIBLE = -1e30
 
 
 class Crf(nn.Module):
-    """Scores of a label at the beginning, after another and at the end, on top of words' own."""
+    """Transition scores: of the first label, of each pair of labels, and of the last label."""
 
-    may_begin: Tensor
-    may_follow: Tensor
+    valid_starts: Tensor
+    valid_transitions: Tensor
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__()
@@ -36,99 +34,101 @@ class Crf(nn.Module):
         self.begin = nn.Parameter(torch.zeros(size))
         self.follow = nn.Parameter(torch.zeros(size, size))  # (before, after)
         self.end = nn.Parameter(torch.zeros(size))
-        begin, follow = legal(labels)
-        self.register_buffer("may_begin", begin, persistent=False)
-        self.register_buffer("may_follow", follow, persistent=False)
+        starts, transitions = valid_transitions(labels)
+        self.register_buffer("valid_starts", starts, persistent=False)
+        self.register_buffer("valid_transitions", transitions, persistent=False)
 
     def negative_log_likelihood(self, scores: Tensor, labels: Ragged) -> Tensor:
-        """`-log p(y | x)` of each sentence, 0 if it has no words. (N, L) -> (B,)"""
-        scores = _precise(scores)
-        reached = self._forward(scores, labels.lengths)[-1]
-        total = (reached + _precise(self.end)).logsumexp(-1)
-        total = torch.where(labels.lengths.lengths > 0, total, 0.0)
-        return total - self._path_scores(scores, labels)
+        """`-log p(y | x)` of each sentence, 0 if it is empty. (N, L) -> (B,)"""
+        scores = _to_float(scores)
+        alpha = self._forward(scores, labels.lengths)[-1]
+        partition = (alpha + _to_float(self.end)).logsumexp(-1)
+        partition = torch.where(labels.lengths.lengths > 0, partition, 0.0)
+        return partition - self._path_scores(scores, labels)
 
     @torch.no_grad()
     def best_paths(self, scores: Tensor, lengths: Lengths) -> Tensor:
-        """The labels of each sentence's likeliest path (Viterbi). (N, L) -> (N,)"""
+        """The labels of the best path of each sentence (Viterbi). (N, L) -> (N,)"""
         if not lengths.total:
             return lengths.lengths.new_zeros(0)
-        padded = lengths.pad(_precise(scores))  # for this call only
-        begin, follow = self._masked()
-        reached = padded[:, 0] + begin
-        origins = []  # from which label each label of the next place is best reached
-        for place in range(1, lengths.longest):
-            best, origin = (reached[:, :, None] + follow).max(1)
-            inside = (place < lengths.lengths)[:, None]
-            reached = torch.where(inside, best + padded[:, place], reached)
-            same = torch.arange(origin.shape[1], device=origin.device)
-            origins.append(torch.where(inside, origin, same))
-        path = [(reached + _precise(self.end)).argmax(1, keepdim=True)]
-        for origin in reversed(origins):
-            path.append(origin.gather(1, path[-1]))
+        padded = lengths.pad(_to_float(scores))
+        begin, follow = self._transition_scores()
+        total = padded[:, 0] + begin
+        back_pointers = []
+        for position in range(1, lengths.longest):
+            best, previous = (total[:, :, None] + follow).max(1)
+            inside = (position < lengths.lengths)[:, None]
+            total = torch.where(inside, best + padded[:, position], total)
+            same = torch.arange(previous.shape[1], device=previous.device)
+            back_pointers.append(torch.where(inside, previous, same))
+        path = [(total + _to_float(self.end)).argmax(1, keepdim=True)]
+        for previous in reversed(back_pointers):
+            path.append(previous.gather(1, path[-1]))
         return lengths.unpad(torch.cat(path[::-1], 1))
 
     @torch.no_grad()
     def marginals(self, scores: Tensor, lengths: Lengths) -> Tensor:
-        """How likely each label is at each word, over all paths. (N, L) -> (N, L)"""
-        scores = _precise(scores)
+        """The marginal probability of each label at each position. (N, L) -> (N, L)"""
+        scores = _to_float(scores)
         if not lengths.total:
             return scores
         forward = lengths.unpad(torch.stack(self._forward(scores, lengths), 1))
         return (forward + self._backward(scores, lengths)).softmax(-1)
 
     def _forward(self, scores: Tensor, lengths: Lengths) -> list[Tensor]:
-        """Place by place, the log sum over all paths up to each label there. (B, L) each
+        """Forward variables: the log-sum over all paths up to each label. (B, L) per position
 
-        After a sentence's end, what it was at the end.
+        After the end of a sentence, its last variables are repeated.
         """
-        padded = lengths.up_to(max(lengths.longest, 1)).pad(scores)  # for this call only
-        begin, follow = self._masked()
-        reached = [padded[:, 0] + begin]
-        for place in range(1, lengths.longest):
-            found = (reached[-1][:, :, None] + follow).logsumexp(1) + padded[:, place]
-            inside = (place < lengths.lengths)[:, None]
-            reached.append(torch.where(inside, found, reached[-1]))
-        return reached
+        padded = lengths.padded_to(max(lengths.longest, 1)).pad(scores)
+        begin, follow = self._transition_scores()
+        alphas = [padded[:, 0] + begin]
+        for position in range(1, lengths.longest):
+            alpha = (alphas[-1][:, :, None] + follow).logsumexp(1) + padded[:, position]
+            inside = (position < lengths.lengths)[:, None]
+            alphas.append(torch.where(inside, alpha, alphas[-1]))
+        return alphas
 
     def _backward(self, scores: Tensor, lengths: Lengths) -> Tensor:
-        """The log sum over all paths that go on after each label at each place. (N, L)"""
+        """Backward variables: the log-sum over all paths after each label. (N, L)"""
         padded = lengths.pad(scores)
-        _, follow = self._masked()
-        end = _precise(self.end).expand(len(lengths), -1)
-        left = [end]
-        for place in reversed(range(1, lengths.longest)):
-            found = (follow + (padded[:, place] + left[-1])[:, None]).logsumexp(2)
-            left.append(torch.where((place < lengths.lengths)[:, None], found, end))
-        return lengths.unpad(torch.stack(left[::-1], 1))
+        _, follow = self._transition_scores()
+        end = _to_float(self.end).expand(len(lengths), -1)
+        betas = [end]
+        for position in reversed(range(1, lengths.longest)):
+            beta = (follow + (padded[:, position] + betas[-1])[:, None]).logsumexp(2)
+            betas.append(torch.where((position < lengths.lengths)[:, None], beta, end))
+        return lengths.unpad(torch.stack(betas[::-1], 1))
 
     def _path_scores(self, scores: Tensor, labels: Ragged) -> Tensor:
-        """What each sentence's own labels score. (B,)"""
-        own, places = labels.tokens, labels.lengths
-        begin, follow = self._masked()
-        first = places.positions == 0
-        last = places.positions == places.lengths[places.sentence] - 1
-        found = scores.gather(1, own[:, None]).squeeze(1)
-        found = found + torch.where(first, begin[own], follow[own.roll(1), own])
-        return places.sums(found + torch.where(last, _precise(self.end)[own], 0.0))
+        """The score of the label sequence of each sentence. (B,)"""
+        ids, lengths = labels.tokens, labels.lengths
+        begin, follow = self._transition_scores()
+        first = lengths.positions == 0
+        last = lengths.positions == lengths.lengths[lengths.sentence] - 1
+        total = scores.gather(1, ids[:, None]).squeeze(1)
+        total = total + torch.where(first, begin[ids], follow[ids.roll(1), ids])
+        return lengths.sums(total + torch.where(last, _to_float(self.end)[ids], 0.0))
 
-    def _masked(self) -> tuple[Tensor, Tensor]:
-        """The scores of labels at the beginning, (L,), and after each other, (L, L)."""
-        begin = _precise(self.begin).masked_fill(~self.may_begin, _IMPOSSIBLE)
-        return begin, _precise(self.follow).masked_fill(~self.may_follow, _IMPOSSIBLE)
+    def _transition_scores(self) -> tuple[Tensor, Tensor]:
+        """The scores of first labels (L,) and transitions (L, L); invalid ones are masked."""
+        begin = _to_float(self.begin).masked_fill(~self.valid_starts, _IMPOSSIBLE)
+        return begin, _to_float(self.follow).masked_fill(~self.valid_transitions, _IMPOSSIBLE)
 
 
-def legal(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Which labels may begin a sentence, (L,), and which may follow each other, (L, L).
+def valid_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Which labels may start a sentence, (L,), and which may follow each other, (L, L).
 
-    All may, unless they mark spans.
+    Only IOB labels are restricted.
     """
-    free = not mark_spans(labels)
-    begin = [free or may_follow(label, None) for label in labels]
-    follow = [[free or may_follow(label, before) for label in labels] for before in labels]
+    free = not uses_iob_labels(labels)
+    begin = [free or is_valid_transition(label, None) for label in labels]
+    follow = [
+        [free or is_valid_transition(label, previous) for label in labels] for previous in labels
+    ]
     return torch.tensor(begin), torch.tensor(follow)
 
 
-def _precise(values: Tensor) -> Tensor:
-    """In float32 at least: sums over many words and paths need it, whatever made the scores."""
+def _to_float(values: Tensor) -> Tensor:
+    """In float32 at least, which sums over many positions and paths need."""
     return values.to(torch.promote_types(values.dtype, torch.float32))

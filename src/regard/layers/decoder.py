@@ -1,15 +1,15 @@
-"""The decoder: blocks of self-attention, attention over the encoder, and feed-forward.
+"""The decoder: blocks of self-attention, cross-attention and feed-forward network.
 
-It is causal, or it writes all tokens at once: then no position is hidden from another.
+It is causal, or, in a non-autoregressive model, attends in both directions.
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.attention.cache import Sight, Sources
+from regard.attention.cache import CacheView, SourceMask
 from regard.attention.multihead import (
-    AttentionRecord,
+    AttentionRecorder,
     CrossAttention,
     PositionalAttention,
     SelfAttention,
@@ -20,7 +20,7 @@ from regard.layers.block import BlockCache, BlockShape
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention, attention by position if `positional`, cross-attention, feed-forward."""
+    """Self-attention, optional positional attention, cross-attention, feed-forward network."""
 
     def __init__(
         self, shape: BlockShape, *, causal: bool, positional: bool, mask_diagonal: bool
@@ -28,61 +28,67 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.causal = causal
         self.attention = SelfAttention(shape.attention, mask_diagonal=mask_diagonal)
-        self.attention_residual = shape.residual()
+        self.attention_residual = shape.new_residual()
         self.positional = PositionalAttention(shape.attention) if positional else None
-        self.positional_residual = shape.residual() if positional else None
+        self.positional_residual = shape.new_residual() if positional else None
         self.cross = CrossAttention(shape.attention)
-        self.cross_residual = shape.residual()
-        self.feedforward = shape.feedforward(causal=causal)
-        self.feedforward_residual = shape.residual()
+        self.cross_residual = shape.new_residual()
+        self.feedforward = shape.new_feedforward(causal=causal)
+        self.feedforward_residual = shape.new_residual()
 
     def forward(
         self,
         x: Tensor,
         lengths: Lengths,
-        memory: Tensor,
-        memory_lengths: Lengths,
-        record: AttentionRecord | None = None,
+        encoder_output: Tensor,
+        source_lengths: Lengths,
+        recorder: AttentionRecorder | None = None,
         positions: Tensor | None = None,
     ) -> Tensor:
-        """X (N, D), memory (M, D), positions (N, D) -> (N, D)"""
-        own = record if record is None or self.causal else record.of_decoder()
+        """X (N, D), encoder_output (M, D), positions (N, D) -> (N, D)"""
+        self_recorder = recorder if recorder is None or self.causal else recorder.for_decoder()
         x = self.attention_residual.around(
-            x, lambda y: self.attention(y, lengths, causal=self.causal, record=own)
+            x, lambda y: self.attention(y, lengths, causal=self.causal, recorder=self_recorder)
         )
-        if (look := self.positional) is not None and self.positional_residual is not None:
-            x = self.positional_residual.around(x, lambda y: look(y, positions, lengths))
+        if (attend := self.positional) is not None and self.positional_residual is not None:
+            x = self.positional_residual.around(x, lambda y: attend(y, positions, lengths))
         x = self.cross_residual.around(
-            x, lambda y: self.cross(y, lengths, memory, memory_lengths, record=record)
+            x, lambda y: self.cross(y, lengths, encoder_output, source_lengths, recorder=recorder)
         )
         return self.feedforward_residual.around(x, lambda y: self.feedforward(y, lengths))
 
-    def prepare(self, memory: Tensor, lengths: Lengths, beams: int, room: int) -> BlockCache:
-        """The cache before the first step."""
+    def new_cache(
+        self, encoder_output: Tensor, lengths: Lengths, beams: int, capacity: int
+    ) -> BlockCache:
+        """A cache for `capacity` positions, with the keys and values of cross-attention."""
         return BlockCache(
-            self.attention.room(len(lengths), beams * room),
-            self.cross.prepare(memory, lengths),
-            self.feedforward.nothing_before(memory.new_zeros(len(lengths), beams, 0)),
+            self.attention.new_cache(len(lengths), beams * capacity),
+            self.cross.new_cache(encoder_output, lengths),
+            self.feedforward.initial_state(encoder_output.new_zeros(len(lengths), beams, 0)),
         )
 
-    def step(self, x: Tensor, cache: BlockCache, sight: Sight, sources: Sources) -> Tensor:
-        """The same for one new token a beam: x (B, W, D) -> (B, W, D)"""
-        memory = cache.memory
-        assert memory is not None
-        x = self.attention_residual.around(x, lambda y: self.attention.step(y, cache.past, sight))
-        x = self.cross_residual.around(x, lambda y: self.cross.step(y, memory, sources))
-        return self.feedforward_residual.around(x, lambda y: self.feedforward.step(y, cache.near))
+    def step(
+        self, x: Tensor, cache: BlockCache, view: CacheView, source_mask: SourceMask
+    ) -> Tensor:
+        """`forward` of one new token per beam: x (B, W, D) -> (B, W, D)"""
+        source = cache.source
+        assert source is not None
+        x = self.attention_residual.around(x, lambda y: self.attention.step(y, cache.past, view))
+        x = self.cross_residual.around(x, lambda y: self.cross.step(y, source, source_mask))
+        return self.feedforward_residual.around(
+            x, lambda y: self.feedforward.step(y, cache.windows)
+        )
 
 
 class Decoder(nn.Module):
-    """A stack of blocks; `positional`: each also attends by position.
+    """A stack of blocks; `positional`: with positional attention in each block.
 
     With `mask_diagonal` no position attends to itself in self-attention.
     """
 
     def __init__(
         self,
-        layers: int,
+        num_layers: int,
         shape: BlockShape,
         *,
         causal: bool = True,
@@ -92,35 +98,40 @@ class Decoder(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(
             DecoderBlock(shape, causal=causal, positional=positional, mask_diagonal=mask_diagonal)
-            for _ in range(layers)
+            for _ in range(num_layers)
         )
-        self.norm = shape.last_norm()
-        self.positions = SinusoidalPositions(shape.width, "interleaved") if positional else None
+        self.norm = shape.new_final_norm()
+        self.positions = SinusoidalPositions(shape.d_model, "interleaved") if positional else None
 
     def forward(
         self,
         x: Tensor,
         lengths: Lengths,
-        memory: Tensor,
-        memory_lengths: Lengths,
-        record: AttentionRecord | None = None,
+        encoder_output: Tensor,
+        source_lengths: Lengths,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """X (N, D), memory (M, D) -> (N, D)"""
+        """X (N, D), encoder_output (M, D) -> (N, D)"""
         positions = None
         if self.positions is not None:
             positions = self.positions(lengths.positions, lengths.longest).to(x.dtype)
         for block in self.blocks:
-            x = block(x, lengths, memory, memory_lengths, record, positions)
+            x = block(x, lengths, encoder_output, source_lengths, recorder, positions)
         return self.norm(x)
 
-    def prepare(self, memory: Tensor, lengths: Lengths, beams: int, room: int) -> list[BlockCache]:
-        """The caches before the first step, with room for so many."""
-        return [block.prepare(memory, lengths, beams, room) for block in self._blocks()]
+    def new_caches(
+        self, encoder_output: Tensor, lengths: Lengths, beams: int, capacity: int
+    ) -> list[BlockCache]:
+        """Caches for `capacity` positions."""
+        sizes = beams, capacity
+        return [block.new_cache(encoder_output, lengths, *sizes) for block in self._blocks()]
 
-    def step(self, x: Tensor, caches: list[BlockCache], sight: Sight, sources: Sources) -> Tensor:
-        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+    def step(
+        self, x: Tensor, caches: list[BlockCache], view: CacheView, source_mask: SourceMask
+    ) -> Tensor:
+        """One new token per beam: x (B, W, D) -> (B, W, D)"""
         for block, cache in zip(self._blocks(), caches, strict=True):
-            x = block.step(x, cache, sight, sources)
+            x = block.step(x, cache, view, source_mask)
         return self.norm(x)
 
     def _blocks(self) -> list[DecoderBlock]:

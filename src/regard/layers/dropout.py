@@ -1,6 +1,7 @@
-"""Dropout that is quick on a CPU too.
+"""Dropout with a faster random generator on CPUs.
 
-PyTorch draws each number of a CPU's mask by itself. Here one draw of 64 bits decides on four.
+On a CPU, PyTorch draws a random number for each element. Here 64 random bits are used for four
+elements.
 """
 
 from __future__ import annotations
@@ -9,30 +10,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_CHANCES = 2**16  # what 16 bits can say
+_LEVELS = 2**16  # probabilities are multiples of 1 / _LEVELS
 
 
 class Dropout(nn.Module):
-    """Zeros for a share of all numbers while training; the others grow by as much."""
+    """In training, zeros elements with probability `p` and scales the others by `1 / (1 - p)`."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, p: float) -> None:
         super().__init__()
-        self.share = share
+        self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape."""
-        if not self.training or self.share == 0.0:
+        if not self.training or self.p == 0.0:
             return x
-        return x * _noise(x, self.share) if x.is_cpu else F.dropout(x, self.share)
+        return x * _noise(x, self.p) if x.is_cpu else F.dropout(x, self.p)
 
     def extra_repr(self) -> str:
-        """For whoever prints the model."""
-        return f"{self.share}"
+        """The probability, for `repr`."""
+        return f"{self.p}"
 
 
-def _noise(x: Tensor, share: float) -> Tensor:
-    """What to multiply with: zeros, and a little more than ones. The share is right to 16 bits."""
-    dropped = round(share * _CHANCES)
+def _noise(x: Tensor, p: float) -> Tensor:
+    """The factors of dropout: 0 or `1 / (1 - p)`, with p rounded to 16 bits."""
+    dropped = round(p * _LEVELS)
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    kept = draws.view(torch.int16)[: x.numel()] >= dropped - _CHANCES // 2
-    return kept.to(x.dtype).mul_(_CHANCES / (_CHANCES - dropped)).view(x.shape)
+    kept = draws.view(torch.int16)[: x.numel()] >= dropped - _LEVELS // 2
+    return kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped)).view(x.shape)

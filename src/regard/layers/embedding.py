@@ -1,4 +1,4 @@
-"""Tokens to vectors, and vectors back to scores over the vocabulary."""
+"""Token embeddings, and the projection of hidden states to logits over the vocabulary."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from regard.layers.dropout import Dropout
 class Embedding(nn.Module):
     """`dropout(E[token] * scale + position)`; the table may be shared with other modules.
 
-    Without positions, the order of words must be told elsewhere, or is not told at all. What BERT
-    has beside: a vector for each of some segments, and a norm before dropout.
+    `positions` is None for models whose positional encoding is part of attention. BERT also has
+    segment embeddings and a norm before dropout.
 
-    In training, `word_dropout` leaves only the position of some tokens: a word is missing there.
+    In training, `word_dropout` zeros the embeddings of some tokens, but not their positions.
     """
 
     def __init__(
@@ -45,25 +45,25 @@ class Embedding(nn.Module):
         segments: Tensor | None = None,
     ) -> Tensor:
         """Tokens (N,), positions (N,) or (1,), all below `longest`, segments (N,) -> (N, D)"""
-        words = self.table(tokens)
+        vectors = self.table(tokens)
         if self.training and self.word_dropout:
-            words = words * (torch.rand_like(words[:, :1]) >= self.word_dropout)
+            vectors = vectors * (torch.rand_like(vectors[:, :1]) >= self.word_dropout)
         if self.positions is None:
-            x = words * self.scale
+            x = vectors * self.scale
         else:
-            places = self.positions(positions, longest).to(words.dtype)
-            x = torch.add(places, words, alpha=self.scale)
+            encoded = self.positions(positions, longest).to(vectors.dtype)
+            x = torch.add(encoded, vectors, alpha=self.scale)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         return self.dropout(x if self.norm is None else self.norm(x))
 
-    def of(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
-        """What the tokens of a text become, each at its place. (N, D)"""
+    def embed(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
+        """The embeddings of a flat batch. (N, D)"""
         return self(text.tokens, text.lengths.positions, text.lengths.longest, segments)
 
 
 class Projection(nn.Module):
-    """A score for each word of the vocabulary, from an embedding table or weights of its own."""
+    """The output projection to logits over the vocabulary; it may share an embedding table."""
 
     def __init__(self, weight: Tensor, *, bias: bool) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
-"""A stack of blocks of self-attention and feed-forward: an encoder, or a language model.
+"""A stack of self-attention blocks: an encoder, or the decoder of a language model.
 
-Where it is causal, each token sees itself and what came before, and the stack can go on token by
-token (`prepare`, `step`) from what it kept of those before.
+A causal stack can also decode token by token with KV caches (`new_caches`, `step`).
 """
 
 from __future__ import annotations
@@ -11,71 +10,76 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sight, Sources
-from regard.attention.multihead import AttentionRecord, SelfAttention
+from regard.attention.cache import CacheView, KVCache, SourceMask
+from regard.attention.multihead import AttentionRecorder, SelfAttention
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockCache, BlockShape
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward."""
+    """Self-attention and feed-forward network."""
 
     def __init__(self, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__()
         self.attention = SelfAttention(shape.attention)
-        self.attention_residual = shape.residual()
-        self.feedforward = shape.feedforward(causal=causal)
-        self.feedforward_residual = shape.residual()
+        self.attention_residual = shape.new_residual()
+        self.feedforward = shape.new_feedforward(causal=causal)
+        self.feedforward_residual = shape.new_residual()
         self.causal = causal
 
     def forward(
         self,
         x: Tensor,
         lengths: Lengths,
-        record: AttentionRecord | None = None,
+        recorder: AttentionRecorder | None = None,
         prefix: Tensor | None = None,
     ) -> Tensor:
         """X (N, D) -> (N, D)"""
         y = self.attention_residual.before(x)
-        y = self.attention(y, lengths, causal=self.causal, prefix=prefix, record=record)
-        return self.rest(x, y, lengths)
+        y = self.attention(y, lengths, causal=self.causal, prefix=prefix, recorder=recorder)
+        return self.after_attention(x, y, lengths)
 
-    def rest(self, x: Tensor, y: Tensor, lengths: Lengths | None) -> Tensor:
-        """The rest of a block after attention, whose output is y. (N, D), (N, D) -> (N, D)"""
+    def after_attention(self, x: Tensor, y: Tensor, lengths: Lengths | None) -> Tensor:
+        """The rest of the block, given the attention output y. (N, D), (N, D) -> (N, D)"""
         x = self.attention_residual.after(x, y)
         return self.feedforward_residual.around(x, lambda y: self.feedforward(y, lengths))
 
-    def prepare(self, sentences: int, beams: int, room: int) -> BlockCache:
-        """The cache before the first step."""
-        past = self.attention.room(sentences, beams * room)
+    def new_cache(self, sentences: int, beams: int, capacity: int) -> BlockCache:
+        """An empty cache for `capacity` positions."""
+        past = self.attention.new_cache(sentences, beams * capacity)
         like = past.keys.new_zeros(sentences, beams, 0)
-        return BlockCache(past, None, self.feedforward.nothing_before(like))
+        return BlockCache(past, None, self.feedforward.initial_state(like))
 
     def step(
         self,
         x: Tensor,
         cache: BlockCache,
-        sight: Sight,
-        sources: Sources | None = None,
-        places: Tensor | None = None,
+        view: CacheView,
+        source_mask: SourceMask | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
-        """The same for one new token a beam: x (B, W, D) -> (B, W, D)
+        """`forward` of one new token per beam: x (B, W, D) -> (B, W, D)
 
-        Tokens after a source that was remembered stand at some places (B, W).
+        With a cached source, `positions` (B, W) are those of the new tokens.
         """
         y = self.attention_residual.before(x)
-        if cache.memory is None or sources is None or places is None:
-            y = self.attention.step(y, cache.past, sight)
+        if cache.source is None or source_mask is None or positions is None:
+            y = self.attention.step(y, cache.past, view)
         else:
-            y = self.attention.step_after(y, cache.memory, sources, cache.past, sight, places)
+            source = cache.source, source_mask
+            y = self.attention.step_with_source(y, *source, cache.past, view, positions)
         x = self.attention_residual.after(x, y)
-        return self.feedforward_residual.around(x, lambda y: self.feedforward.step(y, cache.near))
+        return self.feedforward_residual.around(
+            x, lambda y: self.feedforward.step(y, cache.windows)
+        )
 
-    def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> tuple[Tensor, KeyValues]:
-        """`forward`, causal or not, and what those who come after can look back at."""
+    def forward_with_cache(
+        self, x: Tensor, lengths: Lengths, *, causal: bool
+    ) -> tuple[Tensor, KVCache]:
+        """`forward`, causal or not, and the keys and values for later tokens."""
         y = self.attention_residual.before(x)
-        y, memory = self.attention.remember(y, lengths, causal=causal)
-        return self.rest(x, y, lengths), memory
+        y, cache = self.attention.forward_with_cache(y, lengths, causal=causal)
+        return self.after_attention(x, y, lengths), cache
 
 
 class Encoder(nn.Module):
@@ -83,46 +87,46 @@ class Encoder(nn.Module):
 
     block: ClassVar[type[EncoderBlock]] = EncoderBlock
 
-    def __init__(self, layers: int, shape: BlockShape, *, causal: bool = False) -> None:
+    def __init__(self, num_layers: int, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(self.block(shape, causal=causal) for _ in range(layers))
-        self.norm = shape.last_norm()
+        self.blocks = nn.ModuleList(self.block(shape, causal=causal) for _ in range(num_layers))
+        self.norm = shape.new_final_norm()
 
     def forward(
         self,
         x: Tensor,
         lengths: Lengths,
-        record: AttentionRecord | None = None,
+        recorder: AttentionRecorder | None = None,
         prefix: Tensor | None = None,
     ) -> Tensor:
-        """X (N, D) -> (N, D); of a causal stack, all see so many first tokens: prefix (B,)"""
+        """X (N, D) -> (N, D); if causal, the first `prefix` (B,) tokens are visible to all"""
         for block in self.blocks:
-            x = block(x, lengths, record, prefix)
+            x = block(x, lengths, recorder, prefix)
         return self.norm(x)
 
-    def remember(self, x: Tensor, lengths: Lengths, *, causal: bool) -> list[KeyValues]:
-        """What later tokens see of these, in each block; causal: these see no later ones."""
-        memories = []
+    def forward_with_cache(self, x: Tensor, lengths: Lengths, *, causal: bool) -> list[KVCache]:
+        """The keys and values of each block, for later tokens; `causal`: of a causal pass."""
+        caches = []
         for block in self._blocks():
-            x, memory = block.remember(x, lengths, causal=causal)
-            memories.append(memory)
-        return memories
+            x, cache = block.forward_with_cache(x, lengths, causal=causal)
+            caches.append(cache)
+        return caches
 
-    def prepare(self, sentences: int, beams: int, room: int) -> list[BlockCache]:
-        """The caches before the first step of a causal stack, with room for so many."""
-        return [block.prepare(sentences, beams, room) for block in self._blocks()]
+    def new_caches(self, sentences: int, beams: int, capacity: int) -> list[BlockCache]:
+        """Empty caches of a causal stack for `capacity` positions."""
+        return [block.new_cache(sentences, beams, capacity) for block in self._blocks()]
 
     def step(
         self,
         x: Tensor,
         caches: Sequence[BlockCache],
-        sight: Sight,
-        sources: Sources | None = None,
-        places: Tensor | None = None,
+        view: CacheView,
+        source_mask: SourceMask | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
-        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+        """One new token per beam: x (B, W, D) -> (B, W, D)"""
         for block, cache in zip(self._blocks(), caches, strict=True):
-            x = block.step(x, cache, sight, sources, places)
+            x = block.step(x, cache, view, source_mask, positions)
         return self.norm(x)
 
     def _blocks(self) -> list[EncoderBlock]:

@@ -1,4 +1,4 @@
-"""The position-wise network: two linear layers, the same for every token."""
+"""The position-wise feed-forward network."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),  # what GPT-2 computes
+    "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),  # GPT-2's
     "silu": F.silu,
 }
-Past = tuple[Tensor, ...]  # what a step needs of the steps before; here nothing
+Windows = tuple[Tensor, ...]  # the last inputs of convolutions in decoding; none for linear layers
 
 
 class FeedForward(nn.Module):
@@ -29,34 +29,34 @@ class FeedForward(nn.Module):
 
     def __init__(
         self,
-        width: int,
-        inner: int,
+        d_model: int,
+        ffn_dim: int,
         activation: Activation,
         dropout: float,
         *,
         gated: bool = False,
     ) -> None:
         super().__init__()
-        self.expand = Linear(width, inner)
-        self.gate = Linear(width, inner) if gated else None
-        self.contract = Linear(inner, width)
+        self.expand = Linear(d_model, ffn_dim)
+        self.gate = Linear(d_model, ffn_dim) if gated else None
+        self.contract = Linear(ffn_dim, d_model)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
         """X (N, D) -> (N, D)"""
         if self.activation is F.relu:
-            inner = self.expand.rectified(x)
+            hidden = self.expand.forward_relu(x)
         else:
-            inner = self.activation(self.expand(x))
+            hidden = self.activation(self.expand(x))
         if self.gate is not None:
-            inner = inner * self.gate(x)
-        return self.contract(self.dropout(inner))
+            hidden = hidden * self.gate(x)
+        return self.contract(self.dropout(hidden))
 
-    def nothing_before(self, like: Tensor) -> Past:
-        """The past before the first step."""
+    def initial_state(self, like: Tensor) -> Windows:
+        """The state before the first step: none."""
         return ()
 
-    def step(self, x: Tensor, past: Past) -> Tensor:
-        """One new token a beam: x (B, W, D) -> (B, W, D)"""
+    def step(self, x: Tensor, windows: Windows) -> Tensor:
+        """One new token per beam: x (B, W, D) -> (B, W, D)"""
         return self(x)

@@ -1,6 +1,6 @@
-"""Gated convolutions in a stack: the encoder and decoder of convolutional sequence to sequence.
+"""Encoder and decoder of gated convolutions (ConvS2S).
 
-A sum of two things of variance 1 has variance 2: every sum here is scaled by sqrt(0.5).
+The sum of two values of variance 1 has variance 2, so that every sum is scaled by sqrt(0.5).
 """
 
 from __future__ import annotations
@@ -9,124 +9,127 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sources
+from regard.attention.cache import KVCache, SourceMask
 from regard.attention.config import AttentionShape
 from regard.attention.linear import Linear
-from regard.attention.multihead import AttentionRecord, MemoryAttention
+from regard.attention.multihead import AttentionRecorder, UnprojectedCrossAttention
 from regard.data.ragged import Lengths
 from regard.layers.convolution import Convolution
 from regard.layers.dropout import Dropout
 
-_HALF = 0.5**0.5
+_SQRT_HALF = 0.5**0.5
 
 
 class GatedConvolution(nn.Module):
-    """`A sigmoid(B)`, where A and B are two convolutions of x (Dauphin et al., 2017)."""
+    """Gated linear unit `A sigmoid(B)` of two convolutions of x (Dauphin et al., 2017)."""
 
-    def __init__(self, width: int, kernel: int, dropout: float, *, causal: bool) -> None:
+    def __init__(self, d_model: int, kernel_size: int, dropout: float, *, causal: bool) -> None:
         super().__init__()
-        self.convolution = Convolution(width, 2 * width, causal=causal, kernel=kernel)
+        self.convolution = Convolution(d_model, 2 * d_model, causal=causal, kernel_size=kernel_size)
         self.dropout = Dropout(dropout)
-        self._share = (1.0 - dropout) / (kernel * width)
+        self._input_variance = (1.0 - dropout) / (kernel_size * d_model)
 
     def initialize(self) -> None:
-        """So that the variance stays near 1: of 3, a gate leaves a third.
+        """Initialize so that the output variance is near 1: a GLU reduces a variance of 3 to 1.
 
-        The paper has 4 for 3, and inputs so small that all gates are half open.
+        Gehring et al. use 4 instead of 3, assuming small inputs, for which all gates are near 0.5.
         """
-        nn.init.normal_(self.convolution.weight.weight, std=(3.0 * self._share) ** 0.5)
+        nn.init.normal_(self.convolution.weight.weight, std=(3.0 * self._input_variance) ** 0.5)
 
     def forward(self, x: Tensor, lengths: Lengths) -> Tensor:
         """X (N, D) -> (N, D)"""
         return F.glu(self.convolution(self.dropout(x), lengths))
 
-    def step(self, x: Tensor, past: Tensor) -> Tensor:
-        """One new token a beam: x (B, W, D), past (B, W, k - 1, D), moved on -> (B, W, D)"""
-        return F.glu(self.convolution.step(self.dropout(x), past))
+    def step(self, x: Tensor, window: Tensor) -> Tensor:
+        """One new token per beam: x (B, W, D), window (B, W, k - 1, D), updated -> (B, W, D)"""
+        return F.glu(self.convolution.step(self.dropout(x), window))
 
 
 class ConvolutionalEncoder(nn.Module):
-    """`x + gated(x)`, some times; each layer sees a little further."""
+    """A stack of `x + gated(x)`."""
 
-    def __init__(self, layers: int, width: int, kernel: int, dropout: float) -> None:
+    def __init__(self, num_layers: int, d_model: int, kernel_size: int, dropout: float) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(
-            GatedConvolution(width, kernel, dropout, causal=False) for _ in range(layers)
+            GatedConvolution(d_model, kernel_size, dropout, causal=False) for _ in range(num_layers)
         )
 
-    def forward(self, x: Tensor, lengths: Lengths, record: AttentionRecord | None = None) -> Tensor:
-        """X (N, D) -> what the decoder looks at: keys, and values beside them. (N, 2 D)"""
+    def forward(
+        self, x: Tensor, lengths: Lengths, recorder: AttentionRecorder | None = None
+    ) -> Tensor:
+        """X (N, D) -> keys and values of cross-attention, concatenated. (N, 2 D)"""
         keys = x
         for block in self.blocks:
-            keys = (keys + block(keys, lengths)) * _HALF
-        return torch.cat([keys, (keys + x) * _HALF], -1)
+            keys = (keys + block(keys, lengths)) * _SQRT_HALF
+        return torch.cat([keys, (keys + x) * _SQRT_HALF], -1)
 
 
-class PairedAttention(MemoryAttention):
-    """Attention to a memory that has keys and values side by side."""
+class PairedCrossAttention(UnprojectedCrossAttention):
+    """Cross-attention to an encoder output that concatenates keys and values."""
 
-    def keys_values(self, memory: Tensor) -> list[Tensor]:
+    def keys_values(self, encoder_output: Tensor) -> list[Tensor]:
         """(M, 2 D) -> (M, 1, D) twice"""
-        return [part.unsqueeze(-2) for part in memory.chunk(2, -1)]
+        return [part.unsqueeze(-2) for part in encoder_output.chunk(2, -1)]
 
 
 class ConvolutionalBlock(nn.Module):
-    """A gated convolution of what was written, and attention to the source.
+    """A gated convolution and cross-attention.
 
         u = gated(x)
         c = sqrt(S) att((K, V), W_q u + e)
         x + (u + W_c c)
 
-    e is the embedding of the word that was read, S the number of source words: the mean of S values
-    has the variance of one of them over S.
+    e is the embedding of the input token, S the source length: the mean of S values has 1 / S of
+    the variance of one value.
     """
 
-    def __init__(self, shape: AttentionShape, kernel: int, dropout: float) -> None:
+    def __init__(self, shape: AttentionShape, kernel_size: int, dropout: float) -> None:
         super().__init__()
-        self.gated = GatedConvolution(shape.width, kernel, dropout, causal=True)
-        self.query = Linear(shape.width, shape.width)
-        self.attention = PairedAttention(shape)
-        self.combine = Linear(shape.width, shape.width)
+        self.gated = GatedConvolution(shape.d_model, kernel_size, dropout, causal=True)
+        self.query = Linear(shape.d_model, shape.d_model)
+        self.attention = PairedCrossAttention(shape)
+        self.combine = Linear(shape.d_model, shape.d_model)
 
     def forward(
         self,
         x: Tensor,
         embedded: Tensor,
         lengths: Lengths,
-        memory: Tensor,
-        memory_lengths: Lengths,
-        record: AttentionRecord | None = None,
+        encoder_output: Tensor,
+        source_lengths: Lengths,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """X (N, D), memory (M, 2 D) -> (N, D)"""
+        """X (N, D), encoder_output (M, 2 D) -> (N, D)"""
         y = self.gated(x, lengths)
         query = self._query(y, embedded)
-        found = self.attention(query, lengths, memory, memory_lengths, record)
-        words = memory_lengths.lengths[lengths.sentence, None]
-        return self._sum(x, y, found, words)
+        context = self.attention(query, lengths, encoder_output, source_lengths, recorder)
+        return self._sum(x, y, context, source_lengths.lengths[lengths.sentence, None])
 
     def step(
-        self, x: Tensor, embedded: Tensor, past: Tensor, memory: KeyValues, sources: Sources
+        self, x: Tensor, embedded: Tensor, window: Tensor, source: KVCache, source_mask: SourceMask
     ) -> Tensor:
-        """One new token a beam: x (B, W, D) -> (B, W, D)"""
-        y = self.gated.step(x, past)
-        found = self.attention.step(self._query(y, embedded), memory, sources)
-        return self._sum(x, y, found, sources.lengths[:, None, None])
+        """One new token per beam: x (B, W, D) -> (B, W, D)"""
+        y = self.gated.step(x, window)
+        context = self.attention.step(self._query(y, embedded), source, source_mask)
+        return self._sum(x, y, context, source_mask.lengths[:, None, None])
 
     def _query(self, y: Tensor, embedded: Tensor) -> Tensor:
-        return (self.query(y) + embedded) * _HALF
+        return (self.query(y) + embedded) * _SQRT_HALF
 
-    def _sum(self, x: Tensor, y: Tensor, found: Tensor, words: Tensor) -> Tensor:
-        found = self.combine(found * words.to(found.dtype).sqrt())
-        return (x + (y + found) * _HALF) * _HALF
+    def _sum(self, x: Tensor, y: Tensor, context: Tensor, source_lengths: Tensor) -> Tensor:
+        context = self.combine(context * source_lengths.to(context.dtype).sqrt())
+        return (x + (y + context) * _SQRT_HALF) * _SQRT_HALF
 
 
 class ConvolutionalDecoder(nn.Module):
-    """A stack of blocks; each looks at the source."""
+    """A stack of blocks with cross-attention in each."""
 
-    def __init__(self, layers: int, shape: AttentionShape, kernel: int, dropout: float) -> None:
+    def __init__(
+        self, num_layers: int, shape: AttentionShape, kernel_size: int, dropout: float
+    ) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(
-            ConvolutionalBlock(shape, kernel, dropout) for _ in range(layers)
+            ConvolutionalBlock(shape, kernel_size, dropout) for _ in range(num_layers)
         )
         self.dropout = Dropout(dropout)
 
@@ -134,32 +137,32 @@ class ConvolutionalDecoder(nn.Module):
         self,
         embedded: Tensor,
         lengths: Lengths,
-        memory: Tensor,
-        memory_lengths: Lengths,
-        record: AttentionRecord | None = None,
+        encoder_output: Tensor,
+        source_lengths: Lengths,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """Embedded (N, D), memory (M, 2 D) -> (N, D)"""
+        """Embedded (N, D), encoder_output (M, 2 D) -> (N, D)"""
         x = embedded
         for block in self.blocks:
-            x = block(x, embedded, lengths, memory, memory_lengths, record)
+            x = block(x, embedded, lengths, encoder_output, source_lengths, recorder)
         return self.dropout(x)
 
-    def prepare(
-        self, memory: Tensor, lengths: Lengths, beams: int
-    ) -> tuple[list[Tensor], KeyValues]:
-        """An empty window for each block, and the keys and values that all of them look at."""
-        like = memory.new_zeros(len(lengths), beams, 0)
+    def new_caches(
+        self, encoder_output: Tensor, lengths: Lengths, beams: int
+    ) -> tuple[list[Tensor], KVCache]:
+        """The initial window of each block, and the keys and values that all blocks attend to."""
+        like = encoder_output.new_zeros(len(lengths), beams, 0)
         blocks = self._blocks()
-        windows = [block.gated.convolution.nothing_before(like) for block in blocks]
-        return windows, blocks[0].attention.prepare(memory, lengths)
+        windows = [block.gated.convolution.initial_state(like) for block in blocks]
+        return windows, blocks[0].attention.new_cache(encoder_output, lengths)
 
     def step(
-        self, embedded: Tensor, windows: list[Tensor], memory: KeyValues, sources: Sources
+        self, embedded: Tensor, windows: list[Tensor], source: KVCache, source_mask: SourceMask
     ) -> Tensor:
-        """One new token a beam: embedded (B, W, D) -> (B, W, D)"""
+        """One new token per beam: embedded (B, W, D) -> (B, W, D)"""
         x = embedded
         for block, window in zip(self._blocks(), windows, strict=True):
-            x = block.step(x, embedded, window, memory, sources)
+            x = block.step(x, embedded, window, source, source_mask)
         return x
 
     def _blocks(self) -> list[ConvolutionalBlock]:

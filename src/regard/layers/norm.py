@@ -1,4 +1,4 @@
-"""Norms: each token by itself (layer, RMS), or each feature over all tokens of a batch (batch)."""
+"""Normalization over the features of a token (layer, RMS) or over the tokens of a batch (batch)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ NormKind = Literal["layer", "rms", "batch"]
 
 
 class BatchNorm(nn.Module):
-    """Mean 0 and variance 1 for each feature; after training, by the statistics seen there.
+    """Batch normalization over the tokens of a flat batch, which has no padding."""
 
-    A flat batch holds real tokens only, so it cannot matter how a batch would have been padded.
-    """
-
-    def __init__(self, width: int) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(torch.zeros(width))
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("variance", torch.ones(width))
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("variance", torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
         """X (..., D) -> (..., D)"""
@@ -30,14 +27,14 @@ class BatchNorm(nn.Module):
         mean, variance = self.get_buffer("mean"), self.get_buffer("variance")
         several = len(rows) > 1  # a single token has no variance
         training = self.training and several
-        found = F.batch_norm(rows, mean, variance, self.weight, self.bias, training=training)
-        return found.view(x.shape)
+        y = F.batch_norm(rows, mean, variance, self.weight, self.bias, training=training)
+        return y.view(x.shape)
 
 
-def make_norm(kind: NormKind, width: int, epsilon: float | None = None) -> nn.Module:
-    """A norm of this kind; epsilon, if it is not PyTorch's, guards against division by zero."""
+def make_norm(kind: NormKind, dim: int, epsilon: float | None = None) -> nn.Module:
+    """A new normalization layer; epsilon None: PyTorch's default."""
     if kind == "batch":
-        return BatchNorm(width)
+        return BatchNorm(dim)
     if kind == "rms":
-        return nn.RMSNorm(width, eps=epsilon)
-    return nn.LayerNorm(width) if epsilon is None else nn.LayerNorm(width, eps=epsilon)
+        return nn.RMSNorm(dim, eps=epsilon)
+    return nn.LayerNorm(dim) if epsilon is None else nn.LayerNorm(dim, eps=epsilon)

@@ -1,4 +1,4 @@
-"""One state for each word, of the states of its subwords."""
+"""Pooling of subword states to word states."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from regard.data.ragged import Lengths
 Pooling = Literal["first", "last", "mean"]
 
 
-def pool_words(states: Tensor, pieces: Lengths, pooling: Pooling) -> Tensor:
-    """A word's first or last subword, or their mean; zeros if it has none. (N, D) -> (W, D)
+def pool_subwords(states: Tensor, subwords: Lengths, pooling: Pooling) -> Tensor:
+    """The first, last or mean subword state of each word; zeros for none. (N, D) -> (W, D)
 
-    pieces: how many subwords each of the W words has; together they are the N states.
+    subwords: the number of subwords of each of the W words, N in total
     """
     if pooling == "mean":
         precise = torch.promote_types(states.dtype, torch.float32)
-        # Sums of half precision would lose what a mean should keep.
+        # A sum in half precision would lose too many bits.
         total = torch.segment_reduce(
-            states.to(precise), "sum", lengths=pieces.lengths, axis=0, initial=0, unsafe=True
+            states.to(precise), "sum", lengths=subwords.lengths, axis=0, initial=0, unsafe=True
         )
-        return (total / pieces.lengths[:, None].clamp(min=1)).to(states.dtype)
-    begin, end = pieces.offsets[:-1], pieces.offsets[1:]
-    if not pieces.total:
-        return states.new_zeros(len(pieces), states.shape[1])
-    place = begin.clamp(max=pieces.total - 1) if pooling == "first" else (end - 1).clamp(min=0)
-    return states[place].masked_fill((begin == end)[:, None], 0.0)
+        return (total / subwords.lengths[:, None].clamp(min=1)).to(states.dtype)
+    starts, ends = subwords.offsets[:-1], subwords.offsets[1:]
+    if not subwords.total:
+        return states.new_zeros(len(subwords), states.shape[1])
+    indices = (
+        starts.clamp(max=subwords.total - 1) if pooling == "first" else (ends - 1).clamp(min=0)
+    )
+    return states[indices].masked_fill((starts == ends)[:, None], 0.0)

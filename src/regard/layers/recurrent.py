@@ -1,11 +1,10 @@
-"""Recurrence: what a token becomes depends on what the token before it became.
+"""Recurrent layers: Elman, GRU and LSTM.
 
     Elman   s_t = tanh(W x_t + U s_{t-1} + b)
-    GRU     s_t = (1 - z) n + z s_{t-1}, where gates r and z say what n takes from s_{t-1}
-    LSTM    c_t = f c_{t-1} + i g, s_t = o tanh(c_t), where gates f, i, o forget, write and show
+    GRU     s_t = (1 - z) n + z s_{t-1}, with a reset gate r (in n) and an update gate z
+    LSTM    c_t = f c_{t-1} + i g, s_t = o tanh(c_t), with forget, input and output gates f, i, o
 
-It is PyTorch's own. A flat batch goes in as a PackedSequence, which is the same tokens in another
-order, so here too nothing is padded.
+The layers are PyTorch's. A flat batch is passed as a PackedSequence, without padding.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Sources
+from regard.attention.cache import KVCache, SourceMask
 from regard.attention.linear import Linear
-from regard.attention.multihead import AttentionRecord, MemoryAttention
+from regard.attention.multihead import AttentionRecorder, UnprojectedCrossAttention
 from regard.data.ragged import Lengths
 from regard.layers.dropout import Dropout
 
@@ -29,69 +28,71 @@ CELLS: dict[Cell, type[nn.RNN | nn.GRU | nn.LSTM]] = {
     "gru": nn.GRU,
     "lstm": nn.LSTM,
 }
-Past = tuple[Tensor, ...]  # (B, ...) each; what a layer remembers of a sentence
+HiddenState = tuple[Tensor, ...]  # (B, ...) each
 
 
 class Recurrence(nn.Module):
-    """Layers of cells; `both_ways`: half of each reads forwards, half backwards.
+    """A recurrent stack; `bidirectional`: each direction has half of the features.
 
-    Its past is the state of all L layers, (B, L, D), and for an LSTM also what its cells hold.
+    The hidden state is that of all L layers, (B, L, D), and for an LSTM also the cell state.
     """
 
     def __init__(
         self,
         cell: Cell,
-        inputs: int,
-        width: int,
-        layers: int,
+        input_dim: int,
+        d_model: int,
+        num_layers: int,
         dropout: float,
         *,
-        both_ways: bool = False,
+        bidirectional: bool = False,
     ) -> None:
         super().__init__()
         self.cells = CELLS[cell](
-            inputs,
-            width // 2 if both_ways else width,
-            layers,
-            dropout=dropout if layers > 1 else 0.0,
-            bidirectional=both_ways,
+            input_dim,
+            d_model // 2 if bidirectional else d_model,
+            num_layers,
+            dropout=dropout if num_layers > 1 else 0.0,
+            bidirectional=bidirectional,
         )
 
-    def forward(self, x: Tensor, lengths: Lengths, past: Past | None = None) -> tuple[Tensor, Past]:
-        """X (N, inputs) -> (N, D), and the past at the end of each sentence"""
-        with _precise(x.device.type):
-            packed = lengths.pack(self._as_weights(x))
-            y, last = self.cells(packed, None if past is None else self._states(past))
-            return lengths.unpack(y), self._past(last)
+    def forward(
+        self, x: Tensor, lengths: Lengths, state: HiddenState | None = None
+    ) -> tuple[Tensor, HiddenState]:
+        """X (N, inputs) -> (N, D), and the last hidden state of each sentence"""
+        with _weight_precision(x.device.type):
+            packed = lengths.pack(self._to_weight_dtype(x))
+            y, last = self.cells(packed, None if state is None else self._to_torch(state))
+            return lengths.unpack(y), self._from_torch(last)
 
-    def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
-        """One new token for each: x (B, inputs) -> (B, D)"""
-        with _precise(x.device.type):
-            y, last = self.cells(self._as_weights(x).unsqueeze(0), self._states(past))
-            return y.squeeze(0), self._past(last)
+    def step(self, x: Tensor, state: HiddenState) -> tuple[Tensor, HiddenState]:
+        """One new token per sentence: x (B, inputs) -> (B, D)"""
+        with _weight_precision(x.device.type):
+            y, last = self.cells(self._to_weight_dtype(x).unsqueeze(0), self._to_torch(state))
+            return y.squeeze(0), self._from_torch(last)
 
-    def _as_weights(self, x: Tensor) -> Tensor:
+    def _to_weight_dtype(self, x: Tensor) -> Tensor:
         return x.to(next(self.cells.parameters()).dtype)
 
-    def _states(self, past: Past) -> Tensor | Past:
-        """As PyTorch wants them: (L, B, D), alone or in pairs."""
-        states = tuple(self._as_weights(part).transpose(0, 1).contiguous() for part in past)
+    def _to_torch(self, state: HiddenState) -> Tensor | HiddenState:
+        """In PyTorch's layout: (L, B, D), or a pair of them for an LSTM."""
+        states = tuple(self._to_weight_dtype(part).transpose(0, 1).contiguous() for part in state)
         return states if len(states) > 1 else states[0]
 
-    def _past(self, states: Tensor | Past) -> Past:
-        """(L, B, D) to (B, L, D); of two directions, (2 L, B, D / 2) to (B, L, D)."""
+    def _from_torch(self, states: Tensor | HiddenState) -> HiddenState:
+        """(L, B, D) to (B, L, D); bidirectional, (2 L, B, D / 2) to (B, L, D)."""
         parts = (states,) if isinstance(states, Tensor) else states
-        layers = self.cells.num_layers
+        num_layers = self.cells.num_layers
         return tuple(
-            part.unflatten(0, (layers, -1)).permute(2, 0, 1, 3).flatten(2) for part in parts
+            part.unflatten(0, (num_layers, -1)).permute(2, 0, 1, 3).flatten(2) for part in parts
         )
 
 
 @contextmanager
-def _precise(device: str) -> Iterator[None]:
-    """In the precision of the weights: under autocast cuDNN would take float16.
+def _weight_precision(device: str) -> Iterator[None]:
+    """Compute in the dtype of the weights: under autocast cuDNN would use float16.
 
-    Of float32 it may leave out bits (TF32) where half precision was asked for, and only there.
+    TF32 is allowed only under autocast.
     """
     half = torch.is_autocast_enabled(device)
     with (
@@ -102,99 +103,105 @@ def _precise(device: str) -> Iterator[None]:
 
 
 class RecurrentDecoder(nn.Module):
-    """Cells that read what was written, and look at the source if they have attention.
+    """A recurrent decoder, with or without attention.
 
         s_t = f(s_{t-1}, y_{t-1})
         h_t = tanh(W [att((K, V), s_t); s_t])           without attention: h_t = s_t
 
-    With input feeding (Luong et al., 2015, arXiv:1508.04025), f also reads h_{t-1}: it knows where
-    was looked before. Then a sentence can only be read step by step, also in training.
+    With input feeding (Luong et al., 2015, arXiv:1508.04025), h_{t-1} is also an input of f. Then
+    training is sequential, too.
     """
 
     def __init__(
         self,
         cell: Cell,
-        width: int,
-        layers: int,
+        d_model: int,
+        num_layers: int,
         dropout: float,
-        attention: MemoryAttention | None,
+        attention: UnprojectedCrossAttention | None,
         *,
-        feeding: bool,
+        input_feeding: bool,
     ) -> None:
         super().__init__()
-        self._fed = width if feeding else 0
-        self.recurrence = Recurrence(cell, width + self._fed, width, layers, dropout)
+        self._feedback_size = d_model if input_feeding else 0
+        self.recurrence = Recurrence(
+            cell, d_model + self._feedback_size, d_model, num_layers, dropout
+        )
         self.attention = attention
-        self.combine = Linear(2 * width, width) if attention else None
+        self.combine = Linear(2 * d_model, d_model) if attention else None
         self.dropout = Dropout(dropout)
 
-    def first(self, last: Past) -> Past:
-        """The past before the first step, from the last of the encoder: h_0 is zero."""
-        return *last, last[0].new_zeros(len(last[0]), self._fed)
+    def initial_state(self, last: HiddenState) -> HiddenState:
+        """The hidden state before the first step, from the encoder's last one; h_0 is zero."""
+        return *last, last[0].new_zeros(len(last[0]), self._feedback_size)
 
     def forward(
         self,
         x: Tensor,
         lengths: Lengths,
-        encoded: tuple[Tensor, Past],
-        memory_lengths: Lengths,
-        record: AttentionRecord | None = None,
+        encoded: tuple[Tensor, HiddenState],
+        source_lengths: Lengths,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """X (N, D), what was encoded: memory (M, D) and the first past -> (N, D)"""
-        memory, past = encoded
-        if self._fed:
-            seen = self.prepare(memory, memory_lengths)
-            return self._step_by_step(x, lengths, past, seen, record)
-        states, _ = self.recurrence(x, lengths, past[:-1])
+        """X (N, D), encoded: encoder output (M, D) and initial hidden state -> (N, D)"""
+        encoder_output, state = encoded
+        if self._feedback_size:
+            source = self.new_cache(encoder_output, source_lengths)
+            return self._step_by_step(x, lengths, state, source, recorder)
+        states, _ = self.recurrence(x, lengths, state[:-1])
         if self.attention is None:
             return self.dropout(states)
-        found = self.attention(states, lengths, memory, memory_lengths, record)
-        return self._combined(found, states)
+        context = self.attention(states, lengths, encoder_output, source_lengths, recorder)
+        return self._combine(context, states)
 
-    def prepare(self, memory: Tensor, lengths: Lengths) -> tuple[KeyValues, Sources] | None:
-        """What all steps look at."""
+    def new_cache(
+        self, encoder_output: Tensor, lengths: Lengths
+    ) -> tuple[KVCache, SourceMask] | None:
+        """The keys and values of cross-attention and their mask, for all steps."""
         if self.attention is None:
             return None
-        sources = Sources.of(lengths.mask, lengths.lengths, memory.dtype)
-        return self.attention.prepare(memory, lengths), sources
+        source_mask = SourceMask.of(lengths.mask, lengths.lengths, encoder_output.dtype)
+        return self.attention.new_cache(encoder_output, lengths), source_mask
 
     def step(
         self,
         x: Tensor,
-        past: Past,
-        seen: tuple[KeyValues, Sources] | None,
-        record: AttentionRecord | None = None,
-    ) -> tuple[Tensor, Past]:
-        """One new token a beam: x (B, W, D), past (B, W, ...) -> (B, W, D), and the next past"""
-        flat = torch.cat([x, past[-1].to(x.dtype)], -1).flatten(0, 1)
-        y, states = self.recurrence.step(flat, tuple(part.flatten(0, 1) for part in past[:-1]))
+        state: HiddenState,
+        source: tuple[KVCache, SourceMask] | None,
+        recorder: AttentionRecorder | None = None,
+    ) -> tuple[Tensor, HiddenState]:
+        """One new token per beam: x (B, W, D), state (B, W, ...) -> (B, W, D), next state"""
+        flat = torch.cat([x, state[-1].to(x.dtype)], -1).flatten(0, 1)
+        y, states = self.recurrence.step(flat, tuple(part.flatten(0, 1) for part in state[:-1]))
         y, *parts = (part.unflatten(0, x.shape[:2]) for part in (y, *states))
-        if self.attention is None or seen is None:
-            return self.dropout(y), (*parts, past[-1])
-        y = self._combined(self.attention.step(y, *seen, record), y)
-        return y, (*parts, y if self._fed else past[-1])
+        if self.attention is None or source is None:
+            return self.dropout(y), (*parts, state[-1])
+        y = self._combine(self.attention.step(y, *source, recorder), y)
+        return y, (*parts, y if self._feedback_size else state[-1])
 
-    def _combined(self, found: Tensor, states: Tensor) -> Tensor:
+    def _combine(self, context: Tensor, states: Tensor) -> Tensor:
         assert self.combine is not None
-        both = torch.cat([found.to(states.dtype), states], -1)
+        both = torch.cat([context.to(states.dtype), states], -1)
         return self.dropout(self.combine(both).tanh())
 
     def _step_by_step(
         self,
         x: Tensor,
         lengths: Lengths,
-        past: Past,
-        seen: tuple[KeyValues, Sources] | None,
-        record: AttentionRecord | None,
+        state: HiddenState,
+        source: tuple[KVCache, SourceMask] | None,
+        recorder: AttentionRecorder | None,
     ) -> Tensor:
-        own = AttentionRecord(with_weights=record is not None and record.with_weights)
-        past = tuple(part.unsqueeze(1) for part in past)  # one beam
-        written = []
+        with_weights = recorder is not None and recorder.with_weights
+        step_recorder = AttentionRecorder(with_weights=with_weights)
+        state = tuple(part.unsqueeze(1) for part in state)  # one beam
+        outputs = []
         for column in lengths.pad(x).split(1, 1):
-            y, past = self.step(column, past, seen, own if record else None)
-            written.append(y)
-        if record is not None and own.cross:
-            record.cross.append(torch.cat(own.cross, 2))
-        if record is not None and own.choices:  # what ended sentences draw counts nothing
-            record.choices.append(torch.cat(own.choices, 2) * lengths.mask[:, None])
-        return lengths.unpad(torch.cat(written, 1))
+            y, state = self.step(column, state, source, step_recorder if recorder else None)
+            outputs.append(y)
+        if recorder is not None and step_recorder.cross:
+            recorder.cross.append(torch.cat(step_recorder.cross, 2))
+        if recorder is not None and step_recorder.selection_log_probs:  # padding does not count
+            log_probs = torch.cat(step_recorder.selection_log_probs, 2) * lengths.mask[:, None]
+            recorder.selection_log_probs.append(log_probs)
+        return lengths.unpad(torch.cat(outputs, 1))

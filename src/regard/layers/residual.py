@@ -1,7 +1,7 @@
-"""What surrounds every sub-layer: residual connection, dropout and norm.
+"""Residual connection, dropout and norm around a sub-layer.
 
-post-norm, the paper's:   Norm(x + Dropout(Sublayer(x)))
-pre-norm:                 x + Dropout(Sublayer(Norm(x)))
+post-norm:   Norm(x + Dropout(Sublayer(x)))
+pre-norm:    x + Dropout(Sublayer(Norm(x)))
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NormOrder = Literal["post", "pre"]
 
 
 class Residual(nn.Module):
-    """`x = residual.around(x, sublayer)`; or in two moments, `before` and `after` the sub-layer."""
+    """`x = residual.around(x, sublayer)`, or separately `before` and `after` the sub-layer."""
 
     def __init__(self, norm: nn.Module, dropout: float, order: NormOrder) -> None:
         super().__init__()
@@ -29,32 +29,32 @@ class Residual(nn.Module):
         self.norm_first = order == "pre"
 
     def around(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """What the next sub-layer gets."""
+        """Apply a sub-layer with norm, dropout and residual connection. (..., D) -> (..., D)"""
         return self.after(x, sublayer(self.before(x)))
 
     def before(self, x: Tensor) -> Tensor:
-        """What the sub-layer gets."""
+        """The input of the sub-layer: x, normalized with pre-norm."""
         if not self.norm_first:
             return x
         kernels = kernels_for(x, self.norm)
-        return kernels.normed(x, None, self.norm) if kernels else self.norm(x)
+        return kernels.add_norm(x, None, self.norm) if kernels else self.norm(x)
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """What the next sub-layer gets, given this one's answer `y`."""
+        """Add the output `y` of the sub-layer to its residual input x, with dropout and norm."""
         kernels = kernels_for(x, self.norm)
         if kernels is None:
             x = x + self.dropout(y)
             return x if self.norm_first else self.norm(x)
-        share = self.dropout.share if self.training else 0.0
+        p = self.dropout.p if self.training else 0.0
         if self.norm_first:
-            return kernels.added(x, y, share)
-        return kernels.normed(x, y, self.norm, share)
+            return kernels.add(x, y, p)
+        return kernels.add_norm(x, y, self.norm, p)
 
 
 def kernels_for(x: Tensor, norm: nn.Module) -> ModuleType | None:
-    """What does the same in one pass over memory: on a GPU, in half precision."""
+    """The fused Triton kernels, in half precision on a GPU; None elsewhere."""
     if not x.is_cuda or not has_triton() or torch.compiler.is_compiling():
-        return None  # the compiler fuses by itself
+        return None  # the compiler fuses these operations
     from regard.layers import residual_kernel
 
-    return residual_kernel if residual_kernel.fits(x, norm) else None
+    return residual_kernel if residual_kernel.is_supported(x, norm) else None

@@ -1,8 +1,8 @@
-"""Dropout, residual connection and norm of `residual.py` as Triton kernels: one pass over memory.
+"""Fused Triton kernels of dropout, residual connection and norm: one pass over memory.
 
-By PyTorch's own kernels the numbers of a sub-layer go to memory and back five times, some of them
-in float32. Here they are read and written once, in half precision where the stream is normed after
-each sub-layer; sums and norms are made in float32. What was dropped is drawn again, not kept.
+PyTorch's kernels would read and write the activations five times, partly in float32. Here they are
+read and written once, with post-norm in half precision; sums and norms are computed in float32. The
+dropout mask is recomputed in backward instead of stored.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-_WIDEST = 4096  # numbers of a token: they have to fit in registers
-_TILE = 2048  # numbers at a time: 16 for each thread of 4 warps
-_FEW = 512  # tokens: of so few, as in a step of decoding, each gets a program of its own
-_PROGRAMS = 512  # backward; each adds up gradients of the norm's weights over many tokens
+_MAX_WIDTH = 4096  # features of a token, which must fit into registers
+_TILE = 2048  # numbers per program: 16 for each thread of 4 warps
+_FEW = 512  # with at most so many tokens, as in a decoding step, each has its own program
+_PROGRAMS = 512  # in backward; each sums the gradients of the norm's weights over many tokens
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def fits(x: Tensor, norm: nn.Module) -> bool:
-    """Whether the kernels know the norm, and precision and size allow them."""
+def is_supported(x: Tensor, norm: nn.Module) -> bool:
+    """Whether the kernels support this norm, dtype and size."""
     half = torch.is_autocast_enabled(x.device.type) or x.dtype in _HALF
-    small = x.shape[-1] <= _WIDEST and x.numel() < 2**31
+    small = x.shape[-1] <= _MAX_WIDTH and x.numel() < 2**31
     return half and small and isinstance(norm, nn.LayerNorm | nn.RMSNorm)
 
 
-def added(x: Tensor, y: Tensor, dropout: float) -> Tensor:
-    """`x + dropout(y)`, as precise as x; (N, D) both."""
-    result: Tensor = _Added.apply(x.contiguous(), y.contiguous(), dropout)
+def add(x: Tensor, y: Tensor, dropout: float) -> Tensor:
+    """`x + dropout(y)`, in the dtype of x; (N, D) both."""
+    result: Tensor = _Add.apply(x.contiguous(), y.contiguous(), dropout)
     return result
 
 
-def normed(
+def add_norm(
     x: Tensor, y: Tensor | None, norm: nn.LayerNorm | nn.RMSNorm, dropout: float = 0.0
 ) -> Tensor:
     """`norm(x + dropout(y))`, or `norm(x)`, in half precision; (N, D) all."""
     bias = norm.bias if isinstance(norm, nn.LayerNorm) else None
     eps = norm.eps if norm.eps is not None else torch.finfo(torch.float32).eps
     y = None if y is None else y.contiguous()
-    result: Tensor = _Normed.apply(x.contiguous(), y, norm.weight, bias, eps, dropout)
+    result: Tensor = _AddNorm.apply(x.contiguous(), y, norm.weight, bias, eps, dropout)
     return result
 
 
-class _Added(torch.autograd.Function):
+class _Add(torch.autograd.Function):
     """Dropout and residual connection."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, dropout: float) -> Tensor:
         seed = _seed(x, dropout)
         result = torch.empty_like(x)
-        _launch_added(x, y, seed, result, dropout, adds=True)
+        _launch_add(x, y, seed, result, dropout, adds=True)
         ctx.save_for_backward(seed)
         ctx.dropout, ctx.dtype = dropout, y.dtype
         return result
@@ -61,12 +61,12 @@ class _Added(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (seed,) = ctx.saved_tensors
         gradient = gradient.contiguous()
-        of_y = torch.empty_like(gradient, dtype=ctx.dtype)
-        _launch_added(gradient, gradient, seed, of_y, ctx.dropout, adds=False)
-        return gradient, of_y, None
+        y_gradient = torch.empty_like(gradient, dtype=ctx.dtype)
+        _launch_add(gradient, gradient, seed, y_gradient, ctx.dropout, adds=False)
+        return gradient, y_gradient, None
 
 
-class _Normed(torch.autograd.Function):
+class _AddNorm(torch.autograd.Function):
     """Dropout, residual connection and norm."""
 
     @staticmethod
@@ -85,7 +85,7 @@ class _Normed(torch.autograd.Function):
         result = torch.empty_like(x, dtype=_half(x))
         moments = torch.empty(2, rows, dtype=torch.float32, device=x.device)
         tile = _tile(width, rows)
-        _normed[(triton.cdiv(rows, tile["rows"]),)](
+        _add_norm_kernel[(triton.cdiv(rows, tile["rows"]),)](
             *(x, x if y is None else y, weight, weight if bias is None else bias, seed),
             *(total, result, moments, rows, width, eps, dropout),
             **tile,
@@ -105,40 +105,56 @@ class _Normed(torch.autograd.Function):
         total, weight, seed, moments = ctx.saved_tensors
         gradient = gradient.contiguous()
         rows, width = total.numel() // total.shape[-1], total.shape[-1]
-        of_x = torch.empty_like(total)
-        of_y = None if ctx.dtypes[1] is None else torch.empty_like(total, dtype=ctx.dtypes[1])
-        if of_y is not None and not ctx.dropout and of_y.dtype == of_x.dtype:
-            of_y = of_x
+        x_gradient = torch.empty_like(total)
+        y_gradient = None if ctx.dtypes[1] is None else torch.empty_like(total, dtype=ctx.dtypes[1])
+        if y_gradient is not None and not ctx.dropout and y_gradient.dtype == x_gradient.dtype:
+            y_gradient = x_gradient
         tile = _tile(width, rows)
         programs = min(_PROGRAMS, triton.cdiv(rows, tile["rows"]))
         sums = torch.empty(programs, 2, width, dtype=torch.float32, device=total.device)
-        _normed_backward[(programs,)](
-            *(gradient, total, weight, seed, moments, of_x, of_x if of_y is None else of_y, sums),
+        _add_norm_backward_kernel[(programs,)](
+            *(
+                gradient,
+                total,
+                weight,
+                seed,
+                moments,
+                x_gradient,
+                x_gradient if y_gradient is None else y_gradient,
+                sums,
+            ),
             *(rows, width, ctx.dropout),
             **tile,
-            adds=of_y is not None and of_y is not of_x,
+            adds=y_gradient is not None and y_gradient is not x_gradient,
             drops=ctx.dropout > 0,
             centres=ctx.centres,
         )
-        of_weight, of_bias = sums.sum(0).to(weight.dtype)
-        return of_x, of_y, of_weight, of_bias if ctx.centres else None, None, None
+        weight_gradient, bias_gradient = sums.sum(0).to(weight.dtype)
+        return (
+            x_gradient,
+            y_gradient,
+            weight_gradient,
+            bias_gradient if ctx.centres else None,
+            None,
+            None,
+        )
 
 
 def _half(x: Tensor) -> torch.dtype:
-    """The precision of what a sub-layer reads."""
+    """The dtype of the input of a sub-layer."""
     return x.dtype if x.dtype in _HALF else torch.get_autocast_dtype(x.device.type)
 
 
 def _seed(x: Tensor, dropout: float) -> Tensor:
-    """Drawn on the device, so that recorded work draws another one each time; (1,)"""
+    """A seed drawn on the device, so that each replay of a CUDA graph draws a new one; (1,)"""
     if not dropout:
-        return x  # a pointer must point somewhere
+        return x  # unused, but the kernel needs a pointer
     return torch.randint(2**62, (1,), device=x.device)
 
 
 def _tile(width: int, rows: int) -> dict[str, Any]:
     block = triton.next_power_of_2(width)
-    # Fusing is what Triton always did; unsaid, newer versions warn that this will change.
+    # `enable_fp_fusion` is the old default; newer versions warn if it is not set.
     return {
         "rows": triton.next_power_of_2(max(1, min(_TILE // block, rows // _FEW))),
         "block": block,
@@ -147,11 +163,11 @@ def _tile(width: int, rows: int) -> dict[str, Any]:
     }
 
 
-def _launch_added(
+def _launch_add(
     x: Tensor, y: Tensor, seed: Tensor, result: Tensor, dropout: float, *, adds: bool
 ) -> None:
     size = x.numel()
-    _added[(triton.cdiv(size, _TILE),)](
+    _add_kernel[(triton.cdiv(size, _TILE),)](
         *(x, y, seed, result, size, dropout),
         adds=adds,
         drops=dropout > 0,
@@ -162,7 +178,7 @@ def _launch_added(
 
 
 @triton.jit
-def _added(
+def _add_kernel(
     x,
     y,
     seed,
@@ -173,19 +189,19 @@ def _added(
     drops: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Some numbers of `x + dropout(y)`, or of `dropout(y)` alone."""
-    place = tl.program_id(0) * block + tl.arange(0, block)
-    real = place < size
-    found = tl.load(y + place, mask=real, other=0.0).to(tl.float32)
+    """`x + dropout(y)`, or `dropout(y)` alone."""
+    offset = tl.program_id(0) * block + tl.arange(0, block)
+    mask = offset < size
+    total = tl.load(y + offset, mask=mask, other=0.0).to(tl.float32)
     if drops:
-        found *= _kept(seed, place, dropout)
+        total *= _dropout_scale(seed, offset, dropout)
     if adds:
-        found += tl.load(x + place, mask=real, other=0.0).to(tl.float32)
-    tl.store(result + place, found.to(result.dtype.element_ty), mask=real)
+        total += tl.load(x + offset, mask=mask, other=0.0).to(tl.float32)
+    tl.store(result + offset, total.to(result.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _normed(
+def _add_norm_kernel(
     x,
     y,
     weight,
@@ -204,40 +220,40 @@ def _normed(
     drops: tl.constexpr,
     centres: tl.constexpr,
 ):
-    """`norm(x + dropout(y))` of some tokens; moments: means, and one over standard deviations."""
+    """`norm(x + dropout(y))` of some tokens; moments: means and inverse standard deviations."""
     row = tl.program_id(0) * rows + tl.arange(0, rows)
     column = tl.arange(0, block)
-    place = row[:, None] * width + column[None, :]
-    real = (row < count)[:, None] & (column < width)[None, :]
-    found = tl.load(x + place, mask=real, other=0.0).to(tl.float32)
+    offset = row[:, None] * width + column[None, :]
+    mask = (row < count)[:, None] & (column < width)[None, :]
+    value = tl.load(x + offset, mask=mask, other=0.0).to(tl.float32)
     if adds:
-        change = tl.load(y + place, mask=real, other=0.0).to(tl.float32)
+        change = tl.load(y + offset, mask=mask, other=0.0).to(tl.float32)
         if drops:
-            change *= _kept(seed, place, dropout)
-        found += change
-        tl.store(total + place, found.to(total.dtype.element_ty), mask=real)
+            change *= _dropout_scale(seed, offset, dropout)
+        value += change
+        tl.store(total + offset, value.to(total.dtype.element_ty), mask=mask)
     if centres:
-        mean = tl.sum(found, 1) / width
+        mean = tl.sum(value, 1) / width
         tl.store(moments + row, mean, mask=row < count)
-        found = tl.where(real, found - mean[:, None], 0.0)
-    scale = 1.0 / tl.sqrt(tl.sum(found * found, 1) / width + eps)
+        value = tl.where(mask, value - mean[:, None], 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(value * value, 1) / width + eps)
     tl.store(moments + count + row, scale, mask=row < count)
-    found = found * scale[:, None]
-    found *= tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
+    value = value * scale[:, None]
+    value *= tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
     if centres:
-        found += tl.load(bias + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
-    tl.store(result + place, found.to(result.dtype.element_ty), mask=real)
+        value += tl.load(bias + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
+    tl.store(result + offset, value.to(result.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _normed_backward(
+def _add_norm_backward_kernel(
     gradient,
     total,
     weight,
     seed,
     moments,
-    of_x,
-    of_y,
+    x_gradient,
+    y_gradient,
     sums,
     count,
     width,
@@ -248,49 +264,49 @@ def _normed_backward(
     drops: tl.constexpr,
     centres: tl.constexpr,
 ):
-    """Gradients of every so many tokens, and their part of the gradients of the norm's weights."""
+    """Gradients of a strided set of tokens, and their sums for the norm's weights."""
     column = tl.arange(0, block)
-    known = column < width
-    weights = tl.load(weight + column, mask=known, other=0.0).to(tl.float32)[None, :]
-    of_weight = tl.zeros((rows, block), tl.float32)
-    of_bias = tl.zeros((rows, block), tl.float32)
+    valid = column < width
+    weights = tl.load(weight + column, mask=valid, other=0.0).to(tl.float32)[None, :]
+    weight_gradient = tl.zeros((rows, block), tl.float32)
+    bias_gradient = tl.zeros((rows, block), tl.float32)
     for first in range(tl.program_id(0) * rows, count, tl.num_programs(0) * rows):
         row = first + tl.arange(0, rows)
-        place = row[:, None] * width + column[None, :]
-        real = (row < count)[:, None] & known[None, :]
-        slope = tl.load(gradient + place, mask=real, other=0.0).to(tl.float32)
-        normal = tl.load(total + place, mask=real, other=0.0).to(tl.float32)
+        offset = row[:, None] * width + column[None, :]
+        mask = (row < count)[:, None] & valid[None, :]
+        grad = tl.load(gradient + offset, mask=mask, other=0.0).to(tl.float32)
+        normal = tl.load(total + offset, mask=mask, other=0.0).to(tl.float32)
         scale = tl.load(moments + count + row, mask=row < count, other=0.0)[:, None]
         if centres:
             normal -= tl.load(moments + row, mask=row < count, other=0.0)[:, None]
-        normal = tl.where(real, normal * scale, 0.0)
-        of_weight += slope * normal
-        of_bias += slope
-        slope *= weights
-        change = slope - normal * (tl.sum(slope * normal, 1) / width)[:, None]
+        normal = tl.where(mask, normal * scale, 0.0)
+        weight_gradient += grad * normal
+        bias_gradient += grad
+        grad *= weights
+        change = grad - normal * (tl.sum(grad * normal, 1) / width)[:, None]
         if centres:
-            change -= (tl.sum(slope, 1) / width)[:, None]
+            change -= (tl.sum(grad, 1) / width)[:, None]
         change *= scale
-        tl.store(of_x + place, change.to(of_x.dtype.element_ty), mask=real)
+        tl.store(x_gradient + offset, change.to(x_gradient.dtype.element_ty), mask=mask)
         if adds:
             if drops:
-                change *= _kept(seed, place, dropout)
-            tl.store(of_y + place, change.to(of_y.dtype.element_ty), mask=real)
-    own = sums + tl.program_id(0) * 2 * width + column
-    tl.store(own, tl.sum(of_weight, 0), mask=known)
-    tl.store(own + width, tl.sum(of_bias, 0), mask=known)
+                change *= _dropout_scale(seed, offset, dropout)
+            tl.store(y_gradient + offset, change.to(y_gradient.dtype.element_ty), mask=mask)
+    output = sums + tl.program_id(0) * 2 * width + column
+    tl.store(output, tl.sum(weight_gradient, 0), mask=valid)
+    tl.store(output + width, tl.sum(bias_gradient, 0), mask=valid)
 
 
 @triton.jit
-def _kept(seed, place, dropout):
-    """What dropout makes of ones: a function of seed and place, so drawn twice alike.
+def _dropout_scale(seed, offset, dropout):
+    """Dropout of ones, a function of seed and offset: the same in both passes.
 
-    Two rounds of multiplying and shifting mix well enough here; Triton's own generator takes as
-    long as the memory does.
+    Two rounds of multiplying and shifting are random enough for dropout; Triton's generator would
+    take as long as the memory accesses.
     """
-    drawn = tl.load(seed)
-    mixed = (place.to(tl.uint32) ^ drawn.to(tl.uint32)) * 0x9E3779B1
-    mixed = mixed ^ (drawn >> 32).to(tl.uint32)
+    bits = tl.load(seed)
+    mixed = (offset.to(tl.uint32) ^ bits.to(tl.uint32)) * 0x9E3779B1
+    mixed = mixed ^ (bits >> 32).to(tl.uint32)
     mixed = (mixed ^ (mixed >> 16)) * 0x7FEB352D
     mixed = (mixed ^ (mixed >> 15)) * 0x846CA68B
     mixed = mixed ^ (mixed >> 16)

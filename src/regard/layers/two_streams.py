@@ -1,7 +1,7 @@
-"""Two streams through one stack (XLNet): what tokens are, and what is asked of their places.
+"""Two-stream self-attention (XLNet): a content stream and a query stream with shared weights.
 
-The content stream knows a token itself, the query stream only where it stands; both look at the
-content of what comes earlier in some order, with the same weights.
+The content stream encodes a token and its context, the query stream only its position and context.
+Both attend to the content stream of the tokens that come earlier in a permutation.
 """
 
 from __future__ import annotations
@@ -12,82 +12,85 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.masks import padding, permutation
-from regard.attention.masks import segments as of_one_segment
+from regard.attention.masks import segments as segment_mask
 from regard.attention.relative import SegmentScore
 from regard.data.ragged import Lengths
 from regard.layers.block import BlockShape
 from regard.layers.encoder import Encoder, EncoderBlock
-from regard.layers.recall import Memory, normed
+from regard.layers.segment_recurrence import Memory, norm_memory
 
 
 @dataclass(frozen=True)
-class View:
-    """Who sees whom in B segments of T tokens with M remembered ones before each."""
+class StreamMasks:
+    """The attention masks of both streams, for B segments of T tokens after a memory of M."""
 
     content: Tensor  # (B, 1, T, M + T)
     query: Tensor  # (B, 1, T, M + T)
-    other: Tensor  # (B, 1, T, M + T) whether a key is of another segment than the query
-    places: Tensor  # (P,) the tokens that are asked for, among all N
+    other: Tensor  # (B, 1, T, M + T) whether query and key are in different segments
+    targets: Tensor  # (P,) the indices of the predicted tokens, among all N
 
     @staticmethod
     def of(
-        lengths: Lengths, memory: Memory, ranks: Tensor | None, segments: Tensor, places: Tensor
-    ) -> View:
-        """All see the memory, and of the segment lower ranks, or all of it without ranks.
+        lengths: Lengths, memory: Memory, ranks: Tensor | None, segments: Tensor, targets: Tensor
+    ) -> StreamMasks:
+        """Masks in which the memory and all tokens of lower rank are visible.
+
+        Without ranks, all tokens are visible.
 
         ranks (N,), segments (B, T)
         """
 
         def mask(*, itself: bool) -> Tensor:
-            real = padding(lengths.lengths, lengths.longest).expand(-1, -1, lengths.longest, -1)
+            visible = padding(lengths.lengths, lengths.longest).expand(-1, -1, lengths.longest, -1)
             if ranks is not None:
-                real = real & permutation(lengths.pad(ranks), itself=itself)
-            return nn.functional.pad(real, (memory.length, 0), value=True)
+                visible = visible & permutation(lengths.pad(ranks), itself=itself)
+            return nn.functional.pad(visible, (memory.length, 0), value=True)
 
-        known = torch.cat([memory.documents, segments], 1)
-        other = ~of_one_segment(segments, known)
-        return View(mask(itself=True), mask(itself=False), other, places)
+        key_segments = torch.cat([memory.documents, segments], 1)
+        other = ~segment_mask(segments, key_segments)
+        return StreamMasks(mask(itself=True), mask(itself=False), other, targets)
 
 
 class TwoStreamBlock(EncoderBlock):
-    """Attention of both streams to the content, then feed-forward for each."""
+    """Attention of both streams to the content stream, then feed-forward network."""
 
     def __init__(self, shape: BlockShape, *, causal: bool = False) -> None:
         super().__init__(shape, causal=causal)
-        self.segments = SegmentScore(shape.attention.heads, shape.attention.head_width)
+        self.segments = SegmentScore(shape.attention.num_heads, shape.attention.head_dim)
 
-    def both(
-        self, x: Tensor, asked: Tensor, lengths: Lengths, before: Tensor, view: View
+    def forward_streams(
+        self, x: Tensor, query: Tensor, lengths: Lengths, memory: Tensor, masks: StreamMasks
     ) -> tuple[Tensor, Tensor]:
-        """X (N, D), asked (P, D), before (B, M, D) -> (N, D), (P, D)"""
-        residual = self.attention_residual
+        """Content stream x (N, D), query stream (P, D), memory (B, M, D) -> (N, D), (P, D)"""
+        residual, attend = self.attention_residual, self.attention.attend_with_memory
         content = residual.before(x)
-        recalled = self.attention.recalled(content, lengths, normed(residual, before))
+        memory = norm_memory(residual, memory)
+        keys_values = self.attention.keys_values_with_memory(content, lengths, memory)
 
-        def bias(query: Tensor) -> Tensor:
-            return self.segments(query, view.other)
+        def bias(queries: Tensor) -> Tensor:
+            return self.segments(queries, masks.other)
 
-        found = self.attention.ask(content, lengths, recalled, view.content, extra=bias)
-        if len(asked):
-            questions = residual.before(asked)
-            questions = questions.new_zeros(x.shape).index_copy(0, view.places, questions)
-            answers = self.attention.ask(questions, lengths, recalled, view.query, extra=bias)
-            asked = self.rest(asked, answers[view.places], None)
-        return self.rest(x, found, None), asked
+        y = attend(content, lengths, keys_values, masks.content, make_bias=bias)
+        if len(query):
+            z = residual.before(query)
+            z = z.new_zeros(x.shape).index_copy(0, masks.targets, z)
+            z = attend(z, lengths, keys_values, masks.query, make_bias=bias)
+            query = self.after_attention(query, z[masks.targets], None)
+        return self.after_attention(x, y, None), query
 
 
 class TwoStreamStack(Encoder):
-    """Blocks for two streams, with a memory of the content."""
+    """A stack of two-stream blocks with segment recurrence of the content stream."""
 
     block = TwoStreamBlock
 
-    def both(
-        self, x: Tensor, asked: Tensor, lengths: Lengths, memory: Memory, view: View
+    def forward_streams(
+        self, x: Tensor, query: Tensor, lengths: Lengths, memory: Memory, masks: StreamMasks
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """X (N, D), asked (P, D) -> both after all blocks, and what each block read of x."""
-        read = []
-        for block, before in zip(self.blocks, memory.states, strict=True):
+        """X (N, D), query (P, D) -> both streams, and the content input of each block."""
+        inputs = []
+        for block, states in zip(self.blocks, memory.states, strict=True):
             assert isinstance(block, TwoStreamBlock)
-            read.append(x)
-            x, asked = block.both(x, asked, lengths, before, view)
-        return self.norm(x), self.norm(asked), read
+            inputs.append(x)
+            x, query = block.forward_streams(x, query, lengths, states, masks)
+        return self.norm(x), self.norm(query), inputs

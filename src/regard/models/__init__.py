@@ -1,4 +1,4 @@
-"""One file, one kind of model, all with the same anatomy. Their names are in this literal dict."""
+"""The registry of model kinds: their settings and classes, one module for each kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.models.nonautoregressive import NonAutoregressive, NonAutoregressive
 from regard.models.permuted import Permuted, PermutedConfig
 from regard.models.protocol import Predictions, Vocabulary
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.models.size import WithoutNumbers, parameter_count, refuse_too_large
+from regard.models.size import SkipRandomInit, parameter_count, refuse_too_large
 from regard.models.tagger import TaggerConfig, TaggerModel
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.unilm import Unilm, UnilmConfig
@@ -41,59 +41,61 @@ ARCHITECTURES: dict[str, tuple[type[ModelConfig], Callable[[Any, Vocabulary], Mo
     "tagger": (TaggerConfig, TaggerModel),
     "classifier": (ClassifierConfig, ClassifierModel),
 }
-SHAPES = OneOf(lambda: tuple(config for config, _ in ARCHITECTURES.values()))
+MODEL_CONFIGS = OneOf(lambda: tuple(config for config, _ in ARCHITECTURES.values()))
 
 
 def register_model(config: type[ModelConfig], model: Callable[[Any, Vocabulary], Model]) -> None:
-    """Add a kind of model: its settings, whose default of `kind` is its name, and its class."""
+    """Register a model kind: its settings, whose default of `kind` is its name, and its class."""
     kind = str(next(field.default for field in fields(config) if field.name == "kind"))
     if not kind.isidentifier():
         raise ConfigError(
             f"{config.__name__}.kind is {kind!r}. Give it a default that names the kind, such as "
             '`kind: Literal["mine"] = "mine"`.'
         )
-    needed = ("forward", "start", "step") if config.autoregressive else ("forward",)
-    missing = [name for name in needed if _is_abstract(model, name)]
+    required = ("forward", "start", "step") if config.autoregressive else ("forward",)
+    missing = [name for name in required if _is_abstract(model, name)]
     if missing:
-        raise ConfigError(f"The model of kind {kind!r} has no {' and no '.join(missing)}. Add it.")
+        raise ConfigError(
+            f"The class of model kind {kind!r} has no {' and no '.join(missing)}. Add it."
+        )
     known = ARCHITECTURES.get(kind)
     if known is not None and known[0].__qualname__ != config.__qualname__:
-        raise ConfigError(f"There is a model kind {kind!r} already. Choose another name.")
+        raise ConfigError(f"Model kind {kind!r} is already registered. Choose another name.")
     ARCHITECTURES[kind] = config, model
 
 
 def _is_abstract(model: Any, method: str) -> bool:
-    """Whether a class leaves a method to its subclasses."""
+    """Whether a method of a class is abstract."""
     return getattr(getattr(model, method, None), "__isabstractmethod__", False)
 
 
-def unset_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
-    """A model of this shape, whose weights are still to be copied into it."""
-    with WithoutNumbers():
+def uninitialized_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
+    """A model without initialized weights, which are to be loaded."""
+    with SkipRandomInit():
         return new_model(config, vocabulary)
 
 
-def shape_only(config: ModelConfig, vocabulary: Vocabulary) -> Model:
-    """A model whose weights take no memory: names, shapes and types are known."""
-    with torch.device("meta"), WithoutNumbers():
+def meta_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
+    """A model on the meta device: names, shapes and types of weights without data."""
+    with torch.device("meta"), SkipRandomInit():
         return new_model(config, vocabulary)
 
 
 def new_model(config: ModelConfig, vocabulary: Vocabulary) -> Model:
-    """A model of this shape, with fresh weights; one that cannot fit into memory is refused."""
+    """A randomly initialized model; raises an error if it does not fit into memory."""
     _, model_class = ARCHITECTURES[config.kind]
     refuse_too_large(model_class, config, vocabulary)
     return model_class(config, vocabulary)
 
 
-def size_of(config: ModelConfig, vocabulary: Vocabulary) -> int:
-    """How many parameters such a model has; it is not built."""
+def count_parameters(config: ModelConfig, vocabulary: Vocabulary) -> int:
+    """The number of parameters of a model, without building it."""
     return parameter_count(ARCHITECTURES[config.kind][1], config, vocabulary)
 
 
 __all__ = [
     "ARCHITECTURES",
-    "SHAPES",
+    "MODEL_CONFIGS",
     "XL",
     "AutoregressiveModel",
     "Batch",
@@ -128,9 +130,9 @@ __all__ = [
     "UnilmConfig",
     "Vocabulary",
     "XLConfig",
+    "count_parameters",
+    "meta_model",
     "new_model",
     "register_model",
-    "shape_only",
-    "size_of",
-    "unset_model",
+    "uninitialized_model",
 ]

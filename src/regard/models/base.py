@@ -1,4 +1,4 @@
-"""What every kind of model has: some settings, tables of words, and how others deal with it."""
+"""Base classes of models and of their settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.config import AttentionConfig
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecorder
 from regard.bounds import WIDTH, Ge, Le
-from regard.config import Doc, Settings
+from regard.config import Doc, Formerly, Settings
 from regard.data.batch import Batch
 from regard.data.ragged import Ragged
 from regard.errors import ConfigError
@@ -26,73 +26,79 @@ _TRANSLATION = ("translation", "nonautoregressive_translation", "prefix_language
 
 @dataclass(frozen=True)
 class ModelConfig(Settings):
-    """The settings that every kind of model has, and what it declares of itself."""
+    """The settings and capabilities of all kinds of models."""
 
-    task: ClassVar[str] = "translation"  # by its name in the registry of tasks
-    autoregressive: ClassVar[bool] = True  # writes one token after another (`start`, `step`)
-    has_memory: ClassVar[bool] = False  # segment recurrence: a batch continues the one before
-    embeds_text: ClassVar[bool] = False  # its stack reads a text by itself (`text_row`, `read`)
-    gives_labels: ClassVar[bool] = False
-    shares_stack: ClassVar[bool] = False  # a model of another kind may start from its stack
+    task: ClassVar[str] = "translation"  # its name in the registry of tasks
+    autoregressive: ClassVar[bool] = True  # decodes token by token (`start`, `step`)
+    has_memory: ClassVar[bool] = False  # segment recurrence: a batch continues the previous one
+    embeds_text: ClassVar[bool] = False  # encodes a single text: it is a `TextEncoder`
+    predicts_labels: ClassVar[bool] = False
+    reusable_encoder: ClassVar[bool] = False  # can initialize models of other kinds
     has_attention_maps: ClassVar[bool] = True
 
-    kind: Annotated[str, Doc("which model")] = ""
-    width: Annotated[int, Doc("size of a token's vector"), Ge(1), WIDTH] = 512
-    dropout: Annotated[float, Doc("inside the layers"), Ge(0), Le(0.99)] = 0.1
+    kind: Annotated[str, Doc("model architecture")] = ""
+    d_model: Annotated[
+        int, Doc("model dimension (hidden size)"), Ge(1), WIDTH, Formerly("width")
+    ] = 512
+    dropout: Annotated[float, Doc("dropout in the layers"), Ge(0), Le(0.99)] = 0.1
     embedding_dropout: Annotated[
-        float | None, Doc("on embeddings; unset: as `dropout`"), Ge(0), Le(0.99)
+        float | None, Doc("dropout of embeddings; default: as dropout"), Ge(0), Le(0.99)
     ] = None
     word_dropout: Annotated[
-        float, Doc("share of source and target words that are not read"), Ge(0), Le(0.99)
+        float, Doc("probability of zeroing the embedding of an input token"), Ge(0), Le(0.99)
     ] = 0.0
     tied_embeddings: Annotated[
         Literal["all", "decoder", "none"],
-        Doc("one table for source, target and output; for target and output; or three tables"),
+        Doc(
+            "share the embeddings of source, target and output (all), of target and output, or none"
+        ),
     ] = "all"
-    scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(width)")] = True
-    output_bias: Annotated[bool, Doc("a bias for each word of the output")] = False
-    start_token: Annotated[
-        Literal["start", "end", "pad"], Doc("the mark that the decoder reads first")
-    ] = "start"
+    scale_embedding: Annotated[bool, Doc("multiply embeddings by sqrt(d_model)")] = True
+    output_bias: Annotated[bool, Doc("bias in the output projection")] = False
+    decoder_start_token: Annotated[
+        Literal["bos", "eos", "pad"],
+        Doc("first input token of the decoder"),
+        Formerly("start_token", {"start": "bos", "end": "eos"}),
+    ] = "bos"
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     @property
     def translates(self) -> bool:
-        """Whether it is for pairs of sentences, and loaded as a translator."""
+        """Whether it is a translation model."""
         return self.task in _TRANSLATION
 
     @property
     def context(self) -> int | None:
-        """Tokens that are read at once, of running or labelled text; None: it reads pairs."""
+        """The context length of models of plain or labelled text; None for models of pairs."""
         return None
 
     @property
-    def start_mark(self) -> int:
-        """BOS: the token before what is written, or before a text."""
-        return int(getattr(SPECIAL, self.start_token))
+    def decoder_start_id(self) -> int:
+        """The id of the decoder start token, which language models also prepend to texts."""
+        return int(getattr(SPECIAL, self.decoder_start_token))
 
     @property
-    def obstacle_to_capture(self) -> str | None:
-        """Why updates cannot be captured as CUDA graphs; None: they can."""
+    def cuda_graphs_unsupported_reason(self) -> str | None:
+        """Why updates cannot be captured as CUDA graphs; None if they can."""
         return f"CUDA graphs are not supported for model kind {self.kind!r}"
 
     @property
-    def places(self) -> int | None:
-        """How many there are positions for; None: any number."""
+    def position_limit(self) -> int | None:
+        """The number of positions; None: unlimited."""
         return None
 
-    def new_positions(self) -> nn.Module | None:
-        """What tells embeddings where they stand, new for each table; None: nothing does."""
+    def make_positions(self) -> nn.Module | None:
+        """A new positional encoding that is added to embeddings; None: there is none."""
         return None
 
     @property
-    def obstacle_to_sharding(self) -> str | None:
-        """Why several ranks cannot train it together, and what to do; None: they can."""
+    def distributed_unsupported_reason(self) -> str | None:
+        """Why it cannot be trained with several processes, and what to do; None if it can."""
         return None
 
 
 class Model(nn.Module):
-    """What reads tokens and scores words; each kind adds its tables, and what lies between."""
+    """Base class of all models."""
 
     config: ModelConfig
     projection: Projection
@@ -103,87 +109,87 @@ class Model(nn.Module):
         self.vocabulary = vocabulary
 
     @abstractmethod
-    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
-        """What it says of the targets of a batch."""
+    def forward(self, batch: Batch, recorder: AttentionRecorder | None = None) -> Predictions:
+        """Predictions of the targets of a batch."""
 
     @property
     def max_length(self) -> int | None:
-        """The longest sentence that the positions allow; None: any."""
-        return self.config.places
+        """The maximum sentence length; None: unlimited."""
+        return self.config.position_limit
 
-    pass_can_be_captured: ClassVar[bool] = True  # `forward` needs no number from the device
+    forward_capturable: ClassVar[bool] = True  # `forward` does not synchronize with the device
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """What is worth compiling: the blocks of all stacks."""
+        """The modules to compile: the blocks of all stacks."""
         return [b for stack in self.modules() if isinstance(stack, nn.ModuleList) for b in stack]
 
     @property
-    def obstacle_to_score(self) -> str | None:
-        """Why a given translation has no score, and what to do; None: it has one."""
+    def scoring_unsupported_reason(self) -> str | None:
+        """Why it cannot score a given translation, and what to do; None if it can."""
         return None
 
     def copied(self) -> Self:
-        """Another model with the same weights."""
-        # `to` moves nothing, but lays the weights of recurrent layers end to end, as cuDNN likes.
+        """A copy of the model."""
+        # `to` makes the weights of recurrent layers contiguous again, as cuDNN expects.
         return copy.deepcopy(self).to(self.device)
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
-    def attention_record(self, batch: Batch) -> AttentionRecord:
-        """The attention weights of one pass over a batch."""
-        record = AttentionRecord()
-        self(batch, record)
-        return record
+    def record_attention(self, batch: Batch) -> AttentionRecorder:
+        """The attention maps of a forward pass."""
+        recorder = AttentionRecorder()
+        self(batch, recorder)
+        return recorder
 
-    def recorder(self, record: AttentionRecord | None) -> AttentionRecord | None:
-        """Whoever has to note what is drawn in this pass, if anybody has."""
-        if record is None and self.training and self.config.attention.estimator == "reinforce":
-            return AttentionRecord(with_weights=False)
-        return record
+    def sampling_recorder(self, recorder: AttentionRecorder | None) -> AttentionRecorder | None:
+        """The recorder of a pass: with REINFORCE, log-probs of samples must be recorded."""
+        if recorder is None and self.training and self.config.attention.estimator == "reinforce":
+            return AttentionRecorder(with_weights=False)
+        return recorder
 
-    def choices(self, record: AttentionRecord | None) -> Tensor | None:
-        """How likely what was drawn for each sentence was, as much as that shall count. (B,)"""
-        if record is None or not record.choices:
+    def selection_log_probs(self, recorder: AttentionRecorder | None) -> Tensor | None:
+        """The weighted log-prob of the sampled selections of each sentence. (B,)"""
+        if recorder is None or not recorder.selection_log_probs:
             return None
-        chances = torch.stack([layer.flatten(1).sum(1) for layer in record.choices]).sum(0)
-        return self.config.attention.reinforce_weight * chances
+        layers = [layer.flatten(1).sum(1) for layer in recorder.selection_log_probs]
+        return self.config.attention.reinforce_weight * torch.stack(layers).sum(0)
 
     def predictions(
-        self, hidden: Tensor, target: Ragged, record: AttentionRecord | None
+        self, hidden: Tensor, target: Ragged, recorder: AttentionRecorder | None
     ) -> Predictions:
-        """A prediction of each target token, and what was drawn on the way."""
-        choices = self.choices(record)
-        return Predictions(hidden, target.tokens, self.projection, target.lengths, choices)
+        """Predictions of all target tokens, with the log-probs of sampled selections."""
+        log_probs = self.selection_log_probs(recorder)
+        return Predictions(hidden, target.tokens, self.projection, target.lengths, log_probs)
 
     def new_projection(self, table: nn.Embedding) -> Projection:
-        """The scores of words, from the table of what is written or weights of their own."""
+        """A new output projection, which shares the embedding table if they are tied."""
         if self.config.tied_embeddings == "none":
             table = self.new_table(self.vocabulary.target)
         return Projection(table.weight, bias=self.config.output_bias)
 
     def new_table(self, size: int) -> nn.Embedding:
-        """A vector for each of so many words."""
-        return nn.Embedding(size, self.config.width)
+        """A new embedding table."""
+        return nn.Embedding(size, self.config.d_model)
 
     def new_embedding(self, table: nn.Embedding) -> Embedding:
-        """What words of a table become before the first layer."""
+        """A new embedding layer over a table."""
         config = self.config
         dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         return Embedding(
             table,
-            config.new_positions(),
-            scale=config.width**0.5 if config.scale_embedding else 1.0,
+            config.make_positions(),
+            scale=config.d_model**0.5 if config.scale_embedding else 1.0,
             dropout=dropout,
             word_dropout=config.word_dropout,
         )
 
 
 class PairModel(Model):
-    """A model that turns one sentence into another: it has tables for both."""
+    """A sequence-to-sequence model, with embeddings of source and target."""
 
     encoder: nn.Module
     decoder: nn.Module
@@ -198,51 +204,51 @@ class PairModel(Model):
             return self.new_table(self.vocabulary.target)
         if not self.vocabulary.joint or self.vocabulary.source != self.vocabulary.target:
             raise ConfigError(
-                "model.tied_embeddings=all shares one table between source and target, but they "
-                "have separate vocabularies. Set model.tied_embeddings=decoder, or prepare the "
-                "data with --joint."
+                "model.tied_embeddings=all requires a joint vocabulary, but source and target have "
+                "separate vocabularies. Set model.tied_embeddings=decoder, or prepare the data "
+                "with --joint."
             )
         return self.source_embedding.table
 
-    def encode(self, source: Ragged, record: AttentionRecord | None = None) -> Any:
-        """What the decoder looks at: a vector for each source token. (N, D)"""
-        return self.encoder(self.source_embedding.of(source), source.lengths, record)
+    def encode(self, source: Ragged, recorder: AttentionRecorder | None = None) -> Any:
+        """The encoder output of all source tokens. (N, D)"""
+        return self.encoder(self.source_embedding.embed(source), source.lengths, recorder)
 
 
 class AutoregressiveModel(Model):
-    """A model that writes one token after another; every search needs these, and no more."""
+    """A model that decodes token by token; searches only need this interface."""
 
     # Whether steps can be captured as CUDA graphs: a captured step reads and writes the same
     # tensors each time, so the state must change in place, in `step` and in `reorder`.
-    can_be_recorded: bool = False
-    start_can_be_recorded: bool = False  # the same of a start, for all sources of a shape
+    step_capturable: bool = False
+    start_capturable: bool = False  # the same for `start`, for all sources of a shape
 
     @abstractmethod
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> Any:
-        """A state for the source sentences, with room for so many beams and tokens of each."""
+    def start(self, source: Ragged, *, beams: int = 1, capacity: int = 256) -> Any:
+        """The initial state of a search, with a cache for `capacity` tokens of each beam."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any) -> Tensor:
-        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
+        """Next-token logits after one token per beam: (B, W) -> (B, W, V); updates the state."""
 
     def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
-        """The start mark for each beam. (B, W)"""
-        return torch.full((sentences, beams), self.start_mark, device=self.device)
+        """The decoder start token of each beam. (B, W)"""
+        return torch.full((sentences, beams), self.decoder_start_id, device=self.device)
 
     @property
-    def start_mark(self) -> int:
-        """The token that the decoder reads first."""
-        return self.config.start_mark
+    def decoder_start_id(self) -> int:
+        """The id of the first input token of the decoder."""
+        return self.config.decoder_start_id
 
 
 class EncoderDecoder(PairModel, AutoregressiveModel):
-    """A decoder that looks at what the encoder made of the source."""
+    """An autoregressive encoder-decoder."""
 
-    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> Predictions:
-        """Hidden states for every target token, each knowing the source and what came before."""
-        record = self.recorder(record)
-        memory = self.encode(batch.source, record)
-        inputs = batch.target.shifted_right(self.start_mark)
-        x = self.target_embedding.of(inputs)
-        hidden = self.decoder(x, inputs.lengths, memory, batch.source.lengths, record)
-        return self.predictions(hidden, batch.target, record)
+    def forward(self, batch: Batch, recorder: AttentionRecorder | None = None) -> Predictions:
+        """Hidden states of all target tokens, with teacher forcing."""
+        recorder = self.sampling_recorder(recorder)
+        encoder_output = self.encode(batch.source, recorder)
+        inputs = batch.target.shifted_right(self.decoder_start_id)
+        x = self.target_embedding.embed(inputs)
+        hidden = self.decoder(x, inputs.lengths, encoder_output, batch.source.lengths, recorder)
+        return self.predictions(hidden, batch.target, recorder)

@@ -1,10 +1,10 @@
-"""A classifier: one label for a text or for two, from a stack that sees all of it.
+"""A classifier of texts or text pairs.
 
-    hidden = Stack(E[start, text, end, (text, end)] + P + S)
+    hidden = Stack(E[BOS, text, EOS, (text, EOS)] + P + S)
     p(y | x) = softmax(W f(pooled hidden) + b)        pooled: the mean, or the first token
 
-BERT's own form (Devlin et al., 2019, arXiv:1810.04805): `pooling=first`, `tanh_layer=true`, where
-f(v) = tanh(V v); without that layer f(v) = v.
+BERT (Devlin et al., 2019, arXiv:1810.04805): `pooling=first` and a tanh layer f(v) = tanh(V v);
+without that layer f(v) = v.
 """
 
 from __future__ import annotations
@@ -15,39 +15,40 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from regard.attention.linear import Linear
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecorder
 from regard.config import Doc
 from regard.data.batch import Batch
 from regard.layers.init import initialize
-from regard.layers.pooling import pool_words
+from regard.layers.pooling import pool_subwords
 from regard.models.labelling import LabelConfig, LabelModel
 from regard.models.protocol import Vocabulary
 
 
 @dataclass(frozen=True)
 class ClassifierConfig(LabelConfig):
-    """The shape of a classifier."""
+    """Settings of a classifier."""
 
     task = "classification"
-    kind: Annotated[Literal["classifier"], Doc("which model")] = "classifier"
+    kind: Annotated[Literal["classifier"], Doc("model architecture")] = "classifier"
     pooling: Annotated[
-        Literal["mean", "first"], Doc("what a text is made of: all its tokens, or the start mark")
+        Literal["mean", "first"],
+        Doc("representation of a text: mean of its tokens, or first token (BOS)"),
     ] = "mean"
-    tanh_layer: Annotated[bool, Doc("a layer with tanh before the scores, as BERT has")] = False
+    tanh_layer: Annotated[bool, Doc("tanh layer before the label projection, as in BERT")] = False
 
 
 class ClassifierModel(LabelModel):
-    """A stack, a row made of its tokens, and scores of labels."""
+    """A classifier of texts or text pairs."""
 
     config: ClassifierConfig
 
     def __init__(self, config: ClassifierConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        self.dense = Linear(config.width, config.width) if config.tanh_layer else None
+        self.dense = Linear(config.d_model, config.d_model) if config.tanh_layer else None
         initialize(self, config.init)
 
-    def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
-        """A vector for each row. (B, D)"""
-        tokens = self.read(batch.source, record=record)
-        rows = pool_words(tokens, batch.source.lengths, self.config.pooling)
+    def states(self, batch: Batch, recorder: AttentionRecorder | None = None) -> Tensor:
+        """The pooled hidden state of each row. (B, D)"""
+        tokens = self.hidden_states(batch.source, recorder=recorder)
+        rows = pool_subwords(tokens, batch.source.lengths, self.config.pooling)
         return rows if self.dense is None else self.dense(rows).tanh()

@@ -1,11 +1,11 @@
 """Convolutional sequence to sequence (Gehring et al., 2017, arXiv:1705.03122).
 
-    memory = Encoder(E_s[x] + P)                        gated convolutions, each over a few words
-    hidden = Decoder(E_t[y shifted right] + P, memory)  the same, causal, each with attention
+    encoder_output = Encoder(E_s[x] + P)                        gated convolutions
+    hidden = Decoder(E_t[y shifted right] + P, encoder_output)  causal ones, each with attention
     p(y_t | y_<t, x) = softmax(hidden_t E_o^T)
 
-What is left out of the paper: weight normalisation, smaller gradients for the encoder, and sizes of
-embeddings that differ from those of the layers.
+Not implemented: weight normalization, scaled encoder gradients, and an embedding dimension that
+differs from that of the layers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Some, Sources, follow, some_of
+from regard.attention.cache import Indices, KVCache, SourceMask, reorder_beams, select_rows
 from regard.attention.config import AttentionShape
-from regard.attention.positions import added_positions
+from regard.attention.positions import make_position_embedding
 from regard.bounds import LAYERS, LENGTH, Ge, Le
-from regard.config import Doc
+from regard.config import Doc, Formerly
 from regard.data.ragged import Ragged
 from regard.layers.gated import ConvolutionalDecoder, ConvolutionalEncoder, GatedConvolution
 from regard.layers.init import initialize
@@ -31,106 +31,112 @@ from regard.models.protocol import Vocabulary
 
 @dataclass(frozen=True)
 class ConvolutionalConfig(ModelConfig):
-    """The shape of a convolutional encoder and decoder."""
+    """Settings of a convolutional encoder-decoder."""
 
-    kind: Annotated[Literal["convolutional"], Doc("which model")] = "convolutional"
+    kind: Annotated[Literal["convolutional"], Doc("model architecture")] = "convolutional"
     dropout: Annotated[
-        float, Doc("before every convolution and before the output"), Ge(0), Le(0.99)
+        float, Doc("dropout before convolutions and the output projection"), Ge(0), Le(0.99)
     ] = 0.2
-    encoder_layers: Annotated[int, Doc("convolutions of the encoder"), Ge(1), LAYERS] = 8
-    decoder_layers: Annotated[int, Doc("convolutions of the decoder"), Ge(1), LAYERS] = 8
-    kernel: Annotated[int, Doc("words that a convolution sees at once; odd"), Ge(1), Le(999)] = 3
-    positions: Annotated[Literal["learned", "sinusoidal", "none"], Doc("added to embeddings")] = (
-        "learned"
-    )
-    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1), LENGTH] = (
-        1024
-    )
+    num_encoder_layers: Annotated[
+        int, Doc("number of encoder layers"), Ge(1), LAYERS, Formerly("encoder_layers")
+    ] = 8
+    num_decoder_layers: Annotated[
+        int, Doc("number of decoder layers"), Ge(1), LAYERS, Formerly("decoder_layers")
+    ] = 8
+    kernel_size: Annotated[
+        int, Doc("kernel size of the convolutions; odd"), Ge(1), Le(999), Formerly("kernel")
+    ] = 3
+    positional_encoding: Annotated[
+        Literal["learned", "sinusoidal", "none"], Doc("positional encoding"), Formerly("positions")
+    ] = "learned"
+    max_positions: Annotated[
+        int, Doc("number of learned positions: the maximum sentence length"), Ge(1), LENGTH
+    ] = 1024
 
     def problems(self) -> Iterator[str]:
-        """As many words before a word as after it."""
-        if self.kernel % 2 == 0:
+        """An even kernel size."""
+        if self.kernel_size % 2 == 0:
             yield (
-                f"kernel is {self.kernel}, and a word is in its midst; "
-                f"take {self.kernel - 1} or {self.kernel + 1}"
+                f"kernel_size is {self.kernel_size}, but must be odd; "
+                f"set kernel_size={self.kernel_size - 1} or kernel_size={self.kernel_size + 1}"
             )
 
     @property
-    def places(self) -> int | None:
-        """Only those that were learned have an end."""
-        return self.max_positions if self.positions == "learned" else None
+    def position_limit(self) -> int | None:
+        """Only learned positions are limited."""
+        return self.max_positions if self.positional_encoding == "learned" else None
 
-    def new_positions(self) -> nn.Module | None:
-        """Those that are added to embeddings."""
-        return added_positions(self.positions, self.width, self.max_positions)
+    def make_positions(self) -> nn.Module | None:
+        """The positional encoding that is added to embeddings."""
+        return make_position_embedding(self.positional_encoding, self.d_model, self.max_positions)
 
     @property
-    def obstacle_to_capture(self) -> str | None:
-        """Nothing in it waits for a number."""
+    def cuda_graphs_unsupported_reason(self) -> str | None:
+        """Updates can be captured."""
         return None
 
 
 @dataclass
 class ConvolutionalState:
-    """The last inputs of every convolution, and the memory that the beams of a sentence share."""
+    """The last inputs of the convolutions, and the keys and values that beams share."""
 
-    windows: list[Tensor]  # (B, W, kernel - 1, D)
-    memory: KeyValues
-    sources: Sources
-    place: Tensor  # (1,) where the next tokens will stand
-    places: int = 1
+    windows: list[Tensor]  # (B, W, kernel_size - 1, D)
+    source: KVCache
+    source_mask: SourceMask
+    position: Tensor  # (1,) of the next tokens
+    length: int = 1  # the next position is below it
 
-    def reach(self, places: int, *, exact: bool) -> None:
-        """The next step stands at one of so many places."""
-        self.places = places
+    def reserve(self, length: int, *, exact: bool) -> None:
+        """Set the number of positions."""
+        self.length = length
 
     def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
+        """Replace each beam by its parent, a beam of the same sentence; parents (B, W)."""
         for window in self.windows:
-            follow(window, parents)
+            reorder_beams(window, parents)
 
-    def select(self, sentences: Some) -> ConvolutionalState:
-        """Some sentences alone."""
+    def select(self, sentences: Indices) -> ConvolutionalState:
+        """The state of some sentences."""
         return ConvolutionalState(
-            [some_of(window, sentences) for window in self.windows],
-            self.memory.select(sentences),
-            self.sources.select(sentences),
-            self.place.clone(),
-            self.places,
+            [select_rows(window, sentences) for window in self.windows],
+            self.source.select(sentences),
+            self.source_mask.select(sentences),
+            self.position.clone(),
+            self.length,
         )
 
 
 class Convolutional(EncoderDecoder):
-    """Encoder and decoder of gated convolutions."""
+    """A convolutional encoder-decoder."""
 
     config: ConvolutionalConfig
-    can_be_recorded = start_can_be_recorded = True
+    step_capturable = start_capturable = True
     decoder: ConvolutionalDecoder
 
     def __init__(self, config: ConvolutionalConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        shape = AttentionShape(width=config.width, heads=1, config=config.attention)
-        sizes = config.kernel, config.dropout
-        self.encoder = ConvolutionalEncoder(config.encoder_layers, config.width, *sizes)
-        self.decoder = ConvolutionalDecoder(config.decoder_layers, shape, *sizes)
+        shape = AttentionShape(d_model=config.d_model, num_heads=1, config=config.attention)
+        sizes = config.kernel_size, config.dropout
+        self.encoder = ConvolutionalEncoder(config.num_encoder_layers, config.d_model, *sizes)
+        self.decoder = ConvolutionalDecoder(config.num_decoder_layers, shape, *sizes)
         self.projection = self.new_projection(self.target_embedding.table)
         initialize(self)
         for module in self.modules():
             if isinstance(module, GatedConvolution):
                 module.initialize()
 
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> ConvolutionalState:
-        """A state for the source sentences; a window needs no room for what is past."""
-        lengths, memory = source.lengths, self.encode(source)
-        windows, seen = self.decoder.prepare(memory, lengths, beams)
-        sources = Sources.of(lengths.mask, lengths.lengths, memory.dtype)
-        place = torch.zeros(1, dtype=torch.long, device=memory.device)
-        return ConvolutionalState(windows, seen, sources, place)
+    def start(self, source: Ragged, *, beams: int = 1, capacity: int = 256) -> ConvolutionalState:
+        """The initial state of a search; its size does not depend on `capacity`."""
+        lengths, encoder_output = source.lengths, self.encode(source)
+        windows, cache = self.decoder.new_caches(encoder_output, lengths, beams)
+        source_mask = SourceMask.of(lengths.mask, lengths.lengths, encoder_output.dtype)
+        position = torch.zeros(1, dtype=torch.long, device=encoder_output.device)
+        return ConvolutionalState(windows, cache, source_mask, position)
 
     def step(self, tokens: Tensor, state: ConvolutionalState) -> Tensor:
-        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
-        places = min(state.places, self.max_length or state.places)
-        x = self.target_embedding(tokens, state.place, places)
-        hidden = self.decoder.step(x, state.windows, state.memory, state.sources)
-        state.place += 1
+        """Next-token logits after one token per beam: (B, W) -> (B, W, V); updates the state."""
+        length = min(state.length, self.max_length or state.length)
+        x = self.target_embedding(tokens, state.position, length)
+        hidden = self.decoder.step(x, state.windows, state.source, state.source_mask)
+        state.position += 1
         return self.projection(hidden)

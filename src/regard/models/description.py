@@ -1,12 +1,12 @@
-"""What `config.json` of a model folder says, and what a file of weights says of it.
+"""The content of `config.json` of a model folder, and its copy in the metadata of the weights.
 
-Shapes alone do not tell which settings weights belong to: another number of heads, another order of
-labels or another tokenizer of the same size fits them, and gives other results. So weights come
-with a note of what they belong to, which is compared when they are loaded.
+Shapes do not identify the settings of weights: another number of heads, order of labels or
+tokenizer of the same size has the same shapes and gives other results. So the weights file stores
+the settings in its metadata, and they are compared when the weights are loaded.
 
-The weights of an adapter are those that learned; all others stay with its origin, so its folder is
-small. The origin is looked for by its path from the folder, so that both can move together, and
-then where it was when the adapter was trained; its fingerprint says whether it is still the same.
+An adapter folder only has the trained weights; all others are those of its base model. The base
+model is looked up by its path relative to the folder, so that both can be moved together, and then
+by its path at training time; a fingerprint shows whether its weights have changed.
 """
 
 from __future__ import annotations
@@ -18,95 +18,97 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from regard.config import Doc, Ge, Le, Settings, Tree, as_tree, differences
+from regard.config import Doc, Formerly, Ge, Le, Settings, Tree
 from regard.data.content import Languages
 from regard.errors import ModelError
+from regard.foreign_models import describe_foreign_model
 from regard.layers.adapters import LoraConfig
 from regard.models import ARCHITECTURES
 from regard.models.base import ModelConfig
 from regard.models.protocol import Vocabulary
-from regard.models.tensor_files import read_notes
-from regard.recognize import foreign_model
+from regard.models.tensor_files import read_metadata
 from regard.schema import JsonReader
+from regard.settings_tree import to_tree, tree_differences
 from regard.text.config import TokenizerConfig
 from regard.text.special import SpecialTokens
 
 FORMAT = 1
 CONFIG = "config.json"
 READER = JsonReader(ModelError, "Copy the whole folder again, or update regard.")
-_NOTE = "belongs_to"
+_IDENTITY = "belongs_to"
 
 
 @dataclass(frozen=True)
-class Training(Settings):
+class DataStatistics(Settings):
     """Statistics of the data that a model was trained on."""
 
     longest_source: Annotated[
-        int, Doc("subwords of the longest training sentence"), Ge(0), Le(2**31 - 1)
+        int, Doc("length of the longest training source sentence in subwords"), Ge(0), Le(2**31 - 1)
     ]
     several_sentences: Annotated[
-        float, Doc("share of training lines with more than one sentence"), Ge(0), Le(1)
+        float, Doc("fraction of training lines with more than one sentence"), Ge(0), Le(1)
     ]
-    column: Annotated[str | None, Doc("CoNLL-U column of the labels of words")] = None
-    texts: Annotated[int, Doc("texts that have one label together"), Ge(0), Le(2)] = 1
+    column: Annotated[str | None, Doc("CoNLL-U column of the labels")] = None
+    texts: Annotated[int, Doc("number of texts per label"), Ge(0), Le(2)] = 1
 
 
 @dataclass(frozen=True)
 class AdapterDescription(Settings):
-    """What `config.json` says of an adapter."""
+    """The adapter section of `config.json`."""
 
     lora: LoraConfig
-    origin: str  # from the folder
-    origin_once: str  # when it was trained
+    origin: str  # path of the base model, relative to the folder
+    origin_once: str  # path of the base model at training time
     fingerprint: str
 
     def problems(self) -> Iterator[str]:
-        """Paths that no system has."""
+        """Invalid paths or ranks."""
         for name in ("origin", "origin_once"):
             if "\0" in getattr(self, name):
-                yield f"{name} is no path"
+                yield f"{name} is not a path"
         if self.lora.rank < 1:
-            yield f"lora.rank is {self.lora.rank}, and must be at least 1"
+            yield f"lora.rank is {self.lora.rank}, but must be at least 1"
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter's origin, and its settings."""
+    """The settings and the base model of an adapter."""
 
     lora: LoraConfig
-    origin: Path
-    fingerprint: str  # of the origin's weights
+    base_model: Path
+    fingerprint: str  # of the weights of the base model
 
-    def described(self, folder: Path) -> Tree:
-        """For the description of a folder."""
+    def to_tree(self, folder: Path) -> Tree:
+        """The adapter section of `config.json`."""
         return {
-            "lora": as_tree(self.lora),
-            "origin": os.path.relpath(self.origin.resolve(), folder.resolve()),
-            "origin_once": str(self.origin),
+            "lora": to_tree(self.lora),
+            "origin": os.path.relpath(self.base_model.resolve(), folder.resolve()),
+            "origin_once": str(self.base_model),
             "fingerprint": self.fingerprint,
         }
 
     @staticmethod
     def of(description: AdapterDescription, folder: Path) -> Adapter:
-        """As a folder describes it."""
-        beside = Path(os.path.normpath(folder.resolve() / description.origin))
-        once = Path(description.origin_once)
-        origin = once if os.path.isdir(once) and not os.path.isdir(beside) else beside
-        return Adapter(description.lora, origin, description.fingerprint)
+        """From the adapter section of a folder."""
+        relative = Path(os.path.normpath(folder.resolve() / description.origin))
+        original = Path(description.origin_once)
+        moved = os.path.isdir(original) and not os.path.isdir(relative)
+        return Adapter(description.lora, original if moved else relative, description.fingerprint)
 
-    def checked(self, folder: Path, fingerprint: Callable[[Path], str]) -> Path:
-        """The origin of an adapter in a folder; it must be there, and unchanged."""
-        if not os.path.isdir(self.origin):  # also of a path that is too long
+    def find_base_model(self, folder: Path, fingerprint: Callable[[Path], str]) -> Path:
+        """The path of the base model; it must exist and be unchanged."""
+        if not os.path.isdir(self.base_model):  # or the path is too long
             raise ModelError(
-                f"{folder} is an adapter of {self.origin}, which is not there. Put that model "
-                f"folder back; or correct `origin` in {folder / 'config.json'}, if it has moved."
+                f"{folder} is an adapter of {self.base_model}, which does not exist. Restore that "
+                f"model folder, or correct `origin` in {folder / 'config.json'} if it has moved."
             )
-        if fingerprint(self.origin) != self.fingerprint:
+        if fingerprint(self.base_model) != self.fingerprint:
             raise ModelError(
-                f"{folder} is an adapter of {self.origin}, whose weights are others now. Restore "
-                "them, or train the adapter anew; `regard merge` makes models that need no origin."
+                f"{folder} is an adapter of {self.base_model}, whose weights have changed. Restore "
+                "them, or train the adapter again; models made by `regard merge` do not need their "
+                "base model."
             )
-        return self.origin
+        return self.base_model
 
 
 @dataclass(frozen=True)
@@ -119,64 +121,65 @@ class Description(Settings):
     tokenizer: TokenizerConfig
     special_tokens: SpecialTokens
     languages: Languages
-    seen: Training
-    tokenizer_fingerprint: str | None = None  # folders of earlier versions have none
+    data_statistics: Annotated[DataStatistics, Formerly("seen")]
+    tokenizer_fingerprint: str | None = None  # missing in folders of earlier versions
     adapter: AdapterDescription | None = None
 
 
 @dataclass(frozen=True)
 class Identity(Settings):
-    """The note that weights have; languages are left out, for a user may name them later."""
+    """The settings in the metadata of weights, without languages, which users may change."""
 
     model: dict[str, Any]
     vocabulary: Vocabulary
-    seen: Training
+    data_statistics: Annotated[DataStatistics, Formerly("seen")]
     tokenizer: str  # a fingerprint of its files
     lora: LoraConfig | None = None  # of an adapter
 
-    def note(self) -> dict[str, str]:
-        """As a note of a file of weights."""
-        return {_NOTE: json.dumps(as_tree(self), sort_keys=True)}
+    def metadata(self) -> dict[str, str]:
+        """The metadata of a weights file."""
+        return {_IDENTITY: json.dumps(to_tree(self), sort_keys=True)}
 
 
 def refuse_other_identity(identity: Identity, path: Path) -> None:
-    """Raise an error if weights say that they belong to something else.
+    """Raise an error if weights belong to another model.
 
-    Weights of earlier versions do not say. A setting that was added since then has its default.
+    Weights of earlier versions have no such metadata; settings added since have their defaults.
     """
-    note = read_notes(path).get(_NOTE)
-    if note is None:
+    text = read_metadata(path).get(_IDENTITY)
+    if text is None:
         return
-    where = f"The note {_NOTE} of {path}"
-    stored = READER.build(Identity, READER.parse(note.encode(), where), where)
-    known = {**as_tree(stored), "model": as_tree(model_config(stored.model, where))}
-    changed = differences(known, as_tree(identity))
+    where = f"The metadata {_IDENTITY} of {path}"
+    stored = READER.build(Identity, READER.parse(text.encode(), where), where, notify=False)
+    model = to_tree(model_config(stored.model, where, notify=False))
+    known = {**to_tree(stored), "model": model}
+    changed = tree_differences(known, to_tree(identity))
     if changed:
         raise ModelError(
-            f"{path} does not belong to its {CONFIG}, or that was changed since: "
+            f"{path} does not belong to its {CONFIG}, or that was changed: "
             f"{'; '.join(changed)[:300]}. Undo the change, or copy the whole folder again."
         )
 
 
-def model_config(model: Tree, path: Path | str) -> ModelConfig:
+def model_config(model: Tree, path: Path | str, *, notify: bool = True) -> ModelConfig:
     """The settings of a model of any kind."""
-    model = as_today(model)
+    model = upgrade_settings(model)
     kind = model["kind"]
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        shown, known = str(kind)[:40], ", ".join(ARCHITECTURES)
+        name, known = str(kind)[:40], ", ".join(ARCHITECTURES)
         raise ModelError(
-            f"{path}: model.kind is {shown}, which is not registered. Known: {known}. If it is of "
-            "a plugin, load that: regard --plugin FILE ... (in Python: import it); if not, copy "
-            "the whole folder again, or update regard."
+            f"{path}: model.kind is {name}, which is not registered. Known: {known}. If it is "
+            "defined by a plugin, load that: regard --plugin FILE ... (in Python: import it); if "
+            "not, copy the whole folder again, or update regard."
         )
     config_class, _ = ARCHITECTURES[kind]
-    return READER.build(config_class, model, path, "model.")
+    return READER.build(config_class, model, path, "model.", notify=notify)
 
 
-def as_today(model: Tree) -> Tree:
-    """A model's settings as they are called now, with what older folders leave unsaid.
+def upgrade_settings(model: Tree) -> Tree:
+    """The model settings of folders of earlier versions in the current form.
 
-    The kind was once called architecture. A non-autoregressive decoder once had no mask.
+    `kind` was called `architecture`; a non-autoregressive decoder had no self-attention mask.
     """
     kind = model.get("architecture", model.get("kind"))
     rest = {n: v for n, v in model.items() if n not in ("architecture", "kind")}
@@ -186,20 +189,22 @@ def as_today(model: Tree) -> Tree:
 
 
 def read_description(folder: Path) -> tuple[Description, Tree]:
-    """The description of a model folder, checked, and as it stands in the file."""
+    """The validated description of a model folder, and the JSON tree of the file."""
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        other = foreign_model(folder)
-        raise ModelError(other or f"There is no model folder {folder}: it {what}. Check the path.")
+        problem = "is a file" if folder.exists() else "does not exist"
+        other = describe_foreign_model(folder)
+        raise ModelError(
+            other or f"There is no model folder {folder}: it {problem}. Check the path."
+        )
     path = folder / CONFIG
     if not path.is_file():
         raise ModelError(
-            foreign_model(folder)
+            describe_foreign_model(folder)
             or f"{folder} is not a model folder: it has no {CONFIG}. "
-            "Give the folder that `regard train --out` wrote."
+            "Give a folder that `regard train --out` wrote."
         )
-    tree = READER.table(path)
-    if "format" not in tree and (other := foreign_model(folder, tree)):
+    tree = READER.read_object(path)
+    if "format" not in tree and (other := describe_foreign_model(folder, tree)):
         raise ModelError(other)
     READER.refuse_other_format(tree, path, FORMAT)
-    return READER.build(Description, tree, path), tree
+    return READER.build(Description, tree, path, notify=False), tree  # `model_config` notifies

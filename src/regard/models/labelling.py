@@ -1,7 +1,7 @@
-"""What models that give labels have in common: one stack that sees all, and scores of labels.
+"""Base class of taggers and classifiers: a bidirectional stack and a projection to labels.
 
-Labels are words of a small vocabulary of their own. As in every other, 0 is no word: no target that
-counts is 0, so all losses take labels as they take words, and nobody is ever given the label 0.
+Label ids start at 1: as in other vocabularies 0 is padding, which losses ignore and models never
+predict.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecorder
 from regard.bounds import LENGTH, Ge, Le
-from regard.config import Doc, Tree, as_tree
+from regard.config import Doc, Tree
 from regard.data.batch import Batch
 from regard.data.ragged import Lengths, Ragged
 from regard.errors import ConfigError
@@ -23,117 +23,126 @@ from regard.layers.crf import Crf
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Projection
 from regard.models.base import ModelConfig
-from regard.models.language import LanguageConfig, LanguageModel
+from regard.models.language import LanguageConfig, LanguageModel, NumSegments
 from regard.models.protocol import Predictions, Vocabulary
+from regard.settings_tree import to_tree
 from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class LabelConfig(LanguageConfig):
-    """The shape of a stack under a layer that scores labels."""
+    """Settings of a stack with a label head."""
 
     autoregressive = False
-    gives_labels = True
-    shares_stack = True
-    tied_embeddings: Annotated[Literal["none"], Doc("labels have vectors of their own")] = "none"
-    output_bias: Annotated[bool, Doc("a bias for each label")] = True
+    predicts_labels = True
+    reusable_encoder = True
+    tied_embeddings: Annotated[
+        Literal["none"], Doc("the label projection is not tied to the embeddings")
+    ] = "none"
+    output_bias: Annotated[bool, Doc("bias in the label projection")] = True
     max_positions: Annotated[
-        int, Doc("tokens that are read at once; what is longer is cut"), Ge(1), LENGTH
+        int, Doc("maximum length in tokens; longer texts are truncated or split"), Ge(1), LENGTH
     ] = 512
-    segments: Annotated[
-        int, Doc("vectors that tell two texts apart, as BERT has; 0: none"), Ge(0), Le(1000)
-    ] = 0
+    num_segments: NumSegments = 0
     head_dropout: Annotated[
-        float | None, Doc("before labels are scored; unset: as `dropout`"), Ge(0), Le(0.99)
+        float | None,
+        Doc("dropout before the label projection; default: as dropout"),
+        Ge(0),
+        Le(0.99),
     ] = None
 
     @property
-    def obstacle_to_capture(self) -> str | None:
-        """The number of words has no fixed shape."""
-        return "words and labels are not filled up to a shape"
+    def cuda_graphs_unsupported_reason(self) -> str | None:
+        """Words and labels have no fixed shape."""
+        return "batches of words and labels have no fixed shape"
 
 
 _HEAD = ("kind", "tied_embeddings", "output_bias")
 
 
-def stack_settings(config: ModelConfig) -> Tree:
-    """The settings of a model's stack, for another kind to have it under a head of its own."""
-    names = {field.name for field in fields(LanguageConfig)} | {"segments"}
-    return {n: value for n, value in as_tree(config).items() if n in names and n not in _HEAD}
+def encoder_settings(config: ModelConfig) -> Tree:
+    """The settings of a model's encoder, for a model of another kind with the same encoder."""
+    names = {field.name for field in fields(LanguageConfig)} | {"num_segments"}
+    return {n: value for n, value in to_tree(config).items() if n in names and n not in _HEAD}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelPredictions(Predictions):
-    """Predictions of labels; with a CRF, those of a sentence are chosen together."""
+    """Predictions of labels, with a CRF if there is one."""
 
     chain: Crf | None = None
 
 
 class LabelModel(LanguageModel):
-    """A stack whose states, one for each thing that has a label, become scores of labels."""
+    """A bidirectional stack with a label head."""
 
     config: LabelConfig
 
     def __init__(self, config: LabelConfig, vocabulary: Vocabulary) -> None:
-        super().__init__(config, vocabulary, causal=False, segments=config.segments)
+        super().__init__(config, vocabulary, causal=False, segments=config.num_segments)
         if not vocabulary.labels:
-            raise ConfigError(f"A {config.kind} model needs labels, and these data have none.")
+            raise ConfigError(
+                f"Model kind {config.kind!r} requires labels, but the data has none. Prepare the "
+                "data with --tagged or --labelled."
+            )
         dropout = config.dropout if config.head_dropout is None else config.head_dropout
         self.head_dropout = Dropout(dropout)
-        scores = nn.Embedding(1 + len(vocabulary.labels), config.width)
+        scores = nn.Embedding(1 + len(vocabulary.labels), config.d_model)
         self.projection = Projection(scores.weight, bias=config.output_bias)
-        self.chain: Crf | None = None  # chooses the labels of a row together
+        self.chain: Crf | None = None
 
     @torch.no_grad()
-    def begin_unsure(self) -> None:
-        """Let labels be about as likely as each other, however loud a trained stack speaks."""
+    def shrink_label_projection(self) -> None:
+        """Scale down the label projection, so that training starts with similar probabilities."""
         self.projection.weight.mul_(0.1)
 
     @abstractmethod
-    def states(self, batch: Batch, record: AttentionRecord | None = None) -> Tensor:
-        """A vector for each label that is wanted. (labels, D)"""
+    def states(self, batch: Batch, recorder: AttentionRecorder | None = None) -> Tensor:
+        """The hidden state of each label. (labels, D)"""
 
-    def forward(self, batch: Batch, record: AttentionRecord | None = None) -> LabelPredictions:
-        """Hidden states for all labels, each knowing the whole row."""
-        hidden = self.head_dropout(self.states(batch, record))
+    def forward(self, batch: Batch, recorder: AttentionRecorder | None = None) -> LabelPredictions:
+        """Hidden states of all labels."""
+        hidden = self.head_dropout(self.states(batch, recorder))
         targets = batch.target
         return LabelPredictions(
             hidden, targets.tokens, self.projection, targets.lengths, chain=self.chain
         )
 
     def scores(self, predictions: Predictions) -> Tensor:
-        """The scores of all labels but 0. (labels, L)"""
+        """The logits of all labels without padding. (labels, L)"""
         return self.projection(predictions.hidden)[:, 1:].float()
 
     def probabilities(self, predictions: LabelPredictions) -> Tensor:
-        """How likely each label is, 0 left out. (labels, L)"""
+        """The probabilities of all labels without padding. (labels, L)"""
         scores, chain, lengths = self.scores(predictions), predictions.chain, predictions.lengths
         if chain is None or lengths is None:
             return scores.softmax(-1)
         return chain.marginals(scores, lengths)
 
-    def chosen(self, predictions: LabelPredictions) -> Tensor:
-        """The labels that it gives, numbered from 1. (labels,)"""
+    def predict_labels(self, predictions: LabelPredictions) -> Tensor:
+        """The ids of the predicted labels, from 1. (labels,)"""
         scores, chain, lengths = self.scores(predictions), predictions.chain, predictions.lengths
         if chain is None or lengths is None:
             return scores.argmax(-1) + 1
         return chain.best_paths(scores, lengths) + 1
 
-    def embedded(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
-        """What the stack reads, where two texts of a row can be told apart. (N, D)"""
-        return super().embedded(text, segments_of(text) if self.config.segments > 1 else None)
+    def embed(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
+        """The embeddings of all tokens, with segment embeddings if there are any. (N, D)"""
+        return super().embed(
+            text, compute_segment_ids(text) if self.config.num_segments > 1 else None
+        )
 
 
-def segments_of(text: Ragged) -> Tensor:
-    """0 up to the first end mark of each row, and 1 after it. (N,)"""
-    ends = (text.tokens == SPECIAL.end).long()
-    before = ends.cumsum(0) - ends  # end marks that stand before a token
+def compute_segment_ids(text: Ragged) -> Tensor:
+    """Segment ids: 0 up to the first EOS of each row, 1 after it. (N,)"""
+    ends = (text.tokens == SPECIAL.eos).long()
+    before = ends.cumsum(0) - ends  # the number of EOS tokens before each token
     first = before[text.lengths.offsets[:-1].long()]
     return (before - first[text.lengths.sentence]).clamp(max=1)
 
 
-def inner_places(lengths: Lengths) -> Tensor:
-    """Where the tokens between the first and the last of each row stand. (N - 2B,)"""
-    inner = lengths.longer(-2)
-    places: Tensor = torch.arange(inner.total, device=lengths.lengths.device)
-    return places + 2 * inner.sentence + 1
+def inner_positions(lengths: Lengths) -> Tensor:
+    """The indices of all tokens except the first and the last of each row. (N - 2B,)"""
+    inner = lengths.extended(-2)
+    indices: Tensor = torch.arange(inner.total, device=lengths.lengths.device)
+    return indices + 2 * inner.sentence + 1

@@ -1,8 +1,7 @@
-"""What models of running text have in common: one stack of blocks, over one table of words.
+"""Base classes of language models: one embedding and one stack of Transformer blocks.
 
-The same stack is GPT where a token sees what came before (`causal`), Transformer-XL where it also
-remembers earlier segments (`xl`), and BERT where it sees all (`masked`). What else differs is what
-they are asked in training.
+Their attention masks and objectives differ: causal (`causal`), causal with segment recurrence
+(`xl`), or bidirectional (`masked`).
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Annotated, Literal
 
 from torch import Tensor, nn
 
-from regard.attention.cache import Trail
-from regard.attention.multihead import AttentionRecord
+from regard.attention.cache import BeamHistory
+from regard.attention.multihead import AttentionRecorder
 from regard.bounds import LAYERS, LENGTH, Ge, Le
-from regard.config import Doc
+from regard.config import Doc, Formerly
 from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
 from regard.layers.embedding import Embedding
@@ -28,36 +27,45 @@ from regard.models.stacks import BlockConfig, StackState, block_shape
 from regard.text.special import SPECIAL
 
 NormEpsilon = Annotated[
-    float | None, Doc("the norms' guard against division by zero; unset: PyTorch's"), Ge(0), Le(1)
+    float | None, Doc("epsilon of normalization layers; none: PyTorch's default"), Ge(0), Le(1)
+]
+
+
+NumSegments = Annotated[
+    int,
+    Doc("number of segment embeddings (BERT's token types); 0 disables them"),
+    Ge(0),
+    Le(1000),
+    Formerly("segments"),
 ]
 
 
 @dataclass(frozen=True)
 class LanguageConfig(BlockConfig):
-    """The shape of one stack of attention blocks."""
+    """Settings of one stack of Transformer blocks."""
 
-    layers: Annotated[int, Doc("blocks"), Ge(1), LAYERS] = 6
+    num_layers: Annotated[int, Doc("number of layers"), Ge(1), LAYERS, Formerly("layers")] = 6
     tied_embeddings: Annotated[
         Literal["all", "decoder", "none"],
-        Doc("one table for input and output (all, decoder), or two tables"),
+        Doc("share the embeddings of input and output (all, decoder), or not (none)"),
     ] = "all"
     max_positions: Annotated[
         int,
-        Doc("tokens that are read at once; longer documents are cut into pieces"),
+        Doc("context length in tokens; longer documents are split"),
         Ge(1),
         LENGTH,
     ] = 256
-    embedding_norm: Annotated[bool, Doc("a norm over embeddings, as BERT has")] = False
-    norm_epsilon: NormEpsilon = None
+    embedding_norm: Annotated[bool, Doc("normalize embeddings, as BERT does")] = False
+    norm_eps: Annotated[NormEpsilon, Formerly("norm_epsilon")] = None
 
     @property
     def context(self) -> int | None:
-        """Tokens that are read at once."""
+        """The context length."""
         return self.max_positions
 
 
 class LanguageModel(Model):
-    """A table of words, and one stack of blocks."""
+    """An embedding and one stack of blocks."""
 
     config: LanguageConfig
 
@@ -65,72 +73,73 @@ class LanguageModel(Model):
         self, config: LanguageConfig, vocabulary: Vocabulary, *, causal: bool, segments: int = 0
     ) -> None:
         super().__init__(config, vocabulary)
-        shape = block_shape(config, config.norm_epsilon)
+        shape = block_shape(config, config.norm_eps)
         self.embedding: Embedding = self.new_embedding(self.new_table(vocabulary.target))
-        self.embedding.segments = nn.Embedding(segments, config.width) if segments else None
+        self.embedding.segments = nn.Embedding(segments, config.d_model) if segments else None
         self.embedding.norm = shape.new_norm() if config.embedding_norm else None
         self.encoder = self.new_stack(shape, causal=causal)
 
     def new_stack(self, shape: BlockShape, *, causal: bool) -> Encoder:
-        """The blocks."""
-        return Encoder(self.config.layers, shape, causal=causal)
+        """A new stack of blocks."""
+        return Encoder(self.config.num_layers, shape, causal=causal)
 
-    def text_row(self, ids: Sequence[int]) -> list[int]:
-        """A text as it is read: between BOS and EOS."""
-        return [self.config.start_mark, *ids, SPECIAL.end]
+    def with_special_tokens(self, ids: Sequence[int]) -> list[int]:
+        """The ids of a text between BOS and EOS."""
+        return [self.config.decoder_start_id, *ids, SPECIAL.eos]
 
-    def read(
+    def hidden_states(
         self,
         text: Ragged,
         segments: Tensor | None = None,
         *,
-        record: AttentionRecord | None = None,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """A vector for each token. (N, D)"""
-        return self.encoder(self.embedded(text, segments), text.lengths, record)
+        """The hidden states of all tokens. (N, D)"""
+        return self.encoder(self.embed(text, segments), text.lengths, recorder)
 
-    def embedded(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
-        """What the stack reads: a vector for each token. (N, D)"""
-        return self.embedding.of(text, segments)
+    def embed(self, text: Ragged, segments: Tensor | None = None) -> Tensor:
+        """The embeddings of all tokens. (N, D)"""
+        return self.embedding.embed(text, segments)
 
 
-class WritingModel(LanguageModel, AutoregressiveModel):
-    """A stack that sees what came before, and so can go on from it token by token."""
+class CausalLanguageModel(LanguageModel, AutoregressiveModel):
+    """A language model that generates from left to right."""
 
-    bare_prompts: bool = False  # prompts are read without BOS
+    bare_prompts: bool = False  # no BOS before prompts
     extra_eos_ids: Sequence[int] = ()  # ids that end a generated text as EOS does
-    start_can_be_recorded = True
+    start_capturable = True
 
     def __init__(self, config: LanguageConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary, causal=True)
         self.projection = self.new_projection(self.embedding.table)
         initialize(self, config.init)
-        self.can_be_recorded = config.positions != "relative"  # distances depend on the reach
+        # Relative positions depend on the number of positions attended to.
+        self.step_capturable = config.positional_encoding != "relative"
 
     @property
     def context(self) -> int:
-        """The longest text that it was trained to see."""
+        """The context length."""
         return self.config.max_positions
 
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> StackState:
-        """A state for as many texts as there are sources; how they begin is the search's to say."""
+    def start(self, source: Ragged, *, beams: int = 1, capacity: int = 256) -> StackState:
+        """The initial state for as many texts as there are sources, whose tokens are not used."""
         sentences = len(source.lengths)
-        caches = self.encoder.prepare(sentences, beams, room)
-        return StackState(caches, Trail.of(sentences, beams, room, source.tokens.device))
+        caches = self.encoder.new_caches(sentences, beams, capacity)
+        return StackState(caches, BeamHistory.of(sentences, beams, capacity, source.tokens.device))
 
     def step(self, tokens: Tensor, state: StackState) -> Tensor:
-        """Read one token a beam and score the next: (B, W) -> (B, W, V); the state moves on."""
-        trail = state.trail
-        sight = trail.begin()
-        reach = min(trail.reach, self.max_length or trail.reach)
-        x = self.embedding(tokens, trail.place, reach)
-        x = self.encoder.step(x, state.caches, sight)
-        trail.end()
+        """Next-token logits after one token per beam: (B, W) -> (B, W, V); updates the state."""
+        history = state.history
+        view = history.begin_step()
+        length = min(history.length, self.max_length or history.length)
+        x = self.embedding(tokens, history.position, length)
+        x = self.encoder.step(x, state.caches, view)
+        history.end_step()
         return self.projection(x)
 
-    def read_ahead(self, tokens: Tensor, state: StackState) -> None:
-        """The steps of some first tokens, which all beams share and nobody scores. (B, T)"""
-        beams = state.trail.beams.shape[1]
-        for place, column in enumerate(tokens.unbind(1)):
-            state.reach(place + 1, exact=True)
+    def prefill(self, tokens: Tensor, state: StackState) -> None:
+        """Process a prompt that all beams share, without its logits. (B, T)"""
+        beams = state.history.beams.shape[1]
+        for position, column in enumerate(tokens.unbind(1)):
+            state.reserve(position + 1, exact=True)
             self.step(column[:, None].expand(-1, beams), state)

@@ -1,4 +1,4 @@
-"""What models that remember earlier segments have in common."""
+"""Base class of language models with segment recurrence."""
 
 from __future__ import annotations
 
@@ -10,95 +10,101 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from regard.bounds import LENGTH, Ge
-from regard.config import Doc
+from regard.config import Doc, Formerly
 from regard.data.batch import StreamBatch
 from regard.layers.block import BlockShape
-from regard.layers.recall import Memory
+from regard.layers.segment_recurrence import Memory
 from regard.models.language import LanguageConfig, LanguageModel
 from regard.models.protocol import Predictions
 
 
 @dataclass(frozen=True)
 class MemoryConfig(LanguageConfig):
-    """The shape of a stack with segment recurrence."""
+    """Settings of a stack with segment recurrence."""
 
     has_memory = True
 
-    positions: Annotated[Literal["relative"], Doc("distances, which a memory does not change")] = (
-        "relative"
-    )
-    max_positions: Annotated[
-        int, Doc("tokens of a segment: so many are read at once"), Ge(1), LENGTH
+    positional_encoding: Annotated[
+        Literal["relative"],
+        Doc("positional encoding; a memory requires relative positions"),
+        Formerly("positions"),
+    ] = "relative"
+    max_positions: Annotated[int, Doc("segment length in tokens"), Ge(1), LENGTH] = 128
+    memory_length: Annotated[
+        int, Doc("memory length in tokens, in training"), Ge(0), LENGTH, Formerly("memory")
     ] = 128
-    memory: Annotated[int, Doc("tokens before a segment that are remembered"), Ge(0), LENGTH] = 128
-    evaluation_memory: Annotated[
-        int | None, Doc("the same once it is trained; unset: as `memory`"), Ge(0), LENGTH
+    evaluation_memory_length: Annotated[
+        int | None,
+        Doc("memory length in evaluation; default: as memory_length"),
+        Ge(0),
+        LENGTH,
+        Formerly("evaluation_memory"),
     ] = None
 
     max_distance: Annotated[
         int | None,
-        Doc("whatever is farther away counts as this far; unset: as it is"),
+        Doc("clip relative positions to this distance; default: no clipping"),
         Ge(1),
         LENGTH,
     ] = None
 
     def problems(self) -> Iterator[str]:
-        """What looks beyond single tokens would have to remember, too."""
+        """Layers that segment recurrence does not support."""
         yield from super().problems()
-        if self.feedforward == "convolution":
+        if self.ffn_type == "convolution":
             yield (
-                "feedforward is convolution, which looks at neighbours, and a segment's first "
-                "tokens have theirs in the memory; set feedforward to linear or gated"
+                "ffn_type=convolution is not supported with segment recurrence; set ffn_type to "
+                "linear or gated"
             )
         if self.norm == "batch":
-            yield "norm is batch, which would count what is remembered again; set norm=layer"
+            yield "norm=batch is not supported with segment recurrence; set norm=layer"
 
     @property
-    def obstacle_to_capture(self) -> str | None:
-        """A captured update has no input but its batch."""
+    def cuda_graphs_unsupported_reason(self) -> str | None:
+        """The only input of a captured update is its batch."""
         return "the memory of one update is an input of the next"
 
     @property
-    def obstacle_to_sharding(self) -> str | None:
-        """A checkpoint holds the memory of one process."""
-        return super().obstacle_to_sharding or (
-            f"A model of kind {self.kind!r} continues the batch before, and a checkpoint has the "
-            "memory of one process. Train with one process."
+    def distributed_unsupported_reason(self) -> str | None:
+        """A checkpoint stores the memory of one process."""
+        return super().distributed_unsupported_reason or (
+            f"Model kind {self.kind!r} is not supported with several processes: a checkpoint "
+            "stores the memory of one process. Train with one process."
         )
 
-    def room(self, *, training: bool) -> int:
-        """Tokens that are remembered."""
-        if training or self.evaluation_memory is None:
-            return self.memory
-        return self.evaluation_memory
+    def memory_length_for(self, *, training: bool) -> int:
+        """The memory length in training or in evaluation."""
+        if training or self.evaluation_memory_length is None:
+            return self.memory_length
+        return self.evaluation_memory_length
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPredictions(Predictions):
-    """Predictions of a segment, and the memory that the next segment is read with."""
+    """Predictions of a segment, and the memory for the next segment."""
 
     memory: Memory | None
 
 
-class RememberingModel(LanguageModel):
-    """A stack whose segments continue those before them."""
+class SegmentRecurrentModel(LanguageModel):
+    """A language model with segment recurrence."""
 
     config: MemoryConfig
 
-    def empty_memory(self, streams: int, like: Tensor, room: int | None = None) -> Memory:
-        """That of streams of which nothing was read; `like` is of the kind of the embeddings."""
-        if room is None:
-            room = self.config.room(training=self.training)
-        return Memory.empty(streams, self.config.layers, like, room)
+    def empty_memory(self, streams: int, like: Tensor, max_length: int | None = None) -> Memory:
+        """The memory before the first segment; `like`: dtype and device of the embeddings."""
+        if max_length is None:
+            max_length = self.config.memory_length_for(training=self.training)
+        return Memory.empty(streams, self.config.num_layers, like, max_length)
 
     @abstractmethod
-    def in_order(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
-        """A segment as a batch that asks for each token, given all before it.
+    def left_to_right_batch(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
+        """A batch that predicts each token of a segment from all previous tokens.
 
         `before`: the token before the segment, if there is one
         """
 
-    def with_distances(self, shape: BlockShape, *, bias: bool = True) -> BlockShape:
-        """The shape of blocks, told what distances count, and whether attention has biases."""
-        farthest = self.config.max_distance
-        return replace(shape, attention=replace(shape.attention, max_distance=farthest, bias=bias))
+    def relative_shape(self, shape: BlockShape, *, bias: bool = True) -> BlockShape:
+        """The block shape with clipped relative positions; `bias`: of attention projections."""
+        distance = self.config.max_distance
+        return replace(shape, attention=replace(shape.attention, max_distance=distance, bias=bias))

@@ -1,13 +1,13 @@
-"""Non-autoregressive translation (Gu et al., 2018, arXiv:1711.02281): all words at once.
+"""Non-autoregressive translation (Gu et al., 2018, arXiv:1711.02281): all tokens in parallel.
 
-    memory = Encoder(E_s[x] sqrt(D) + P)
-    f_s ~ softmax(memory_s W_f)                                  the fertility of each source token
-    hidden = Decoder(E_s[x copied f_s times each] sqrt(D) + P, memory)
+    encoder_output = Encoder(E_s[x] sqrt(D) + P)
+    f_s ~ softmax(encoder_output_s W_f)                          the fertility of each source token
+    hidden = Decoder(E_s[x copied f_s times each] sqrt(D) + P, encoder_output)
     p(y_t | f, x) = softmax(hidden_t E_o^T)
 
-No word knows the others: each is the likeliest at its place, and what the sentence will be is told
-by fertilities alone. With `lengths=ctc` (Libovicky and Helcl, 2018, arXiv:1811.04719) every token
-is copied `copies` times instead, and what is written at these places is read as CTC reads it.
+Tokens are conditionally independent given the fertilities. With `length_prediction=ctc` (Libovicky
+and Helcl, 2018, arXiv:1811.04719) every token is copied `copies` times instead, and the output is
+collapsed as in CTC.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecorder
 from regard.bounds import Ge, Le
-from regard.config import Doc
+from regard.config import Doc, Formerly
 from regard.data.batch import Batch, FertilityBatch
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.init import initialize
 from regard.models.base import PairModel
-from regard.models.protocol import Classes, Predictions, Vocabulary
+from regard.models.protocol import ClassLogits, Predictions, Vocabulary
 from regard.models.stacks import StackConfig, block_shape
 from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class NonAutoregressiveConfig(StackConfig):
-    """The shape of a model that writes all words at once."""
+    """Settings of a non-autoregressive model."""
 
     task = "nonautoregressive_translation"
     autoregressive = False
-    kind: Annotated[Literal["nonautoregressive"], Doc("which model")] = "nonautoregressive"
-    lengths: Annotated[
+    kind: Annotated[Literal["nonautoregressive"], Doc("model architecture")] = "nonautoregressive"
+    length_prediction: Annotated[
         Literal["fertility", "ctc"],
         Doc(
-            "how many words are written: as many for each source token as the model gives it, or "
-            "`copies` for each, without the blanks and repetitions among them"
+            "target length: predicted fertilities of source tokens, or CTC with `copies` positions "
+            "per source token"
         ),
+        Formerly("lengths"),
     ] = "fertility"
-    copies: Annotated[int, Doc("ctc: places for each source token"), Ge(1), Le(100)] = 2
+    copies: Annotated[int, Doc("ctc: decoder positions per source token"), Ge(1), Le(100)] = 2
     max_fertility: Annotated[
-        int, Doc("fertility: the most words that a source token is given"), Ge(1), Le(255)
+        int, Doc("fertility: maximum fertility of a source token"), Ge(1), Le(255)
     ] = 20
     positional_attention: Annotated[
-        bool, Doc("decoder blocks also attend by place alone, whatever stands there")
+        bool, Doc("positional attention in decoder blocks, as Gu et al. (2018)")
     ] = True
     self_attention_mask: Annotated[
         Literal["none", "diagonal"],
@@ -63,53 +64,56 @@ class NonAutoregressiveConfig(StackConfig):
     ] = "diagonal"
 
     def problems(self) -> Iterator[str]:
-        """What the blocks ask, and that nothing but fertilities is drawn."""
+        """REINFORCE is not implemented for parallel decoding."""
         yield from super().problems()
         if self.attention.estimator == "reinforce":
-            yield "attention.estimator is reinforce, which needs a model that writes word by word"
+            yield (
+                "attention.estimator=reinforce is not supported; "
+                "set attention.estimator=straight_through"
+            )
 
     @property
     def needs_fertilities(self) -> bool:
-        """Whether it learns from alignments."""
-        return self.lengths == "fertility"
+        """Whether training needs fertilities, from alignments."""
+        return self.length_prediction == "fertility"
 
     @property
-    def obstacle_to_sharding(self) -> str | None:
+    def distributed_unsupported_reason(self) -> str | None:
         """An empty shard of a batch has no fertilities."""
         if not self.needs_fertilities:
-            return super().obstacle_to_sharding
+            return super().distributed_unsupported_reason
         return (
-            "model.lengths=fertility is not supported with several processes. Train it with one, "
-            "or set model.lengths=ctc; larger batches (data.batch_tokens, training.accumulate) do "
-            "the same."
+            "model.length_prediction=fertility is not supported with several processes. Train with "
+            "one process and larger batches (data.batch_tokens, "
+            "training.gradient_accumulation_steps), or set model.length_prediction=ctc."
         )
 
 
-NO_FERTILITY = -100  # of what only fills a shape
+NO_FERTILITY = -100  # of filler tokens
 
 
 @dataclass(frozen=True)
 class Hints:
-    """Target tokens that the decoder reads at some positions, instead of copies of the source."""
+    """Glancing: target tokens that replace copies of the source as decoder inputs."""
 
     tokens: Tensor  # (N,)
-    given: Tensor  # (N,) where they are read
+    mask: Tensor  # (N,) the replaced positions
 
-    def twice(self) -> Hints:
-        """For all sentences, and then for all of them again."""
-        return Hints(self.tokens.repeat(2), self.given.repeat(2))
+    def duplicate(self) -> Hints:
+        """The hints of a batch that contains all sentences twice."""
+        return Hints(self.tokens.repeat(2), self.mask.repeat(2))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FertilityPredictions(Predictions):
     """Predictions of target tokens and of fertilities."""
 
-    fertilities: Classes  # of each source token: 0, 1, 2 ... target tokens, or `NO_FERTILITY`
+    fertilities: ClassLogits  # of each source token: 0, 1, 2 ... target tokens, or `NO_FERTILITY`
 
 
 @dataclass(frozen=True, kw_only=True)
 class CtcPredictions(Predictions):
-    """Predictions at more positions than there are targets (`layers/ctc.py`)."""
+    """Predictions at the decoder positions of CTC (`layers/ctc.py`)."""
 
     labels: Lengths  # of the sentences among the targets, EOS included
 
@@ -118,7 +122,7 @@ class CtcPredictions(Predictions):
 
 
 class NonAutoregressive(PairModel):
-    """Encoder, fertilities or places, and a decoder that sees all of them."""
+    """A non-autoregressive encoder-decoder with fertilities or CTC."""
 
     config: NonAutoregressiveConfig
     decoder: Decoder
@@ -126,12 +130,14 @@ class NonAutoregressive(PairModel):
     def __init__(self, config: NonAutoregressiveConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
         shape, positional = block_shape(config), config.positional_attention
-        self.encoder = Encoder(config.encoder_layers, shape)
+        self.encoder = Encoder(config.num_encoder_layers, shape)
         self.fertility = (
-            nn.Linear(config.width, config.max_fertility + 1) if config.needs_fertilities else None
+            nn.Linear(config.d_model, config.max_fertility + 1)
+            if config.needs_fertilities
+            else None
         )
         self.decoder = Decoder(
-            config.decoder_layers,
+            config.num_decoder_layers,
             shape,
             causal=False,
             positional=positional,
@@ -141,69 +147,69 @@ class NonAutoregressive(PairModel):
         initialize(self, config.init)
 
     def forward(
-        self, batch: Batch, record: AttentionRecord | None = None, hints: Hints | None = None
+        self, batch: Batch, recorder: AttentionRecorder | None = None, hints: Hints | None = None
     ) -> Predictions:
-        """Hidden states for all places, each knowing the source and the other places."""
+        """Hidden states of all decoder positions."""
         source, target = batch.source, batch.target
-        memory = self.encode(source, record)
+        encoder_output = self.encode(source, recorder)
         if self.fertility is None:
-            places = self.spread(source)
-            hidden = self.decode(places, memory, source.lengths, record, hints)
+            copies = self.upsample(source)
+            hidden = self.decode(copies, encoder_output, source.lengths, recorder, hints)
             return CtcPredictions(
-                hidden, target.tokens, self.projection, places.lengths, labels=target.lengths
+                hidden, target.tokens, self.projection, copies.lengths, labels=target.lengths
             )
         assert isinstance(batch, FertilityBatch)
-        words = target.without_ends()
-        copies = source.copied(batch.fertilities, words.lengths)
-        hidden = self.decode(copies, memory, source.lengths, record, hints)
-        wanted = batch.fertilities.clamp(max=self.config.max_fertility)
-        wanted = wanted.masked_fill(source.tokens == SPECIAL.pad, NO_FERTILITY)
-        said = Classes(self.fertility(memory), wanted)
+        target = target.without_eos()
+        copies = source.repeat_tokens(batch.fertilities, target.lengths)
+        hidden = self.decode(copies, encoder_output, source.lengths, recorder, hints)
+        classes = batch.fertilities.clamp(max=self.config.max_fertility)
+        classes = classes.masked_fill(source.tokens == SPECIAL.pad, NO_FERTILITY)
+        fertilities = ClassLogits(self.fertility(encoder_output), classes)
         return FertilityPredictions(
-            hidden, words.tokens, self.projection, words.lengths, fertilities=said
+            hidden, target.tokens, self.projection, target.lengths, fertilities=fertilities
         )
 
-    def spread(self, source: Ragged) -> Ragged:
-        """Each token as often as CTC has places for it."""
+    def upsample(self, source: Ragged) -> Ragged:
+        """Each source token `copies` times: the decoder input of CTC."""
         copies = self.config.copies
         tokens = source.tokens[:, None].expand(-1, copies).flatten()
-        return Ragged(tokens, source.lengths.times(copies))
+        return Ragged(tokens, source.lengths.scaled(copies))
 
     def decode(
         self,
         copies: Ragged,
-        memory: Tensor,
-        memory_lengths: Lengths,
-        record: AttentionRecord | None = None,
+        encoder_output: Tensor,
+        source_lengths: Lengths,
+        recorder: AttentionRecorder | None = None,
         hints: Hints | None = None,
     ) -> Tensor:
-        """A vector for each copy, in sight of all others and of the memory. (N, D)"""
-        places = copies.lengths.positions, copies.lengths.longest
-        x = self.source_embedding(copies.tokens, *places)
+        """The decoder output of all copies. (N, D)"""
+        positions = copies.lengths.positions, copies.lengths.longest
+        x = self.source_embedding(copies.tokens, *positions)
         if hints is not None:
-            told = self.target_embedding(hints.tokens, *places)
-            x = torch.where(hints.given[:, None], told, x)
-        return self.decoder(x, copies.lengths, memory, memory_lengths, record)
+            embedded = self.target_embedding(hints.tokens, *positions)
+            x = torch.where(hints.mask[:, None], embedded, x)
+        return self.decoder(x, copies.lengths, encoder_output, source_lengths, recorder)
 
     @property
-    def obstacle_to_score(self) -> str | None:
-        """A translation may have been written under any fertilities."""
+    def scoring_unsupported_reason(self) -> str | None:
+        """The probability of a translation is a sum over all fertilities."""
         if self.fertility is None:
             return None
         return (
-            "The probability of a translation under a model with fertilities is a sum over all of "
-            "them, which cannot be computed. Score it with the model's teacher."
+            "Scores are not available for a model with fertilities: the probability of a "
+            "translation is an intractable sum over them. Score it with the model's teacher."
         )
 
     @property
     def max_length(self) -> int | None:
-        """The longest sentence that the positions allow; None: any."""
-        places = super().max_length
+        """The maximum source length; None: unlimited."""
+        limit = super().max_length
         copies = self.config.copies if self.fertility is None else 1
-        return None if places is None else places // copies
+        return None if limit is None else limit // copies
 
 
-def never_silent(counts: Tensor, lengths: Lengths) -> Tensor:
-    """Fertilities, and a word for the first token of a sentence that would have none. (..., N)"""
-    silent = (lengths.sums(counts) == 0)[..., lengths.sentence]
-    return counts + (silent & (lengths.positions == 0))
+def ensure_one_token(counts: Tensor, lengths: Lengths) -> Tensor:
+    """Fertilities with 1 for the first token of sentences whose fertilities are all 0. (..., N)"""
+    empty = (lengths.sums(counts) == 0)[..., lengths.sentence]
+    return counts + (empty & (lengths.positions == 0))

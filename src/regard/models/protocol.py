@@ -1,4 +1,4 @@
-"""What losses, searches and folders know of a model."""
+"""The interfaces of models for losses and searches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from regard.attention.cache import Some
-from regard.attention.multihead import AttentionRecord
+from regard.attention.cache import Indices
+from regard.attention.multihead import AttentionRecorder
 from regard.data.content import Vocabulary as Vocabulary
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.embedding import Projection
@@ -17,17 +17,17 @@ from regard.layers.embedding import Projection
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model predicts for a batch; the loss decides whether logits are ever computed.
+    """The predictions of a model for a batch; the loss computes the logits, if it needs them.
 
-    There is a target for each hidden state; where the target is `SPECIAL.pad`, the loss ignores it.
-    A kind of model that predicts more has a subclass of its own.
+    There is a target for each hidden state; the loss ignores targets that are `SPECIAL.pad`.
+    Subclasses have additional predictions.
     """
 
     hidden: Tensor  # (N, D)
     targets: Tensor  # (N,)
     project: Projection  # (n, D) -> (n, V)
     lengths: Lengths | None = None  # of the sentences among the N tokens
-    choices: Tensor | None = None  # (B,) weighted log-probability of what hard attention drew
+    selection_log_probs: Tensor | None = None  # (B,) weighted, of sampled attention
 
     def __post_init__(self) -> None:
         assert self._fits(), f"{len(self.hidden)} hidden states for {len(self.targets)} targets"
@@ -37,41 +37,41 @@ class Predictions:
 
 
 @dataclass(frozen=True)
-class Classes:
-    """Logits over a few classes, and the right ones."""
+class ClassLogits:
+    """Logits of a classification, and the target classes."""
 
     logits: Tensor  # (N, classes)
-    wanted: Tensor  # (N,)
+    targets: Tensor  # (N,)
 
 
-class TextReader(Protocol):
-    """A model whose stack reads a text by itself: `ModelConfig.embeds_text`."""
+class TextEncoder(Protocol):
+    """A model that encodes a single text: `ModelConfig.embeds_text`."""
 
-    def text_row(self, ids: Sequence[int]) -> list[int]:
-        """A text with the special tokens that it is read with."""
+    def with_special_tokens(self, ids: Sequence[int]) -> list[int]:
+        """The ids of a text with the special tokens that the model expects."""
         ...
 
-    def read(self, text: Ragged, *, record: AttentionRecord | None = None) -> Tensor:
-        """A vector for each token. (N, D)"""
+    def hidden_states(self, text: Ragged, *, recorder: AttentionRecorder | None = None) -> Tensor:
+        """The hidden states of all tokens. (N, D)"""
         ...
 
 
 class State(Protocol):
-    """What a search carries from step to step: for each of B sentences, W beams and their pasts."""
+    """The decoding state of W beams for each of B sentences."""
 
-    def reach(self, places: int, *, exact: bool) -> None:
-        """The next step looks at so many places, for which room is made if there is none.
+    def reserve(self, length: int, *, exact: bool) -> None:
+        """Let the next step attend to `length` positions, and grow caches if necessary.
 
-        exact: the last of them is where it stands
+        exact: the next token is at the last of these positions
         """
         ...
 
     def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
+        """Replace each beam by its parent, a beam of the same sentence; parents (B, W)."""
         ...
 
-    def select(self, sentences: Some) -> Self:
-        """Some sentences alone. (A,)"""
+    def select(self, sentences: Indices) -> Self:
+        """The state of some sentences. (A,)"""
         ...
 
 
@@ -79,29 +79,29 @@ S = TypeVar("S", bound=State)
 
 
 class Autoregressive(Protocol[S]):
-    """A model that writes one token after another; every search needs this and no more."""
+    """A model that decodes token by token: the interface of searches."""
 
-    def start(self, source: Ragged, *, beams: int = 1, room: int = 256) -> S:
-        """A state for the source sentences, with room for so many beams and tokens of each."""
+    def start(self, source: Ragged, *, beams: int = 1, capacity: int = 256) -> S:
+        """The initial state, with a cache for `capacity` tokens of each beam."""
         ...
 
     def first_tokens(self, sentences: int, beams: int = 1) -> Tensor:
-        """What the first step reads. (B, W)"""
+        """The input of the first step. (B, W)"""
         ...
 
     def step(self, tokens: Tensor, state: S) -> Tensor:
-        """Read one token a beam and score the next; the state moves on.
+        """Next-token logits after one token per beam; updates the state.
 
-        tokens (B, W) -> logits (B, W, V), which are the caller's
+        tokens (B, W) -> logits (B, W, V), which the caller may modify
         """
         ...
 
     @property
-    def can_be_recorded(self) -> bool:
-        """Whether a step is the same work on tensors each time, whatever it reaches."""
+    def step_capturable(self) -> bool:
+        """Whether steps can be captured as CUDA graphs."""
         ...
 
     @property
-    def start_can_be_recorded(self) -> bool:
-        """Whether a start is the same work on tensors for all sources of a shape."""
+    def start_capturable(self) -> bool:
+        """Whether `start` can be captured as a CUDA graph for all sources of a shape."""
         ...

@@ -1,7 +1,7 @@
-"""How large a model would be, before it is built, and a refusal of one that cannot fit.
+"""Parameter counts of models before they are built, and errors for models too large for memory.
 
-A model is built on PyTorch's `meta` device, where tensors have shapes and no numbers, with one and
-two layers of each stack; every further layer is as large as the second.
+Models with one and two layers per stack are built on PyTorch's `meta` device, where tensors have no
+data; each further layer is as large as the second.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.memory import refuse_beyond
+from regard.memory import refuse_out_of_memory
 from regard.models.base import ModelConfig
 from regard.models.protocol import Vocabulary
 
 Builder = Callable[[Any, Vocabulary], nn.Module]
 _ADVICE = (
-    "Choose a smaller model.width, model.feedforward_width, model.max_positions or vocabulary, or "
+    "Choose a smaller model.d_model, model.ffn_dim, model.max_positions or vocabulary, or "
     "fewer layers."
 )
 
@@ -31,10 +31,10 @@ _RANDOM = (
 )
 
 
-class WithoutNumbers(TorchFunctionMode):
-    """Leaves out random initialization, which weights from a file would overwrite.
+class SkipRandomInit(TorchFunctionMode):
+    """Skips random initialization, for models whose weights are loaded or on the `meta` device.
 
-    On `meta`, to draw from a normal distribution imports 900 modules first.
+    On `meta`, the first draw from a normal distribution imports 900 modules.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -48,31 +48,31 @@ def parameter_count(build: Builder, config: ModelConfig, vocabulary: Vocabulary)
     """The number of parameters of a model with these settings, shared ones counted once."""
     names = [field.name for field in fields(config) if field.name.endswith("layers")]
     stacks = {name: getattr(config, name) for name in names}
-    one: dict[str, Any] = dict.fromkeys(stacks, 1)
-    count = smallest = _built(build, replace(config, **one), vocabulary)
+    single: dict[str, Any] = dict.fromkeys(stacks, 1)
+    count = smallest = _count_built(build, replace(config, **single), vocabulary)
     for name, layers in stacks.items():
         if layers > 1:
-            two = _built(build, replace(config, **one | {name: 2}), vocabulary)
+            two = _count_built(build, replace(config, **single | {name: 2}), vocabulary)
             count += (layers - 1) * (two - smallest)
     return count
 
 
 def refuse_too_large(build: Builder, config: ModelConfig, vocabulary: Vocabulary) -> None:
-    """Say that a model cannot be built in this machine's memory."""
+    """Raise an error if a model does not fit into the memory of this machine."""
     count = parameter_count(build, config, vocabulary)
-    refuse_beyond(count, f"A {config.kind} model with {count:,} parameters", _ADVICE)
+    refuse_out_of_memory(count, f"A {config.kind} model with {count:,} parameters", _ADVICE)
 
 
-def refuse_untrainable(count: int, learning: int, device: torch.device, *, averaged: bool) -> None:
-    """Say that so many parameters, of which some learn, cannot be trained on a device.
+def refuse_untrainable(count: int, trained: int, device: torch.device, *, averaged: bool) -> None:
+    """Raise an error if a model does not fit into the memory of a device in training.
 
-    One that learns also has a gradient and Adam's two averages; `averaged`: all of them have a
+    Trained parameters have a gradient and Adam's two moments; `averaged`: all parameters have a
     moving average.
     """
-    floats = count * (2 if averaged else 1) + 3 * learning
-    refuse_beyond(floats, f"Training {learning:,} of {count:,} parameters", _ADVICE, device)
+    floats = count * (2 if averaged else 1) + 3 * trained
+    refuse_out_of_memory(floats, f"Training {trained:,} of {count:,} parameters", _ADVICE, device)
 
 
-def _built(build: Builder, config: ModelConfig, vocabulary: Vocabulary) -> int:
-    with torch.device("meta"), WithoutNumbers():
+def _count_built(build: Builder, config: ModelConfig, vocabulary: Vocabulary) -> int:
+    with torch.device("meta"), SkipRandomInit():
         return sum(weight.numel() for weight in build(config, vocabulary).parameters())

@@ -1,4 +1,4 @@
-"""What models made of attention blocks have in common: settings, shape of a block, and state."""
+"""Settings, block shapes and decoding state of models made of Transformer blocks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Some, Sources, Trail
+from regard.attention.cache import BeamHistory, Indices, KVCache, SourceMask
 from regard.attention.config import AttentionShape, PositionName
-from regard.attention.positions import Layout, added_positions
+from regard.attention.positions import Layout, make_position_embedding
 from regard.bounds import LAYERS, LENGTH, WIDTH, Ge, Le
-from regard.config import Doc
+from regard.config import Doc, Formerly
 from regard.layers.block import BlockCache, BlockShape
 from regard.layers.feedforward import Activation, FeedForwardKind
 from regard.layers.init import Initialization
@@ -23,164 +23,183 @@ from regard.models.base import ModelConfig
 
 @dataclass(frozen=True)
 class BlockConfig(ModelConfig):
-    """The shape of attention blocks."""
+    """Settings of Transformer blocks."""
 
-    dropout: Annotated[float, Doc("on the output of every sub-layer"), Ge(0), Le(0.99)] = 0.1
-    heads: Annotated[int, Doc("attention heads; they divide the width"), Ge(1), WIDTH] = 8
-    key_width: Annotated[
-        int | None, Doc("size of a head's queries and keys; unset: width / heads"), Ge(1), WIDTH
+    dropout: Annotated[float, Doc("dropout of the output of each sub-layer"), Ge(0), Le(0.99)] = 0.1
+    num_heads: Annotated[
+        int, Doc("number of attention heads; must divide d_model"), Ge(1), WIDTH, Formerly("heads")
+    ] = 8
+    key_dim: Annotated[
+        int | None,
+        Doc("dimension of the queries and keys of a head; default: d_model / num_heads"),
+        Ge(1),
+        WIDTH,
+        Formerly("key_width"),
     ] = None
-    attention_dropout: Annotated[float, Doc("on attention weights"), Ge(0), Le(0.99)] = 0.0
-    feedforward_width: Annotated[
-        int, Doc("inner size of the feed-forward network"), Ge(1), Le(10**6)
+    attention_dropout: Annotated[float, Doc("dropout of attention weights"), Ge(0), Le(0.99)] = 0.0
+    ffn_dim: Annotated[
+        int,
+        Doc("hidden dimension of the feed-forward network"),
+        Ge(1),
+        Le(10**6),
+        Formerly("feedforward_width"),
     ] = 2048
-    feedforward: Annotated[
+    ffn_type: Annotated[
         FeedForwardKind,
-        Doc("two linear layers, a gate beside them, or two convolutions of width 3"),
+        Doc("feed-forward network: two linear layers, gated (GLU), or two convolutions of width 3"),
+        Formerly("feedforward"),
     ] = "linear"
-    activation: Annotated[Activation, Doc("in the feed-forward network")] = "relu"
-    activation_dropout: Annotated[float, Doc("inside feed-forward"), Ge(0), Le(0.99)] = 0.0
-    norm: Annotated[
-        NormKind, Doc("over each token (layer, rms), or over the tokens of a batch (batch)")
-    ] = "layer"
-    norm_order: Annotated[NormOrder, Doc("the norm after each sub-layer, or before it")] = "post"
+    activation: Annotated[Activation, Doc("activation of the feed-forward network")] = "relu"
+    activation_dropout: Annotated[
+        float, Doc("dropout after the activation of the feed-forward network"), Ge(0), Le(0.99)
+    ] = 0.0
+    norm: Annotated[NormKind, Doc("normalization layer")] = "layer"
+    norm_order: Annotated[NormOrder, Doc("post-norm or pre-norm")] = "post"
     final_norm: Annotated[
-        bool | None, Doc("a norm after the last block; unset: with pre-norm only")
+        bool | None, Doc("normalize the output of the last block; default: only with pre-norm")
     ] = None
-    positions: Annotated[
+    positional_encoding: Annotated[
         PositionName,
         Doc(
-            "added to embeddings (sinusoidal, learned), told in attention (rotary, relative), none"
+            "positional encoding: added to embeddings (sinusoidal, learned), in attention (rotary, "
+            "relative), or none"
         ),
+        Formerly("positions"),
     ] = "sinusoidal"
-    max_positions: Annotated[int, Doc("learned positions: the longest sentence"), Ge(1), LENGTH] = (
-        1024
-    )
+    max_positions: Annotated[
+        int, Doc("number of learned positions: the maximum sentence length"), Ge(1), LENGTH
+    ] = 1024
     sinusoid_layout: Annotated[
-        Layout, Doc("sine and cosine in turns (the paper), or all sines first (Marian)")
+        Layout,
+        Doc("order of sinusoids: sines and cosines interleaved, or all sines first (Marian)"),
     ] = "interleaved"
     init: Annotated[
-        Initialization, Doc("scores divided by sqrt(d), or unscaled with smaller queries (t5)")
+        Initialization,
+        Doc("initialization: Glorot (paper), or with queries divided by sqrt(d) instead (t5)"),
     ] = "paper"
 
     def problems(self) -> Iterator[str]:
-        """Heads must share the width; some positions ask something of attention."""
-        if self.positions == "rotary" and (self.key_width or self.width // self.heads) % 2:
-            yield "positions is rotary, which turns pairs of numbers; take an even key_width"
+        """Invalid numbers of heads, and positions or initialization that need another score."""
+        head_dim = self.key_dim or self.d_model // self.num_heads
+        if self.positional_encoding == "rotary" and head_dim % 2:
+            yield "positional_encoding=rotary requires an even key_dim"
         if self.init == "t5" and self.attention.score != "dot":
+            yield f"init=t5 requires attention.score=dot, not {self.attention.score}"
+        if self.positional_encoding == "relative" and self.attention.score != "scaled_dot":
             yield (
-                "init is t5, whose small queries want scores that are not scaled down again; "
-                f"set attention.score=dot, not {self.attention.score}"
+                "positional_encoding=relative requires attention.score=scaled_dot, not "
+                f"{self.attention.score}"
             )
-        if self.positions == "relative" and self.attention.score != "scaled_dot":
+        if self.d_model % self.num_heads:
+            divisors = [h for h in range(1, min(self.d_model, 64) + 1) if self.d_model % h == 0]
+            nearest = min(divisors, key=lambda h: abs(h - self.num_heads))
+            multiple = -(-self.d_model // self.num_heads) * self.num_heads
             yield (
-                "positions is relative, which is a score of its own; "
-                f"leave attention.score at scaled_dot, not {self.attention.score}"
-            )
-        if self.width % self.heads:
-            fitting = [h for h in range(1, min(self.width, 64) + 1) if self.width % h == 0]
-            near = min(fitting, key=lambda h: abs(h - self.heads))
-            yield (
-                f"heads is {self.heads}, which does not divide width {self.width}; "
-                f"take {near} heads, or a width of {-(-self.width // self.heads) * self.heads}"
+                f"num_heads is {self.num_heads}, which does not divide d_model {self.d_model}; "
+                f"set num_heads={nearest} or d_model={multiple}"
             )
 
     @property
-    def obstacle_to_capture(self) -> str | None:
-        """A shape is filled with tokens that nothing else may depend on."""
+    def cuda_graphs_unsupported_reason(self) -> str | None:
+        """Captured batches have filler tokens, which must not affect the others."""
         if self.norm == "batch":
-            return "batch norm would count tokens that only fill a shape"
+            return "batch norm would include filler tokens in its statistics"
         if self.attention.score != "scaled_dot" or self.attention.select != "soft":
             return "the kernels support scaled dot-product attention with soft selection only"
         return None
 
     @property
-    def places(self) -> int | None:
-        """Only those that were learned have an end."""
-        return self.max_positions if self.positions == "learned" else None
+    def position_limit(self) -> int | None:
+        """Only learned positions are limited."""
+        return self.max_positions if self.positional_encoding == "learned" else None
 
-    def new_positions(self) -> nn.Module | None:
-        """Those that are added to embeddings."""
-        return added_positions(self.positions, self.width, self.max_positions, self.sinusoid_layout)
+    def make_positions(self) -> nn.Module | None:
+        """The positional encoding that is added to embeddings."""
+        sizes = self.d_model, self.max_positions
+        return make_position_embedding(self.positional_encoding, *sizes, self.sinusoid_layout)
 
     @property
-    def obstacle_to_sharding(self) -> str | None:
-        """Batch norm looks at whole batches."""
+    def distributed_unsupported_reason(self) -> str | None:
+        """Batch norm would only use the shard of a rank."""
         if self.norm != "batch":
             return None
         return (
-            "model.norm=batch takes its statistics from whole batches, and each of several "
-            "processes has a shard of them. Train with one process, or set model.norm=layer."
+            "model.norm=batch is not supported with several processes: its statistics would be "
+            "those of a shard of the batch. Train with one process, or set model.norm=layer."
         )
 
 
 @dataclass(frozen=True)
 class StackConfig(BlockConfig):
-    """The shape of an encoder and a decoder made of attention blocks."""
+    """Settings of an encoder-decoder made of Transformer blocks."""
 
-    encoder_layers: Annotated[int, Doc("blocks of the encoder"), Ge(1), LAYERS] = 6
-    decoder_layers: Annotated[int, Doc("blocks of the decoder"), Ge(1), LAYERS] = 6
+    num_encoder_layers: Annotated[
+        int, Doc("number of encoder layers"), Ge(1), LAYERS, Formerly("encoder_layers")
+    ] = 6
+    num_decoder_layers: Annotated[
+        int, Doc("number of decoder layers"), Ge(1), LAYERS, Formerly("decoder_layers")
+    ] = 6
 
 
 @dataclass
 class StackState:
-    """Caches of all blocks that write, how far the beams have come, and what they look back at."""
+    """The decoding state of a stack: KV caches, beam history and source mask."""
 
     caches: list[BlockCache]
-    trail: Trail
-    sources: Sources | None = None  # which places of the source are words
+    history: BeamHistory
+    source_mask: SourceMask | None = None
 
-    def reach(self, places: int, *, exact: bool) -> None:
-        """The next step looks at so many places; exact: the last of them is where it stands."""
-        trail = self.trail
-        trail.reach, trail.exact = places, exact
-        if places > trail.room:
-            trail.grow(max(places, 2 * trail.room))
-            columns = trail.beams.shape[1] * trail.room
-            self.caches = [cache.grown(columns) for cache in self.caches]
+    def reserve(self, length: int, *, exact: bool) -> None:
+        """Let the next step attend to `length` positions, and grow the caches if necessary."""
+        history = self.history
+        history.length, history.exact = length, exact
+        if length > history.capacity:
+            history.grow(max(length, 2 * history.capacity))
+            columns = history.beams.shape[1] * history.capacity
+            self.caches = [cache.with_capacity(columns) for cache in self.caches]
 
-    def begin_with(self, seen: list[KeyValues]) -> None:
-        """Before the first step: some places are written, the same for all beams."""
-        places = seen[0].keys.shape[2]
-        self.reach(places, exact=True)
-        for cache, own in zip(self.caches, seen, strict=True):
-            cache.past.begin_with(own, self.trail.beams.shape[1])
-        self.trail.begin_with(places)
+    def prefill(self, prefixes: list[KVCache]) -> None:
+        """Before the first step: fill the caches of all blocks with a prefix that beams share."""
+        length = prefixes[0].keys.shape[2]
+        self.reserve(length, exact=True)
+        for cache, prefix in zip(self.caches, prefixes, strict=True):
+            cache.past.prefill(prefix, self.history.beams.shape[1])
+        self.history.prefill(length)
 
     def reorder(self, parents: Tensor) -> None:
-        """Each beam goes on from another one of its sentence. (B, W)"""
-        self.trail.reorder(parents)
+        """Replace each beam by its parent, a beam of the same sentence; parents (B, W)."""
+        self.history.reorder(parents)
         for cache in self.caches:
             cache.reorder(parents)
 
-    def select(self, sentences: Some) -> StackState:
-        """Some sentences alone."""
+    def select(self, sentences: Indices) -> StackState:
+        """The state of some sentences."""
         return StackState(
             [cache.select(sentences) for cache in self.caches],
-            self.trail.select(sentences),
-            None if self.sources is None else self.sources.select(sentences),
+            self.history.select(sentences),
+            None if self.source_mask is None else self.source_mask.select(sentences),
         )
 
 
 def block_shape(config: BlockConfig, norm_epsilon: float | None = None) -> BlockShape:
-    """What the blocks of such a model are built from."""
+    """The block shape for these settings."""
     final_norm = config.norm_order == "pre" if config.final_norm is None else config.final_norm
     return BlockShape(
-        width=config.width,
+        d_model=config.d_model,
         attention=AttentionShape(
-            width=config.width,
-            heads=config.heads,
-            key_width=config.key_width,
+            d_model=config.d_model,
+            num_heads=config.num_heads,
+            key_dim=config.key_dim,
             dropout=config.attention_dropout,
             config=config.attention,
-            positions=config.positions,
+            positions=config.positional_encoding,
             layout=config.sinusoid_layout,
         ),
-        feedforward_width=config.feedforward_width,
+        ffn_dim=config.ffn_dim,
         dropout=config.dropout,
         activation_dropout=config.activation_dropout,
         activation=config.activation,
-        feedforward_kind=config.feedforward,
+        ffn_type=config.ffn_type,
         norm=config.norm,
         norm_order=config.norm_order,
         final_norm=final_norm,

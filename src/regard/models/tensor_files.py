@@ -1,8 +1,7 @@
-"""Tensors in safetensors files: checked when they are read, and written whole or not at all.
+"""Reading and writing of safetensors files, validated and atomic.
 
-The header says names, types and shapes, and must fit the file; all of it is known before any memory
-is taken. Every floating-point tensor that is read is finite: NaN or infinite weights would give
-empty translations with the best possible score.
+Names, types and shapes are read from the header before any tensor is loaded. Floating-point tensors
+must be finite: NaN or infinite weights would give empty translations with the best possible score.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import ModelError, StorageError
-from regard.files import whole_file
-from regard.recognize import exported_model
-from regard.regular import open_regular
+from regard.files import atomic_file
+from regard.foreign_models import describe_exported_model
+from regard.regular_files import open_regular_file
 from regard.schema import JsonReader
 
-LARGEST = 1e15  # of weights that are trained
+MAX_WEIGHT = 1e15  # absolute value of a weight
 _FLOATS = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -35,7 +34,7 @@ _FLOATS = {
 }
 _INTEGERS = {"I64": torch.int64, "I32": torch.int32, "U8": torch.uint8, "BOOL": torch.bool}
 _TYPES = {**_FLOATS, **_INTEGERS}
-_NOTES = JsonReader(ModelError, "Copy it again.")
+_READER = JsonReader(ModelError, "Copy it again.")
 
 
 @dataclass(frozen=True)
@@ -47,91 +46,94 @@ class TensorSpec:
 
     @staticmethod
     def of(tensor: Tensor) -> TensorSpec:
-        """Those of a tensor."""
+        """The type and shape of a tensor."""
         return TensorSpec(tensor.dtype, tuple(tensor.shape))
 
-    def fits(self, wanted: TensorSpec) -> bool:
-        """Whether such a tensor can be copied into one: any float is a float, no integer is."""
-        floats = self.dtype.is_floating_point and wanted.dtype.is_floating_point
-        return self.shape == wanted.shape and (floats or self.dtype == wanted.dtype)
+    def fits(self, expected: TensorSpec) -> bool:
+        """Whether a tensor can be copied into another; any float type fits any float type."""
+        floats = self.dtype.is_floating_point and expected.dtype.is_floating_point
+        return self.shape == expected.shape and (floats or self.dtype == expected.dtype)
 
     def __str__(self) -> str:
         return f"{str(self.dtype).removeprefix('torch.')} {list(self.shape)}"
 
 
-def specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
+def tensor_specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
     """The types and shapes of tensors."""
     return {name: TensorSpec.of(tensor) for name, tensor in tensors.items()}
 
 
-def tensor_specs(path: Path) -> dict[str, TensorSpec]:
-    """The types and shapes of the tensors in a file, from its header alone."""
-    with _opened(path) as file:
+def read_tensor_specs(path: Path) -> dict[str, TensorSpec]:
+    """The types and shapes of the tensors of a file, from its header."""
+    with _open_safetensors(path) as file:
         return {name: _spec(file, name, path) for name in file.keys()}  # noqa: SIM118
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file, all finite, and its notes."""
-    with _opened(path) as file:
+    """The tensors of a file, which are all finite, and its metadata."""
+    with _open_safetensors(path) as file:
         names = list(file.keys())
         for name in names:
             _spec(file, name, path)
         tensors = {name: file.get_tensor(name) for name in names}
-        notes = _notes(file, path)
+        metadata = _metadata(file, path)
     refuse_nonfinite(tensors, path)
-    return tensors, notes
+    return tensors, metadata
 
 
-def read_notes(path: Path) -> dict[str, str]:
-    """The notes of a file, without its tensors."""
-    with _opened(path) as file:
-        return _notes(file, path)
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a file, without its tensors."""
+    with _open_safetensors(path) as file:
+        return _metadata(file, path)
 
 
 def refuse_nonfinite(
-    tensors: Mapping[str, Tensor], origin: Path, largest: float | None = None
+    tensors: Mapping[str, Tensor], path: Path, maximum: float | None = None
 ) -> None:
-    """Raise an error that names the tensors with NaN or infinite numbers, or larger ones than that.
+    """Raise an error that names the tensors with values that are NaN, infinite or above `maximum`.
 
-    A flipped bit of an exponent gives a number whose products overflow to NaN.
+    A flipped bit of an exponent gives a finite number whose products overflow.
     """
-    bad = sorted(name for name, tensor in tensors.items() if not _is_within(tensor, largest))
+    bad = sorted(name for name, tensor in tensors.items() if not _is_within(tensor, maximum))
     if bad:
-        beyond = f" or beyond {largest:g}" if largest else ""
+        beyond = f" or beyond {maximum:g}" if maximum else ""
         raise ModelError(
-            f"{origin} has weights that are NaN or infinite{beyond} ({', '.join(bad[:3])}; "
-            f"{len(bad)} in all). Copy it again; if it was trained so, use an earlier checkpoint."
+            f"{path} has weights that are NaN or infinite{beyond} ({', '.join(bad[:3])}; "
+            f"{len(bad)} in all). Copy it again; if training diverged, use an earlier checkpoint."
         )
 
 
-def _is_within(tensor: Tensor, largest: float | None) -> bool:
-    """Whether all numbers of a tensor are finite and no larger than that."""
+def _is_within(tensor: Tensor, maximum: float | None) -> bool:
+    """Whether all values of a tensor are finite and their absolute values at most `maximum`."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
-    limit = min(largest or math.inf, torch.finfo(tensor.dtype).max)
+    limit = min(maximum or math.inf, torch.finfo(tensor.dtype).max)
     low, high = tensor.aminmax()  # NaN if there is one
     return bool((low >= -limit) & (high <= limit))
 
 
 def are_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether all numbers of many tensors are finite; a GPU is asked once."""
+    """Whether all values of many tensors are finite, with one device synchronization."""
     sums = [tensor.sum(dtype=torch.float32) for tensor in tensors if tensor.is_floating_point()]
     return not sums or bool(torch.stack(sums).isfinite().all())
 
 
-def refuse_misfits(
-    found: Mapping[str, TensorSpec], wanted: Mapping[str, TensorSpec], origin: Path
+def refuse_mismatched_tensors(
+    actual: Mapping[str, TensorSpec], expected: Mapping[str, TensorSpec], path: Path
 ) -> None:
-    """Raise an error unless names, shapes and types are those wanted, all of them."""
-    missing, extra = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
-    bent = [
-        name for name in sorted(wanted.keys() & found.keys()) if not found[name].fits(wanted[name])
+    """Raise an error unless all names, shapes and types are as expected."""
+    missing = sorted(expected.keys() - actual.keys())
+    unknown = sorted(actual.keys() - expected.keys())
+    mismatched = [
+        f"{name}: {actual[name]}, not {expected[name]}"
+        for name in sorted(expected.keys() & actual.keys())
+        if not actual[name].fits(expected[name])
     ]
-    shown = [f"{name}: {found[name]}, not {wanted[name]}" for name in bent]
-    for names, what in ((missing, "lacks"), (extra, "has unknown"), (shown, "has misshapen")):
+    problems = (missing, "lacks"), (unknown, "has unknown"), (mismatched, "has mismatched")
+    for names, problem in problems:
         if names:
             raise ModelError(
-                f"{origin} {what} weights ({', '.join(names[:3])}; {len(names)} in all), so it "
+                f"{path} {problem} weights ({', '.join(names[:3])}; {len(names)} in all), so it "
                 "does not belong to its config.json. Copy the whole folder again."
             )
 
@@ -141,46 +143,45 @@ def _spec(file: Any, name: str, path: Path) -> TensorSpec:
     dtype = part.get_dtype()
     if dtype not in _TYPES:
         raise ModelError(
-            f"{path}: {name} is of type {dtype}, and weights are of {', '.join(_FLOATS)}. "
+            f"{path}: {name} has the unsupported type {dtype}; supported are {', '.join(_FLOATS)}. "
             "Convert it, or copy it again."
         )
     return TensorSpec(_TYPES[dtype], tuple(part.get_shape()))
 
 
-def _notes(file: Any, path: Path) -> dict[str, str]:
+def _metadata(file: Any, path: Path) -> dict[str, str]:
     text: str = (file.metadata() or {}).get("notes", "{}")
-    notes = _NOTES.parse(text.encode(), f"The notes of {path}")
-    for name, value in notes.items():
+    metadata = _READER.parse(text.encode(), f"The metadata of {path}")
+    for name, value in metadata.items():
         if not isinstance(value, str):
-            raise _NOTES.wrong(f"The notes of {path}", f"{name} must be text")
-    return notes
+            raise _READER.content_error(f"The metadata of {path}", f"{name} must be text")
+    return metadata
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file, or a sentence about why it cannot be read."""
+def _open_safetensors(path: Path) -> Iterator[Any]:
+    """An open safetensors file; a `ModelError` if it cannot be read."""
     if not path.exists():
         raise ModelError(
-            exported_model(path.parent)
+            describe_exported_model(path.parent)
             or f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again, "
             "or train until the first checkpoint."
         )
     try:
-        open_regular(path).close()
+        open_regular_file(path).close()
         with safe_open(path, framework="pt") as file:
             yield file
     except StorageError as error:
         raise ModelError(str(error)) from None
     except OSError:
-        raise ModelError(f"{path} cannot be read. Check what it is, and its permissions.") from None
+        raise ModelError(f"{path} cannot be read. Check the file and its permissions.") from None
     except SafetensorError as error:
         raise ModelError(f"{path} is damaged or truncated ({error}). Copy it again.") from None
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
-    """Write a safetensors file, whole or not at all."""
-    with whole_file(path) as temporary:
-        plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        # In one entry: the order of several is another each time, and equal weights should be
-        # equal files.
-        save_file(plain, temporary, metadata={"notes": json.dumps(notes, sort_keys=True)})
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file atomically."""
+    with atomic_file(path) as temporary:
+        host = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        # One entry: the order of several is random, and equal weights should give equal files.
+        save_file(host, temporary, metadata={"notes": json.dumps(metadata, sort_keys=True)})

@@ -1,10 +1,10 @@
-"""Transformer-XL (Dai et al., 2019, arXiv:1901.02860): a language model with a memory.
+"""Transformer-XL (Dai et al., 2019, arXiv:1901.02860): a language model with segment recurrence.
 
     h~ = [ stop_gradient(memory) ; h ]
-    hidden = Stack(h~)              distances count, places do not: `attention/relative.py`
+    hidden = Stack(h~)              with relative positions: `attention/relative.py`
 
-Streams of text are read segment by segment. What each block read of earlier segments stands before
-the next one: `StreamPredictions.memory`, which the next call of `forward` is given.
+Streams of text are processed segment by segment. The memory, the block inputs of previous segments,
+is returned in `StreamPredictions.memory` and passed to the next call of `forward`.
 """
 
 from __future__ import annotations
@@ -13,61 +13,62 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from regard.attention.multihead import AttentionRecord
+from regard.attention.multihead import AttentionRecorder
 from regard.config import Doc
 from regard.data.batch import Batch, StreamBatch
 from regard.data.ragged import Ragged
 from regard.layers.block import BlockShape
-from regard.layers.recall import Memory, RecallStack, sight
-from regard.models.language import WritingModel
-from regard.models.memory import MemoryConfig, RememberingModel, StreamPredictions
+from regard.layers.segment_recurrence import Memory, MemoryStack, memory_mask
+from regard.models.language import CausalLanguageModel
+from regard.models.memory import MemoryConfig, SegmentRecurrentModel, StreamPredictions
 from regard.text.special import SPECIAL
 
 
 @dataclass(frozen=True)
 class XLConfig(MemoryConfig):
-    """The shape of a Transformer-XL."""
+    """Settings of a Transformer-XL."""
 
     task = "language_modeling"
-    kind: Annotated[Literal["xl"], Doc("which model")] = "xl"
+    kind: Annotated[Literal["xl"], Doc("model architecture")] = "xl"
     across_documents: Annotated[
-        bool, Doc("see earlier documents of the stream, as the paper does; false: only one's own")
+        bool, Doc("attend to previous documents of a stream, as in Transformer-XL")
     ] = True
 
 
-class XL(RememberingModel, WritingModel):
-    """A stack that sees what came before and what it remembers, and words after it."""
+class XL(SegmentRecurrentModel, CausalLanguageModel):
+    """A causal language model with segment recurrence."""
 
     config: XLConfig
-    encoder: RecallStack
+    encoder: MemoryStack
 
-    def new_stack(self, shape: BlockShape, *, causal: bool) -> RecallStack:
-        """Blocks that look into a memory."""
-        return RecallStack(self.config.layers, self.with_distances(shape), causal=causal)
+    def new_stack(self, shape: BlockShape, *, causal: bool) -> MemoryStack:
+        """A new stack with segment recurrence."""
+        return MemoryStack(self.config.num_layers, self.relative_shape(shape), causal=causal)
 
     def forward(
-        self, batch: Batch, record: AttentionRecord | None = None, memory: Memory | None = None
+        self, batch: Batch, recorder: AttentionRecorder | None = None, memory: Memory | None = None
     ) -> StreamPredictions:
-        """Hidden states for every token of a segment, each knowing what came before."""
-        record = self.recorder(record)
+        """Hidden states of all tokens of a segment."""
+        recorder = self.sampling_recorder(recorder)
         text, lengths = batch.source, batch.source.lengths
         x = self.embedding(text.tokens)
         if memory is None:
             memory = self.empty_memory(len(lengths), x)
-        begins = lengths.pad(text.tokens) == self.start_mark  # documents begin with it
-        documents = memory.last_document + begins.cumsum(1)  # (B, T)
-        mask = sight(lengths, memory, None if self.config.across_documents else documents)
-        hidden, read = self.encoder.read(x, lengths, memory, mask, record)
-        found = self.predictions(hidden, batch.target, record)
-        return StreamPredictions(**vars(found), memory=memory.after(read, lengths, documents))
+        starts = lengths.pad(text.tokens) == self.decoder_start_id  # of documents
+        documents = memory.last_document + starts.cumsum(1)  # (B, T)
+        mask = memory_mask(lengths, memory, None if self.config.across_documents else documents)
+        hidden, inputs = self.encoder.forward_segment(x, lengths, memory, mask, recorder)
+        predictions = self.predictions(hidden, batch.target, recorder)
+        memory = memory.updated(inputs, lengths, documents)
+        return StreamPredictions(**vars(predictions), memory=memory)
 
-    def in_order(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
-        """What is read at each place is the token before it; a document begins with its mark."""
-        read = [SPECIAL.end if before is None else before, *tokens[:-1]]
-        source = [self.start_mark if token == SPECIAL.end else token for token in read]
+    def left_to_right_batch(self, tokens: Sequence[int], before: int | None) -> StreamBatch:
+        """The inputs are the previous tokens; EOS is replaced by BOS of the next document."""
+        inputs = [SPECIAL.eos if before is None else before, *tokens[:-1]]
+        source = [self.decoder_start_id if token == SPECIAL.eos else token for token in inputs]
         return StreamBatch(Ragged.of([source]), Ragged.of([tokens]))
 
     @property
     def context(self) -> int:
-        """A segment, and what is remembered before it."""
-        return self.config.max_positions + self.config.room(training=False)
+        """The length of a segment and its memory."""
+        return self.config.max_positions + self.config.memory_length_for(training=False)

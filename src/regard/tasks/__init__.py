@@ -1,18 +1,17 @@
-"""One file, one task, all with the same anatomy. Their names are in this literal dict."""
+"""The tasks, one module each, and their registry."""
 
 from __future__ import annotations
 
 from regard.data.content import CONTENTS, Side, StoreContent
-from regard.data.doctor import Report
-from regard.data.doctor import repaired_lines as read_text_lines
 from regard.data.file_options import FILE_OPTIONS, FileOptions
+from regard.data.filters import Report, read_text_lines
 from regard.data.loader import FixedDataset
 from regard.data.prepare import CorpusReader
 from regard.decoding.pipeline import checked_texts
 from regard.errors import ConfigError
 from regard.evaluation.options import EVALUATION_OPTIONS, EvaluationOptions
 from regard.models.base import ModelConfig
-from regard.models.folder import Training
+from regard.models.folder import DataStatistics
 from regard.tasks.base import Task
 from regard.tasks.classification import Classification
 from regard.tasks.language_modeling import LanguageModeling
@@ -42,10 +41,10 @@ TASKS: dict[str, Task] = {
 
 
 def register_task(task: Task) -> None:
-    """Add a task, under its name."""
+    """Register a task under its name."""
     known = TASKS.get(task.name)
     if known is not None and type(known).__qualname__ != type(task).__qualname__:
-        raise ConfigError(f"There is a task {task.name!r} already. Choose another name.")
+        raise ConfigError(f"Task {task.name!r} is already registered. Choose another name.")
     TASKS[task.name] = task
     CONTENTS[task.content.name] = task.content
     if task.files is not None and task.files not in FILE_OPTIONS:
@@ -55,7 +54,7 @@ def register_task(task: Task) -> None:
 
 
 def task_of(config: ModelConfig) -> Task:
-    """The task that a kind of model is for."""
+    """The task of a model kind."""
     if config.task not in TASKS:
         raise ConfigError(
             f"Model kind {config.kind!r} is for the task {config.task!r}, which is not registered. "
@@ -67,6 +66,7 @@ def task_of(config: ModelConfig) -> Task:
 __all__ = [
     "TASKS",
     "CorpusReader",
+    "DataStatistics",
     "EvaluationOptions",
     "FileOptions",
     "FixedDataset",
@@ -77,7 +77,6 @@ __all__ = [
     "Side",
     "StoreContent",
     "Task",
-    "Training",
     "checked_texts",
     "read_text_lines",
     "register_task",

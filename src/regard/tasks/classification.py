@@ -1,4 +1,4 @@
-"""Classification: texts, one or two, with one label.
+"""Classification: a label for a text or a pair of texts.
 
 L = - log p(y | x)
 """
@@ -29,10 +29,10 @@ class Classification(Labelling):
     usage = "regard classify {} < your.txt"
 
     def texts_per_example(self, store: Store) -> int:
-        """One, or two that have one label together."""
+        """1, or 2 for pairs of texts."""
         return int(store.description["parts"]["train"]["most_texts"])
 
     def collate(self, store: Store, config: RunConfig) -> Collate:
-        """Texts, cut to what the model reads."""
+        """The collate function, which truncates texts to the maximum length of the model."""
         model = cast(ClassifierConfig, config.model)
-        return ClassifiedCollate(model.start_mark, model.max_positions)
+        return ClassifiedCollate(model.decoder_start_id, model.max_positions)

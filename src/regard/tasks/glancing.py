@@ -1,8 +1,8 @@
-"""Glancing (Qian et al., 2021, arXiv:2008.07905): who writes all words at once is shown some.
+"""Glancing training (Qian et al., 2021, arXiv:2008.07905) of non-autoregressive models.
 
-A first pass is compared with the target: the more of it is wrong, the more words the second pass is
-shown, at places drawn by chance. So it learns to complete first what it cannot yet write alone.
-With CTC, the words are those of the likeliest path that reads as the target.
+The predictions of a first pass are compared with the target: the more of them are wrong, the more
+target tokens are given to the decoder in a second pass, at random positions. With CTC, the target
+tokens are those of the best path that collapses to the target.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from regard.training.config import TrainingConfig
 
 
 def glancing_ratio(step: int, config: TrainingConfig) -> float:
-    """From `glancing` down to `glancing_end`, by the same amount at each update."""
-    done = min(step / config.max_steps, 1.0)
-    return config.glancing + done * (config.glancing_end - config.glancing)
+    """The glancing ratio of a step, linear from `glancing` to `glancing_end`."""
+    progress = min(step / config.max_steps, 1.0)
+    return config.glancing + progress * (config.glancing_end - config.glancing)
 
 
 @torch.no_grad()
-def glanced(predictions: Predictions, ratio: Tensor) -> Hints:
-    """What to show after a first pass: a share of each sentence, `ratio` of what is wrong in it."""
+def glancing_hints(predictions: Predictions, ratio: Tensor) -> Hints:
+    """The target tokens to reveal: per sentence, `ratio` times the number of wrong predictions."""
     assert predictions.lengths is not None
     lengths = predictions.lengths
     logits = predictions.project(predictions.hidden).float()
-    wanted = predictions.targets
+    tokens = predictions.targets
     if isinstance(predictions, CtcPredictions):
         targets = Ragged(predictions.targets, predictions.labels)
-        wanted = best_paths(logits.log_softmax(-1), lengths, targets)
+        tokens = best_paths(logits.log_softmax(-1), lengths, targets)
     wrong = torch.zeros(len(lengths), device=logits.device)
-    wrong.index_add_(0, lengths.sentence, (logits.argmax(-1) != wanted).float())
-    share = ratio * wrong / lengths.lengths.clamp(min=1)  # of each sentence; (B,)
-    given = torch.rand_like(logits[:, 0]) < share[lengths.sentence]
-    return Hints(wanted, given)
+    wrong.index_add_(0, lengths.sentence, (logits.argmax(-1) != tokens).float())
+    fraction = ratio * wrong / lengths.lengths.clamp(min=1)  # (B,)
+    mask = torch.rand_like(logits[:, 0]) < fraction[lengths.sentence]
+    return Hints(tokens, mask)
 
 
-def unseen(predictions: Predictions, hints: Hints) -> Predictions:
-    """The same, where nothing is learned from words that were shown.
+def mask_hinted_targets(predictions: Predictions, hints: Hints) -> Predictions:
+    """The predictions without the targets that were revealed, which are not trained on.
 
-    With CTC no place has a word of its own, and all are learned from.
+    With CTC, positions have no targets of their own, and all are trained on.
     """
     if isinstance(predictions, CtcPredictions):
         return predictions
-    return replace(predictions, targets=predictions.targets.masked_fill(hints.given, SPECIAL.pad))
+    return replace(predictions, targets=predictions.targets.masked_fill(hints.mask, SPECIAL.pad))

@@ -1,8 +1,8 @@
-"""Language modeling: running text, the next token from those before it.
+"""Language modeling: plain text, the next token from the previous ones.
 
     L = - sum_t log p(x_t | x_<t)
 
-A model with segment recurrence reads streams, and its memory goes from batch to batch.
+A model with segment recurrence reads streams; its memory is passed from batch to batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from regard.data.batch import Batch, StreamBatch
 from regard.data.content import TEXT
 from regard.data.file_options import TextFiles
 from regard.data.loader import Dataset
-from regard.data.running_text import CausalDataset
+from regard.data.plain_text import CausalDataset
 from regard.data.store import Store
 from regard.data.streams import StreamDataset
 from regard.evaluation.options import TextOptions
-from regard.layers.recall import Memory
+from regard.layers.segment_recurrence import Memory
 from regard.models.base import Model
 from regard.models.memory import MemoryConfig, StreamPredictions
 from regard.models.protocol import Predictions
@@ -31,7 +31,7 @@ from regard.training.objective import Objective
 
 
 class LanguageModeling(Task):
-    """The next token of running text."""
+    """Next-token prediction on plain text."""
 
     name = "language_modeling"
     content = TEXT
@@ -41,7 +41,7 @@ class LanguageModeling(Task):
     usage = 'regard generate {} "Once upon a time"'
 
     def problems(self, config: RunConfig) -> Iterator[str]:
-        """Two passes over a batch cannot both continue the batch before."""
+        """R-Drop is not supported with segment recurrence."""
         yield from super().problems(config)
         if config.training.r_drop and config.model.has_memory:
             yield (
@@ -50,32 +50,32 @@ class LanguageModeling(Task):
             )
 
     def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
-        """A part of a store."""
+        """A part of a store, as segments or streams of text."""
         documents, model = store.text(part).documents, config.model
         assert model.context is not None
         if not model.has_memory:
-            return CausalDataset(documents, model.context, model.start_mark, seed)
+            return CausalDataset(documents, model.context, model.decoder_start_id, seed)
         tokens = config.data.batch_tokens
-        return StreamDataset(documents, model.context, tokens, model.start_mark, seed)
+        return StreamDataset(documents, model.context, tokens, model.decoder_start_id, seed)
 
     def new_objective(self, model: Model, config: RunConfig) -> Objective:
-        """Cross-entropy; with a memory, if the model has one."""
+        """Cross-entropy; with segment recurrence, if the model has a memory."""
         if not config.model.has_memory:
             return Objective(config.training)
         return StreamObjective(model, config.training)
 
 
 class StreamObjective(Objective):
-    """Cross-entropy of segments, each read with the memory of the segments before it."""
+    """Cross-entropy of segments, each with the memory of the previous segments."""
 
     def __init__(self, model: Model, config: TrainingConfig) -> None:
         super().__init__(config)
         self._device = model.device
-        self._length = cast(MemoryConfig, model.config).memory
+        self._length = cast(MemoryConfig, model.config).memory_length
         self._memory: Memory | None = None
 
     def predict(self, model: nn.Module, batch: Batch) -> Predictions:
-        """What the model predicts, given the memory where the batch continues the one before."""
+        """The predictions, with the memory if the batch continues the previous one."""
         continues = isinstance(batch, StreamBatch) and batch.continues
         memory = self._memory if continues else None
         predictions: StreamPredictions = (
@@ -89,5 +89,5 @@ class StreamObjective(Objective):
         return {} if self._memory is None else self._memory.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue from the memory of a checkpoint."""
+        """Load the memory of a checkpoint."""
         self._memory = Memory.of(dict(tensors), self._length, self._device)

@@ -3,7 +3,7 @@
     L = - sum_t log p(y_t | f, x) - w sum_s log p(f_s | x)      with fertilities f
     L = - log sum_paths p(path | x)                             with CTC
 
-Glancing shows the decoder some target tokens; a teacher may add the risk of what is written.
+Glancing reveals some target tokens to the decoder; a teacher may add the risk of its outputs.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from regard.models.nonautoregressive import (
     NonAutoregressiveConfig,
 )
 from regard.models.protocol import Predictions
-from regard.tasks.glancing import glanced, glancing_ratio, unseen
+from regard.tasks.glancing import glancing_hints, glancing_ratio, mask_hinted_targets
 from regard.tasks.teacher_risk import teacher_risk
 from regard.tasks.translation import Translation
 from regard.text.tokenizer import Tokenizers
 from regard.training.config import RunConfig, TrainingConfig
-from regard.training.losses import Loss, ctc_loss, with_fertilities
+from regard.training.losses import Loss, add_fertility_loss, ctc_loss
 from regard.training.objective import Objective
 
 
@@ -46,16 +46,16 @@ class NonAutoregressiveTranslation(Translation):
     name = "nonautoregressive_translation"
 
     def problems(self, config: RunConfig) -> Iterator[str]:
-        """Fertilities and CTC differ in what they can use."""
-        allowed = replace(config, training=replace(config.training, glancing=0.0, teacher=None))
-        yield from super().problems(allowed)
+        """Fertilities and CTC support different settings."""
+        others = replace(config, training=replace(config.training, glancing=0.0, teacher=None))
+        yield from super().problems(others)
         training, model = config.training, cast(NonAutoregressiveConfig, config.model)
         if training.teacher is not None and not model.needs_fertilities:
-            yield "training.teacher requires model.lengths=fertility; leave it out"
+            yield "training.teacher requires model.length_prediction=fertility; leave it out"
         if training.word_distillation and not model.needs_fertilities:
             yield (
-                "training.word_distillation has a distribution for each target position, and "
-                "model.lengths=ctc has other positions; set it to 0"
+                "training.word_distillation requires a distribution for each target position, but "
+                "model.length_prediction=ctc has other positions; set training.word_distillation=0"
             )
 
     def training_part(self, store: Store, config: RunConfig) -> Part:
@@ -63,11 +63,11 @@ class NonAutoregressiveTranslation(Translation):
         part = super().training_part(store, config)
         if not cast(NonAutoregressiveConfig, config.model).needs_fertilities:
             return part
-        if config.data.sampling_candidates > 1:
+        if config.data.subword_nbest_size > 1:
             raise ConfigError(
-                "data.sampling_candidates segments words anew each time, and the fertilities of "
-                "the store are those of the best segmentations. Set data.sampling_candidates=1, or "
-                "train with model.lengths=ctc, which needs no fertilities."
+                "data.subword_nbest_size samples segmentations, and the fertilities of the store "
+                "are for the best segmentation. Set data.subword_nbest_size=1, or "
+                "train with model.length_prediction=ctc, which needs no fertilities."
             )
         return replace(part, fertilities=read_fertilities(store.folder, "train"))
 
@@ -79,19 +79,19 @@ class NonAutoregressiveTranslation(Translation):
         return PairDataset(part)
 
     def objective(self, model: Model, config: RunConfig, store: Store) -> Objective:
-        """With a teacher, if one is named."""
+        """The objective, with the teacher of `training.teacher` if it is set."""
         teacher = None
         if config.training.teacher is not None:
             teacher = load_teacher(Path(config.training.teacher), store.tokenizers, model.device)
         return NonAutoregressiveObjective(model, config.training, teacher)
 
     def new_objective(self, model: Model, config: RunConfig) -> Objective:
-        """Without a teacher."""
+        """The objective without a teacher."""
         return NonAutoregressiveObjective(model, config.training)
 
 
 class NonAutoregressiveObjective(Objective):
-    """CTC, or cross-entropy and fertilities; with glancing, after a first pass."""
+    """CTC, or cross-entropy and fertility loss; with glancing, after a first pass."""
 
     def __init__(
         self, model: Model, config: TrainingConfig, teacher: AutoregressiveModel | None = None
@@ -101,19 +101,19 @@ class NonAutoregressiveObjective(Objective):
         self._glancing = torch.zeros((), device=model.device)  # a captured update reads it
 
     def start_update(self, step: int) -> None:
-        """The glancing ratio depends on the step."""
+        """Set the glancing ratio of the step."""
         self._glancing.fill_(glancing_ratio(step, self.config))
 
     def __call__(self, model: nn.Module, batch: Batch) -> Loss:
-        """The loss of a batch, and the teacher's risk; R-Drop's passes get the same hints."""
+        """The loss of a batch, with the teacher's risk; both R-Drop passes get the same hints."""
         hints = None
         if self.config.glancing:
             with torch.no_grad():
-                hints = glanced(model(batch), self._glancing)
+                hints = glancing_hints(model(batch), self._glancing)
         if self.config.r_drop:
-            batch, hints = batch.twice(), hints.twice() if hints else None
+            batch, hints = batch.duplicate(), hints.duplicate() if hints else None
         if hints:
-            predictions = unseen(model(batch, hints=hints), hints)
+            predictions = mask_hinted_targets(model(batch, hints=hints), hints)
         else:
             predictions = self.predict(model, batch)
         loss = self.loss(predictions, batch)
@@ -121,20 +121,20 @@ class NonAutoregressiveObjective(Objective):
             return loss
         assert isinstance(predictions, FertilityPredictions)
         risk = teacher_risk(self._model, self._teacher, batch.source, predictions) / self.passes
-        share = self.config.teacher_weight
-        return Loss((1 - share) * loss.total + share * risk, loss.nll)
+        weight = self.config.teacher_weight
+        return Loss((1 - weight) * loss.total + weight * risk, loss.nll)
 
     def loss(self, predictions: Predictions, batch: Batch) -> Loss:
-        """The loss of predictions."""
+        """The loss of the predictions."""
         if isinstance(predictions, CtcPredictions):
             return ctc_loss(predictions, self.config.label_smoothing, self.r_drop_weight)
         assert isinstance(predictions, FertilityPredictions)
         loss, weight = super().loss(predictions, batch), self.config.fertility_weight
-        return with_fertilities(loss, predictions.fertilities, weight, self.passes)
+        return add_fertility_loss(loss, predictions.fertilities, weight, self.passes)
 
 
 def load_teacher(path: Path, tokenizers: Tokenizers, device: torch.device) -> AutoregressiveModel:
-    """The model of a folder, as a teacher of a model with these tokenizers."""
+    """Load a model folder as the teacher of a model with these tokenizers."""
     folder = ModelFolder.read(path)
     if folder.tokenizers != tokenizers:
         raise ConfigError(
@@ -143,7 +143,7 @@ def load_teacher(path: Path, tokenizers: Tokenizers, device: torch.device) -> Au
         )
     if not folder.config.autoregressive:
         raise ConfigError(
-            f"{path} writes all words at once. A training.teacher must be autoregressive."
+            f"training.teacher is {path}, but must be autoregressive. Choose another model."
         )
     _, model = load_model(path, device, folder)
     return cast(AutoregressiveModel, model.requires_grad_(False))

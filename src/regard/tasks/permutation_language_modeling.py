@@ -1,4 +1,4 @@
-"""Permutation language modeling (XLNet): running text, some tokens in a drawn order.
+"""Permutation language modeling (XLNet): plain text, tokens in a random order.
 
 L = - sum_{t in the last 1/K of z} log p(x_{z_t} | x_{z_<t})
 """
@@ -17,14 +17,16 @@ from regard.training.config import RunConfig
 
 
 class PermutationLanguageModeling(LanguageModeling):
-    """Tokens of running text in any order."""
+    """Prediction of tokens of plain text in random order."""
 
     name = "permutation_language_modeling"
     pipeline = Embedder
     usage = "regard evaluate {} --text your.txt"
 
     def dataset(self, store: Store, part: str, config: RunConfig, seed: int) -> Dataset:
-        """A part of a store."""
+        """A part of a store, as permuted segments."""
         model = cast(PermutedConfig, config.model)
         documents, tokens = store.text(part).documents, config.data.batch_tokens
-        return PermutedDataset(documents, model.max_positions, tokens, model.one_in, seed)
+        return PermutedDataset(
+            documents, model.max_positions, tokens, model.partial_prediction_k, seed
+        )

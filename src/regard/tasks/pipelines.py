@@ -1,6 +1,6 @@
-"""Inference pipelines: a trained model, its tokenizers and a search, ready for text.
+"""Inference pipelines, which `regard.load` returns.
 
-What `regard.load` gives. Each adds `evaluate` and `export` to its class in `decoding/`.
+Each adds `evaluate` and `export` to its class in `decoding/`.
 """
 
 from __future__ import annotations
@@ -9,47 +9,47 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from regard.data.corpus import read_lines
-from regard.data.examples import read_examples
-from regard.decoding import embedder, filler, generator, labeller, translator
+from regard.data.label_formats import read_examples
+from regard.data.line_reader import read_lines
+from regard.decoding import embedder, generator, labelling, mask_filler, translator
 from regard.decoding.config import SearchKeywords
 from regard.decoding.pipeline import Pipeline as Pipeline
 from regard.errors import ConfigError, DataError
 from regard.evaluation.label_report import LabelReport, label_report
-from regard.evaluation.metrics import METRICS, Counting, Result, evaluate
-from regard.evaluation.perplexity import Perplexity, documents_of, perplexity
+from regard.evaluation.metrics import METRICS, MetricConfig, MetricResult, evaluate
+from regard.evaluation.perplexity import Perplexity, perplexity, read_documents
 from regard.exchange.export import export_model
-from regard.files import held_output
+from regard.files import locked_output
 
 PathLike = str | Path
 Texts = PathLike | Sequence[str]  # a file, or its lines
 
 
 class Exportable:
-    """A pipeline whose model folder is known."""
+    """A pipeline that can export its model."""
 
     path: Path
 
     def export(self, out: PathLike, *, to: str, precision: str | None = None) -> str:
         """Write the model for another program: ctranslate2, argos, onnx or huggingface.
 
-        What to do with the result is said in a sentence. An existing output is refused.
+        Returns a message that says how to use the result. An existing output is refused.
         """
         out = Path(out)
         if out.exists():
-            raise DataError(f"{out} exists. Choose another path, or remove it.")
-        with held_output(out):
+            raise DataError(f"{out} exists already. Choose another path, or remove it.")
+        with locked_output(out):
             return export_model(self.path, to, out, precision)
 
 
 class Translator(translator.Translator, Exportable):
-    """A translator."""
+    """Translates text with a model or an ensemble."""
 
     @property
     def path(self) -> Path:  # type: ignore[override]
         """The model folder."""
         if len(self._models.paths) > 1:
-            raise ConfigError("An ensemble has no folder of its own. Load one model alone.")
+            raise ConfigError("An ensemble has no model folder. Load a single model.")
         return self._models.paths[0]
 
     def evaluate(
@@ -61,8 +61,8 @@ class Translator(translator.Translator, Exportable):
         lowercase: bool = False,
         batch_size: int | None = None,
         **keywords: Unpack[SearchKeywords],
-    ) -> list[Result]:
-        """BLEU, chrF and TER of translations, by sacrebleu, with their signatures."""
+    ) -> list[MetricResult]:
+        """BLEU, chrF and TER of the translations, by sacrebleu, with signatures."""
         sources, references = _lines(source), _lines(reference)
         if len(sources) != len(references):
             raise DataError(
@@ -72,14 +72,16 @@ class Translator(translator.Translator, Exportable):
             raise DataError("There is nothing to evaluate: the texts are empty.")
         unknown = [name for name in metrics if name not in METRICS]
         if isinstance(metrics, str) or unknown:
-            raise ConfigError(f"metrics is {metrics!r}. Give a list of {', '.join(METRICS)}.")
-        found = self.translate(sources, batch_size=batch_size, **keywords)
-        counting = Counting(lowercase, names=tuple(metrics))
-        return evaluate([one.text for one in found], [references], counting)
+            raise ConfigError(
+                f"metrics is {metrics!r}, but must be a list of {', '.join(METRICS)}."
+            )
+        translations = self.translate(sources, batch_size=batch_size, **keywords)
+        metric_config = MetricConfig(lowercase, names=tuple(metrics))
+        return evaluate([t.text for t in translations], [references], metric_config)
 
 
 class TextEvaluation(Exportable):
-    """A pipeline of a model that reads running text."""
+    """A pipeline of a model of plain text."""
 
     folder: Any
     model: Any
@@ -91,7 +93,7 @@ class TextEvaluation(Exportable):
 
         A masked model has a pseudo-perplexity: each token is predicted from all others.
         """
-        documents = documents_of(Path(text)) if isinstance(text, str | Path) else [*text]
+        documents = read_documents(Path(text)) if isinstance(text, str | Path) else [*text]
         return perplexity(self.model, self.folder.tokenizers.target, documents, stride, memory)
 
 
@@ -99,42 +101,44 @@ class Generator(generator.Generator, TextEvaluation):
     """A language model that continues prompts."""
 
 
-class MaskFiller(filler.MaskFiller, TextEvaluation):
-    """A masked language model that fills in blanks."""
+class MaskFiller(mask_filler.MaskFiller, TextEvaluation):
+    """A masked language model that predicts masked tokens."""
 
 
 class Embedder(embedder.Embedder, TextEvaluation):
-    """A model that turns texts into vectors."""
+    """Computes embeddings of texts."""
 
 
-class Tagger(labeller.Tagger, Exportable):
-    """A tagger of words."""
+class Tagger(labelling.Tagger, Exportable):
+    """Predicts a label for each word."""
 
     def evaluate(
         self, tagged: PathLike, *, column: str | None = None, batch_size: int | None = None
     ) -> LabelReport:
-        """Accuracy, F1 and more of the labels of a file."""
+        """Accuracy, F1 and other metrics on a labelled file."""
         examples = read_examples(
-            Path(tagged), "tagged", column, usual_column=self.folder.seen.column
+            Path(tagged), "tagged", column, default_column=self.folder.data_statistics.column
         )
-        found = self.tag([example.texts for example in examples], batch_size=batch_size)
-        given = [one.labels for one in found], [one.probabilities for one in found]
-        return label_report(str(self.path), given, examples)
+        tagged_sentences = self.tag([e.texts for e in examples], batch_size=batch_size)
+        labels = [sentence.labels for sentence in tagged_sentences]
+        probabilities = [sentence.probabilities for sentence in tagged_sentences]
+        return label_report(str(self.path), (labels, probabilities), examples)
 
 
-class Classifier(labeller.Classifier, Exportable):
-    """A classifier of texts."""
+class Classifier(labelling.Classifier, Exportable):
+    """Predicts a label for each text or pair of texts."""
 
     def evaluate(
         self, labelled: PathLike, *, header: bool | None = None, batch_size: int | None = None
     ) -> LabelReport:
-        """Accuracy, F1 and more of the labels of a file."""
+        """Accuracy, F1 and other metrics on a labelled file."""
         examples = read_examples(Path(labelled), "labelled", header=header)
-        found = self.classify([example.texts for example in examples], batch_size=batch_size)
-        given = [[one.label] for one in found], [[one.probability] for one in found]
-        return label_report(str(self.path), given, examples)
+        classified = self.classify([e.texts for e in examples], batch_size=batch_size)
+        labels = [[text.label] for text in classified]
+        probabilities = [[text.probability] for text in classified]
+        return label_report(str(self.path), (labels, probabilities), examples)
 
 
 def _lines(texts: Texts) -> list[str]:
-    """The lines of a file, or those that are given."""
+    """The lines of a file, or the list itself."""
     return read_lines(Path(texts)) if isinstance(texts, str | Path) else [*texts]

@@ -1,6 +1,6 @@
-"""Prefix language modeling (UniLM): pairs of sentences, each as one row under several masks.
+"""Prefix language modeling (UniLM): sentence pairs as one sequence, under several masks.
 
-The objective of each batch is drawn: the target given the source (sequence to sequence), the next
+The objective of each batch is sampled: the target given the source (sequence to sequence), the next
 token (left to right), or masked tokens (bidirectional).
 """
 
@@ -14,11 +14,11 @@ from regard.data.batch import Batch
 from regard.data.loader import Dataset, Examples
 from regard.data.masking import Masker
 from regard.data.pairs import PairDataset
-from regard.data.prefix_rows import (
+from regard.data.prefix_lm import (
     ObjectiveMixConfig,
-    as_rows,
-    from_left_to_right,
-    with_hidden_words,
+    to_causal_batch,
+    to_masked_batch,
+    to_prefix_batch,
 )
 from regard.data.sampling import Indices
 from regard.data.store import Store
@@ -29,21 +29,21 @@ from regard.training.config import RunConfig
 
 
 class PrefixLanguageModeling(Translation):
-    """Source to target in one stack."""
+    """Translation with a single stack."""
 
     name = "prefix_language_modeling"
     distills = False
 
     def training_data(self, store: Store, config: RunConfig) -> Dataset:
-        """Pairs as rows."""
+        """Pairs as single sequences."""
         model = cast(UnilmConfig, config.model)
-        masker = Masker(store.tokenizers.target, config.data.masking, SPECIAL.unknown)
+        masker = Masker(store.tokenizers.target, config.data.masking, SPECIAL.unk)
         pairs = self.pairs(store, config, self.training_part(store, config))
-        return PrefixDataset(pairs, model.masks, model.start_mark, masker)
+        return PrefixDataset(pairs, model.masks, model.decoder_start_id, masker)
 
 
 class PrefixDataset(Dataset):
-    """The training pairs of a part as rows, under one of the objectives in each batch."""
+    """Training pairs as single sequences; each batch has one of the objectives."""
 
     def __init__(
         self, pairs: PairDataset, mix: ObjectiveMixConfig, start: int, masker: Masker
@@ -51,17 +51,17 @@ class PrefixDataset(Dataset):
         self._pairs, self._mix, self._start, self._masker = pairs, mix, start, masker
 
     def examples(self, epoch: int | None) -> Examples:
-        """All pairs; the objective of a batch is drawn for the whole of it."""
+        """All pairs; the objective is sampled once per batch."""
         assert epoch is not None, "validation reads pairs"
         pairs, seed = self._pairs.examples(epoch), self._pairs.seed
 
         def collate(indices: Indices, whole: Indices) -> Batch:
-            batch = pairs.batch(indices, whole)
-            objective = self._mix.drawn(f"{seed} {epoch} {whole[0]} {len(whole)}")
+            batch = pairs.collate(indices, whole)
+            objective = self._mix.sample(f"{seed} {epoch} {whole[0]} {len(whole)}")
             if objective == "bidirectional":
-                draws = [np.random.default_rng([seed, epoch, index]) for index in indices]
-                return with_hidden_words(batch, self._start, self._masker, draws)
-            make = as_rows if objective == "prefix" else from_left_to_right
-            return make(batch, self._start)
+                generators = [np.random.default_rng([seed, epoch, index]) for index in indices]
+                return to_masked_batch(batch, self._start, self._masker, generators)
+            to_batch = to_prefix_batch if objective == "prefix" else to_causal_batch
+            return to_batch(batch, self._start)
 
         return Examples(pairs.source, pairs.target, collate=collate, weights=pairs.weights)

@@ -1,105 +1,118 @@
-"""The settings of a run, put together from a preset, a recipe, options and --set."""
+"""Build the settings of a run from a preset, a recipe, options and --set."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.config import Tree, as_tree, build, merged, override
+from regard.config import Tree, build, current_names
 from regard.data.loader import DataConfig
 from regard.data.store import Store
-from regard.errors import ConfigError, one_message
+from regard.errors import ConfigError, format_problems
 from regard.files import read_toml
 from regard.models import ARCHITECTURES
 from regard.models.base import ModelConfig
 from regard.models.folder import ModelFolder
-from regard.models.labelling import stack_settings
+from regard.models.labelling import encoder_settings
+from regard.settings_tree import apply_overrides, merge_trees, to_tree
 from regard.tasks import TASKS, task_of
-from regard.training.config import RunConfig, origin_of
-from regard.training.presets import ADAPTING, FINE_TUNING, FINE_TUNING_LABELS, PRESETS
+from regard.training.config import RunConfig, base_model_path
+from regard.training.presets import FINE_TUNING, FINE_TUNING_LABELS, LORA_FINE_TUNING, PRESETS
 
 
-def run_config(
+def build_run_config(
     recipe: Path | None, *, preset: str | None, changes: Tree, assignments: Sequence[str]
 ) -> RunConfig:
-    """Settings from a preset, overlaid by a recipe, by options and by --set, in this order.
+    """The settings of a preset, overridden by a recipe, by options and by --set, in this order.
 
-    A run that begins with a model has that model's form, and a rate that does not spoil it.
+    A run that is initialized from a model has its architecture, and settings for fine-tuning.
     """
-    tree = read_toml(recipe) if recipe else {}
-    name = preset or tree.pop("preset", None)
-    tree.pop("preset", None)
+    content = read_toml(recipe) if recipe else {}
+    name = preset or content.pop("preset", None)
+    content.pop("preset", None)
     if name is not None and (not isinstance(name, str) or name not in PRESETS):
-        raise ConfigError(f"There is no preset {name!r}. Presets are {', '.join(PRESETS)}.")
-    tree = override(merged(tree, changes), assignments)
+        raise ConfigError(f"Unknown preset {name!r}. Use one of {', '.join(PRESETS)}.")
+    layers = {str(recipe): content, "the overrides": apply_overrides(changes, assignments)}
+    tree = functools.reduce(merge_trees, layers.values())
     if "out" not in tree:
-        raise ConfigError("Nothing says where the run goes. Use --out, or `out` in the recipe.")
+        raise ConfigError(
+            "The output folder of the run is missing. Use --out, or `out` in the recipe."
+        )
     base: Tree = PRESETS[name] if name else {}
     init_from = tree.get("init_from")
     if isinstance(init_from, str) and init_from != "none":
-        old = ModelFolder.read(origin_of(init_from, str(tree["out"])))
-        model = _inherited(old.config, _kind_asked_for(base, tree))
-        tuning = FINE_TUNING_LABELS if _gives_labels(model["kind"]) else FINE_TUNING
-        base = merged(_over({"model": model}, base, init_from), tuning)
-        base = merged(base, ADAPTING) if _adapts(tree) else base
-    return checked(build(RunConfig, _over(base, tree, name or str(init_from))))
+        old = ModelFolder.read(base_model_path(init_from, str(tree["out"])))
+        model = _inherited_settings(old.config, _requested_kind(base, tree))
+        fine_tuning = FINE_TUNING_LABELS if _predicts_labels(model["kind"]) else FINE_TUNING
+        _refuse_other_kind({"model": model}, base, init_from)
+        base = merge_trees(merge_trees({"model": model}, base), fine_tuning)
+        base = merge_trees(base, LORA_FINE_TUNING) if _uses_lora(tree) else base
+    _refuse_other_kind(base, tree, name or str(init_from))
+    kind = _get_setting(merge_trees(base, tree), "model", "kind")
+    renamed = (current_names(RunConfig, layer, source, kind) for source, layer in layers.items())
+    return validate_run_config(build(RunConfig, functools.reduce(merge_trees, renamed, base)))
 
 
-def checked(config: RunConfig) -> RunConfig:
-    """The same settings; what contradicts the task of the model is refused."""
+def validate_run_config(config: RunConfig) -> RunConfig:
+    """Return the settings if they fit the task of the model, else raise a `ConfigError`."""
     problems = [*task_of(config.model).problems(config)]
     if problems:
-        raise ConfigError(one_message(problems, "The settings cannot be used"))
+        raise ConfigError(format_problems(problems, "The settings cannot be used"))
     return config
 
 
-def _inherited(config: ModelConfig, kind: str | None) -> Tree:
-    """The settings that come with a model; one that gives labels may have another's stack."""
-    if kind is None or kind == config.kind or not config.shares_stack or not _gives_labels(kind):
-        return as_tree(config)
-    return {"kind": kind, **stack_settings(config)}
+def _inherited_settings(config: ModelConfig, kind: str | None) -> Tree:
+    """The settings of the base model; for a labelling model, those of its encoder."""
+    if (
+        kind is None
+        or kind == config.kind
+        or not config.reusable_encoder
+        or not _predicts_labels(kind)
+    ):
+        return to_tree(config)
+    return {"kind": kind, **encoder_settings(config)}
 
 
-def _gives_labels(kind: str) -> bool:
-    return kind in ARCHITECTURES and ARCHITECTURES[kind][0].gives_labels
+def _predicts_labels(kind: str) -> bool:
+    return kind in ARCHITECTURES and ARCHITECTURES[kind][0].predicts_labels
 
 
-def _kind_asked_for(base: Tree, tree: Tree) -> str | None:
-    """The one that is named; if none is, the one that the data need, if they have labels."""
-    both = merged(base, tree)
-    kind: str | None = _named(both, "model", "kind")
-    folder = Path(_named(both, "data", "folder") or DataConfig.folder)
+def _requested_kind(base: Tree, tree: Tree) -> str | None:
+    """The model kind in the settings; else, the labelling kind for the data, if it has labels."""
+    settings = merge_trees(base, tree)
+    kind: str | None = _get_setting(settings, "model", "kind")
+    folder = Path(_get_setting(settings, "data", "folder") or DataConfig.folder)
     if kind is None and (folder / "store.json").is_file():
         content = Store(folder).content
-        return next((kind for kind in ARCHITECTURES if _labels(kind, content)), None)
+        return next((kind for kind in ARCHITECTURES if _is_for_content(kind, content)), None)
     return kind
 
 
-def _labels(kind: str, content: str) -> bool:
-    """Whether models of a kind give labels to what a store holds."""
+def _is_for_content(kind: str, content: str) -> bool:
+    """Whether a kind is a labelling model for the content of a store."""
     config, _ = ARCHITECTURES[kind]
-    return config.gives_labels and TASKS[config.task].content.name == content
+    return config.predicts_labels and TASKS[config.task].content.name == content
 
 
-def _named(tree: Tree, table: str, name: str) -> Any:
-    """What a tree says of a setting, which is not checked yet; None: nothing."""
-    found = tree.get(table)
-    return found.get(name) if isinstance(found, dict) else None
+def _get_setting(tree: Tree, table: str, name: str) -> Any:
+    """The value of a setting in an unchecked tree; None if it is missing."""
+    section = tree.get(table)
+    return section.get(name) if isinstance(section, dict) else None
 
 
-def _adapts(tree: Tree) -> bool:
-    """Whether settings ask for adapters."""
-    lora = _named(tree, "training", "lora")
+def _uses_lora(tree: Tree) -> bool:
+    """Whether the settings enable LoRA adapters."""
+    lora = _get_setting(tree, "training", "lora")
     return isinstance(lora, dict) and bool(lora.get("rank"))
 
 
-def _over(base: Tree, tree: Tree, origin: str) -> Tree:
-    """Both in one; but settings of one kind of model mean nothing to another."""
-    old, new = (_named(part, "model", "kind") for part in (base, tree))
+def _refuse_other_kind(base: Tree, tree: Tree, base_name: str) -> None:
+    """Raise an error if settings are for another model kind than those that they override."""
+    old, new = (_get_setting(part, "model", "kind") for part in (base, tree))
     if old and new and old != new:
         raise ConfigError(
-            f"{origin} is for a {old} model, but model.kind={new} is asked for. Leave out one of "
-            "both."
+            f"{base_name} is for model kind '{old}', but model.kind={new} is set. Remove one of "
+            "them."
         )
-    return merged(base, tree)

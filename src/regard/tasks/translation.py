@@ -1,4 +1,4 @@
-"""Translation: pairs of sentences, the target token by token.
+"""Autoregressive translation of sentence pairs.
 
 L = - sum_t log p(y_t | y_<t, x)
 """
@@ -14,25 +14,25 @@ from regard.data.content import PAIRS
 from regard.data.distributions import read_distributions
 from regard.data.file_options import ParallelFiles
 from regard.data.loader import Dataset
-from regard.data.pairs import PairDataset, with_ends
+from regard.data.pairs import PairDataset, with_eos
 from regard.data.store import Part, Store
+from regard.decoding.backend import map_by_length
 from regard.decoding.config import SearchConfig
-from regard.decoding.engine import by_length
-from regard.decoding.search import search_with
+from regard.decoding.search import decode_batch
 from regard.errors import ConfigError
 from regard.evaluation.metrics import bleu
 from regard.evaluation.options import TranslationsOptions
 from regard.models.base import Model, ModelConfig
-from regard.models.folder import Training
+from regard.models.folder import DataStatistics
 from regard.tasks.base import Scorer, Task
 from regard.tasks.pipelines import Translator
 from regard.training.config import RunConfig
 
-_AT_ONCE = 256  # sentences of a validation set
+_BATCH_SIZE = 256  # sentences, for translating the validation set
 
 
 class Translation(Task):
-    """Source to target, autoregressively."""
+    """Source to target, one token at a time."""
 
     name = "translation"
     content = PAIRS
@@ -45,34 +45,34 @@ class Translation(Task):
     resegments = True
     distills = True
 
-    def data_statistics(self, config: ModelConfig, store: Store) -> Training:
-        """The longest source, and how often a line has several sentences."""
+    def data_statistics(self, config: ModelConfig, store: Store) -> DataStatistics:
+        """The longest source, and the fraction of lines with several sentences."""
         train = store.description["parts"]["train"]
-        return Training(train["longest_source"], train["several_sentences"])
+        return DataStatistics(train["longest_source"], train["several_sentences"])
 
     def training_data(self, store: Store, config: RunConfig) -> Dataset:
-        """Pairs, with a teacher's distributions if the loss has a share of them."""
+        """Training pairs, with the teacher's distributions for word-level distillation."""
         return self.pairs(store, config, self.training_part(store, config))
 
     def training_part(self, store: Store, config: RunConfig) -> Part:
-        """The training pairs and what belongs to them."""
+        """The training part of a store, with distributions if `word_distillation` is set."""
         part = store.part("train")
         if not config.training.word_distillation:
             return part
-        if config.data.sampling_candidates > 1:
+        if config.data.subword_nbest_size > 1:
             raise ConfigError(
-                "data.sampling_candidates segments words anew each time, and the teacher's "
-                "distributions are for the best segmentations. Set data.sampling_candidates=1, or "
+                "data.subword_nbest_size samples segmentations, and the teacher's "
+                "distributions are for the best segmentation. Set data.subword_nbest_size=1, or "
                 "training.word_distillation=0."
             )
         return replace(part, distributions=read_distributions(store))
 
     def pairs(self, store: Store, config: RunConfig, part: Part) -> PairDataset:
-        """Training pairs as a dataset."""
+        """A part of a store as a dataset."""
         return PairDataset.of(store, part, config.data, config.training.seed)
 
     def validation_data(self, store: Store, config: RunConfig) -> Dataset:
-        """Pairs."""
+        """Validation pairs."""
         return PairDataset(store.part("valid"))
 
     def scorer(self, store: Store, config: RunConfig) -> Scorer | None:
@@ -83,17 +83,17 @@ class Translation(Task):
         references = [tokenizer.decode(part.target[i].tolist()) for i in range(len(part))]
 
         def score(model: Model) -> Mapping[str, float]:
-            def translations(indices: list[int]) -> list[str]:
-                source = with_ends([part.source[i] for i in indices]).to(model.device)
-                found = search_with(model, source, SearchConfig(beam_size=1))
-                return [tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+            def translate(indices: list[int]) -> list[str]:
+                source = with_eos([part.source[i] for i in indices]).to(model.device)
+                nbest_lists = decode_batch(model, source, SearchConfig(beam_size=1))
+                return [tokenizer.decode(hypotheses[0].tokens) for hypotheses in nbest_lists]
 
             indices = list(range(len(part)))
-            texts = by_length(indices, lambda i: len(part.source[i]), _AT_ONCE, translations)
+            texts = map_by_length(indices, lambda i: len(part.source[i]), _BATCH_SIZE, translate)
             return {"bleu": bleu(texts, references)}
 
         return score
 
     def load(self, *folders: Path, device: str = "auto", **options: Any) -> Translator:
-        """A translator, of several models as an ensemble."""
+        """Load a translator; several models form an ensemble."""
         return Translator.load(*folders, device=device, **options)

@@ -1,1 +1,1 @@
-"""Strings to ids and back: special tokens, tokenizers, sentence ends."""
+"""Text processing: special tokens, tokenizers, sentence splitting."""

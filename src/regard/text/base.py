@@ -1,4 +1,4 @@
-"""What every tokenizer is to the rest of the house."""
+"""The tokenizer interface."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from regard.text.special import SPECIAL
 
 
 class Tokenizer(ABC):
-    """One language's subwords; two of them are equal if they were made from the same files."""
+    """Converts text to subword ids and back; equal if made from the same files and settings."""
 
-    model: bytes  # what it was made from
+    model: bytes  # the content of its files
     config: TokenizerConfig
 
     def __eq__(self, other: object) -> bool:
@@ -26,48 +26,48 @@ class Tokenizer(ABC):
     @property
     @abstractmethod
     def vocab_size(self) -> int:
-        """How many ids there are, marks included."""
+        """Number of ids, special tokens included."""
 
     @abstractmethod
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of many texts, without start or end; quicker than one by one."""
+        """Ids of each text, without BOS and EOS; faster than one call per text."""
 
     @abstractmethod
     def decode_all(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """The texts of many ids; marks give no text."""
+        """The text of each row of ids; special tokens are skipped."""
 
     @abstractmethod
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each id looks like, for pictures."""
+    def ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The token string of each id."""
 
     @abstractmethod
-    def word_begins(self) -> list[bool]:
-        """For each id, whether its piece begins a word."""
+    def word_starts(self) -> list[bool]:
+        """For each id, whether its token begins a word."""
 
     @property
     @abstractmethod
     def line_break(self) -> int:
-        """The id between two lines of a running text."""
+        """The id of the line break in plain text."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without start or end."""
+        """Ids of a text, without BOS and EOS."""
         return self.encode_all([text])[0]
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Ids of each word of a sentence, as if a space stood before it; none is without ids."""
-        return [ids or [SPECIAL.unknown] for ids in self.encode_all(words)]
+        """Ids of each word of a sentence, encoded as if after a space; UNK if there are none."""
+        return [ids or [SPECIAL.unk] for ids in self.encode_all(words)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; marks give no text."""
+        """The text of ids; special tokens are skipped."""
         return self.decode_all([ids])[0]
 
     def encode_lines(self, text: str) -> list[int]:
-        """Ids of a running text, which may have several lines; each is cut as if it were alone."""
+        """Ids of plain text of one or more lines; each line is tokenized separately."""
         first, *others = self.encode_all(text.split("\n"))
         return first + [i for line in others for i in (self.line_break, *line)]
 
     def decode_lines(self, ids: Sequence[int]) -> str:
-        """The running text of ids."""
+        """The plain text of ids, line breaks included."""
         lines: list[list[int]] = [[]]
         for i in map(int, ids):
             if i == self.line_break:
@@ -76,11 +76,11 @@ class Tokenizer(ABC):
                 lines[-1].append(i)
         return "\n".join(self.decode_all(lines))
 
-    def knows(self, tag: str) -> bool:
-        """Whether a tag is one subword."""
-        return len(self.encode(tag)) == 1
+    def has_token(self, text: str) -> bool:
+        """Whether a text is encoded as a single token."""
+        return len(self.encode(text)) == 1
 
-    def best_cuts(self, text: str, count: int) -> list[tuple[list[int], float]]:
-        """Up to `count` ways to cut a text, best first, with their log-probabilities."""
+    def nbest_encode(self, text: str, count: int) -> list[tuple[list[int], float]]:
+        """Up to `count` segmentations of a text, best first, with their log-probabilities."""
         ids = self.encode(text)
         return [(ids, 0.0)] if ids else []

@@ -1,4 +1,4 @@
-"""The settings of tokenizers; importing them costs nothing."""
+"""Tokenizer settings; this module imports no heavy dependencies."""
 
 from __future__ import annotations
 
@@ -8,39 +8,37 @@ from typing import Annotated, Literal, get_args
 from regard.bounds import IDS, Ge, Le
 from regard.config import Doc, Flag, Settings
 
-ForeignKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"]
-TokenizerKind = Literal["unigram", "bpe", "char", "word", ForeignKind]
+ImportedTokenizerKind = Literal["marian", "wordpiece", "byte_bpe", "xlnet", "unigram_json"]
+TokenizerKind = Literal["unigram", "bpe", "char", "word", ImportedTokenizerKind]
 
 
 @dataclass(frozen=True)
 class TokenizerConfig(Settings):
-    """How text is cut into subwords."""
+    """The tokenizer: algorithm, vocabulary and normalization."""
 
     kind: Annotated[
         TokenizerKind,
-        Doc("SentencePiece's way to find subwords; the last five come with imported models"),
+        Doc("tokenizer; the last five are those of imported models and cannot be trained"),
         Flag("--tokenizer"),
     ] = "unigram"
-    vocab_size: Annotated[int, Doc("subwords, the 256 bytes and 4 marks included"), Ge(1), IDS] = (
-        8000
-    )
+    vocab_size: Annotated[
+        int, Doc("vocabulary size, 256 byte tokens and 4 special tokens included"), Ge(1), IDS
+    ] = 8000
     character_coverage: Annotated[
         float,
-        Doc("share of the text's characters that are subwords; rarer ones become bytes"),
-        Ge(0.98),  # as SentencePiece asks
+        Doc("fraction of the text's characters in the vocabulary; rarer ones use byte fallback"),
+        Ge(0.98),  # SentencePiece's minimum
         Le(1),
     ] = 0.9995
-    joint: Annotated[bool, Doc("one vocabulary for both languages"), Flag("--joint/--separate")] = (
-        True
-    )
-    nfkc: Annotated[
-        bool, Doc("fold compatible Unicode characters into one (NFKC)"), Flag("--nfkc/--no-nfkc")
-    ] = False
-    lowercase: Annotated[bool, Doc("lower-case all text"), Flag("--lowercase/--no-lowercase")] = (
+    joint: Annotated[
+        bool, Doc("one vocabulary for source and target"), Flag("--joint/--separate")
+    ] = True
+    nfkc: Annotated[bool, Doc("apply Unicode NFKC normalization"), Flag("--nfkc/--no-nfkc")] = False
+    lowercase: Annotated[bool, Doc("lowercase all text"), Flag("--lowercase/--no-lowercase")] = (
         False
     )
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether it was made by another program: it is read as it is, and never learned."""
-        return self.kind in get_args(ForeignKind)
+    def is_imported(self) -> bool:
+        """Whether it belongs to an imported model: it is used unchanged and cannot be trained."""
+        return self.kind in get_args(ImportedTokenizerKind)

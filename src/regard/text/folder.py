@@ -1,4 +1,4 @@
-"""The tokenizers of a folder that describes itself: a prepared folder or a model folder."""
+"""Load the tokenizers of a prepared folder or a model folder."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, ModelError
-from regard.recognize import foreign_model
-from regard.regular import fingerprint
+from regard.foreign_models import describe_foreign_model
+from regard.regular_files import fingerprint
 from regard.schema import JsonReader
 from regard.text.config import TokenizerConfig
 from regard.text.tokenizer import Tokenizers
 
-_DESCRIPTIONS = ("store.json", "config.json")  # each has a table "tokenizer"
+_DESCRIPTIONS = ("store.json", "config.json")  # both have a table "tokenizer"
 _READER = JsonReader(DataError, "Copy the whole folder again, or update regard.")
 
 
-def fingerprint_of(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> str:
-    """A short text that differs when the files or the settings of the tokenizers do."""
+def compute_tokenizer_fingerprint(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> str:
+    """A digest of the files and settings of tokenizers."""
     parts = [json.dumps(settings, sort_keys=True).encode()]
     parts += [part for name in sorted(files) for part in (name.encode(), files[name])]
     return fingerprint(parts)
 
 
-def checked_tokenizers(
+def load_verified_tokenizers(
     folder: Path, config: TokenizerConfig, description: Mapping[str, Any]
 ) -> Tokenizers:
-    """The tokenizers of a folder, whose description has their fingerprint or is an earlier one."""
+    """The tokenizers of a folder, verified against the fingerprint in its description, if any."""
     tokenizers = Tokenizers.load(folder, config)
     known = description.get("tokenizer_fingerprint")
     if known is None:
         return tokenizers
-    files = tokenizers.files()  # as they were read: exported ones without normalization rules
-    if fingerprint_of(files, description["tokenizer"]) != known:
+    files = tokenizers.files()  # as loaded: without the normalization rules of exported models
+    if compute_tokenizer_fingerprint(files, description["tokenizer"]) != known:
         raise ModelError(
             f"The tokenizer in {folder} ({', '.join(files)}) belongs to another model or corpus: "
             "it, or its settings, are not what the folder was made with. Copy the whole folder "
@@ -43,17 +43,17 @@ def checked_tokenizers(
     return tokenizers
 
 
-def tokenizers_in(folder: Path) -> Tokenizers:
-    """The tokenizers of any folder that `regard prepare` or `regard train` wrote."""
+def load_folder_tokenizers(folder: Path) -> Tokenizers:
+    """The tokenizers of a folder written by `regard prepare` or `regard train`."""
     path = next((folder / name for name in _DESCRIPTIONS if (folder / name).is_file()), None)
     if path is None:
         raise DataError(
             f"There is no tokenizer in {folder}: it has neither {' nor '.join(_DESCRIPTIONS)}. "
             "Give the folder that `regard prepare --out` or `regard train --out` wrote."
         )
-    description = _READER.table(path)
-    other = foreign_model(folder, description) if path.name == "config.json" else None
+    description = _READER.read_object(path)
+    other = describe_foreign_model(folder, description) if path.name == "config.json" else None
     if other is not None and "tokenizer" not in description:
         raise DataError(other)
     config = _READER.build(TokenizerConfig, description.get("tokenizer"), path, "tokenizer.")
-    return checked_tokenizers(folder, config, description)
+    return load_verified_tokenizers(folder, config, description)

@@ -1,6 +1,6 @@
-"""Where a sentence ends, and how a long text falls into pieces that a model can take.
+"""Sentence splitting, and splitting of long texts into segments that fit into a model.
 
-Every function here keeps all characters: the pieces, joined, are the text.
+All characters are kept: the concatenated segments are the text.
 """
 
 from __future__ import annotations
@@ -8,99 +8,99 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# What may stand before a full stop without ending a sentence, beside single letters, letters with
+# Words before a full stop that does not end a sentence, in addition to single letters, letters with
 # full stops between them (U.S., z. B.) and ordinals (am 3. Oktober).
 _ABBREVIATIONS = re.compile("mr|mrs|ms|dr|prof|st|vs|fig|bzw|ca|nr|str|hr|fr|mme|mlle|cf|vgl|usw")
 _INITIALS = re.compile(r"([^\W\d]\.)*[^\W\d]")
 _ORDINAL = re.compile(r"\d{1,2}")
 
 # A stop (with closing quotes or brackets) and then space; or a full-width stop, which needs none.
-# (Begun at the first stop of a row only: a line of a megabyte of dots would take hours otherwise.)
+# A match starts at the first stop of a run only: long runs would take quadratic time otherwise.
 _STOP = re.compile(
     r"""(?<![.!?…])[.!?…]+["'”’»)\]]*\s+(?=[\w"'“„«¿¡(\[])|[。！？]+[”’」』）]*\s*"""
 )
 _ANY_STOP = re.compile("[.!?…。！？]")
-_LAST_WORD = 20  # characters to look back for an abbreviation; all are shorter
+_MAX_ABBREVIATION = 20  # characters; all abbreviations are shorter
 
 
-def sentences(text: str) -> list[str]:
-    """The text cut after each sentence end; spaces stay with the sentence before them."""
+def split_sentences(text: str) -> list[str]:
+    """Split a text after each sentence end; whitespace belongs to the sentence before it."""
     first = _ANY_STOP.search(text)
-    if first is None or first.end() == len(text):  # as most are, and quickly seen
+    if first is None or first.end() == len(text):  # fast path: most texts are one sentence
         return [text]
-    pieces: list[str] = []
+    segments: list[str] = []
     begin = 0
     for stop in _STOP.finditer(text):
-        last = text[max(begin, stop.start() - _LAST_WORD) : stop.end()].split()[-1]
-        if stop.group()[0] in "。！？" or not _goes_on(last, text[stop.end()]):
-            pieces.append(text[begin : stop.end()])
+        last = text[max(begin, stop.start() - _MAX_ABBREVIATION) : stop.end()].split()[-1]
+        if stop.group()[0] in "。！？" or not _sentence_continues(last, text[stop.end()]):
+            segments.append(text[begin : stop.end()])
             begin = stop.end()
-    if begin < len(text) or not pieces:
-        pieces.append(text[begin:])
-    return pieces
+    if begin < len(text) or not segments:
+        segments.append(text[begin:])
+    return segments
 
 
-def _goes_on(last_word: str, next_letter: str) -> bool:
-    """Whether the sentence goes on after a stop: before a small letter, after an abbreviation."""
+def _sentence_continues(last_word: str, next_letter: str) -> bool:
+    """Whether a sentence continues after a stop: before lowercase or after an abbreviation."""
     if next_letter.islower():
         return True
     word = last_word.lstrip("(\"'“„«[").lower()
     if not word.endswith("."):
         return False
     word = word.rstrip(".")
-    kinds = (_ABBREVIATIONS, _INITIALS, _ORDINAL) if next_letter.isalpha() else (_ABBREVIATIONS,)
-    return any(kind.fullmatch(word) for kind in kinds)
+    patterns = (_ABBREVIATIONS, _INITIALS, _ORDINAL) if next_letter.isalpha() else (_ABBREVIATIONS,)
+    return any(pattern.fullmatch(word) for pattern in patterns)
 
 
-def pieces_within(text: str, fits: Callable[[str], bool]) -> tuple[list[str], bool]:
-    """The text in pieces that fit: whole sentences, as many as fit into one piece.
+def split_to_fit(text: str, fits: Callable[[str], bool]) -> tuple[list[str], bool]:
+    """Split a text into segments that fit, each of as many whole sentences as possible.
 
-    Also tells whether a sentence itself had to be cut, which is worth a notice.
+    The second value is whether a single sentence had to be split.
     """
     if fits(text):
         return [text], False
-    pieces: list[str] = []
-    was_cut = False
-    for sentence in sentences(text):
-        if pieces and fits(pieces[-1] + sentence):
-            pieces[-1] += sentence
+    segments: list[str] = []
+    was_split = False
+    for sentence in split_sentences(text):
+        if segments and fits(segments[-1] + sentence):
+            segments[-1] += sentence
         elif fits(sentence):
-            pieces.append(sentence)
+            segments.append(sentence)
         else:
-            pieces += _cut(sentence, fits)
-            was_cut = True
-    return pieces, was_cut
+            segments += _split_sentence(sentence, fits)
+            was_split = True
+    return segments, was_split
 
 
-def _cut(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Cut at the last space before the limit, or in a word where there is none."""
-    pieces: list[str] = []
+def _split_sentence(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Split at the last space before the limit, or within a word if there is none."""
+    segments: list[str] = []
     begin, size = 0, 1
     while begin < len(text):
-        size = _longest(text, begin, size, fits)  # about as long as the piece before
+        size = _max_fitting(text, begin, size, fits)  # probably close to the previous size
         end = begin + size
         if end < len(text):
-            space = max(text.rfind(mark, begin, end) for mark in " \t，、")
+            space = max(text.rfind(separator, begin, end) for separator in " \t，、")
             end = space + 1 if space > begin and text[begin:space].strip() else end
-        pieces.append(text[begin:end])
+        segments.append(text[begin:end])
         begin = end
-    return pieces
+    return segments
 
 
-def _longest(text: str, begin: int, guess: int, fits: Callable[[str], bool]) -> int:
-    """How many characters from `begin` on still fit (at least one), searched around a guess.
+def _max_fitting(text: str, begin: int, initial_size: int, fits: Callable[[str], bool]) -> int:
+    """The largest number of characters from `begin` on that fit (at least one).
 
-    Steps that double lead to a size that fits and one that does not; bisection does the rest.
+    Exponential search from `initial_size` brackets the result, and bisection finds it.
     """
 
     def fit(size: int) -> bool:
         return size <= 1 or fits(text[begin : begin + size])
 
-    whole = len(text) - begin
-    size, step = min(guess, whole), 1
+    remaining = len(text) - begin
+    size, step = min(initial_size, remaining), 1
     if fit(size):
         low = size
-        while (high := min(low + step, whole)) > low and fit(high):
+        while (high := min(low + step, remaining)) > low and fit(high):
             low, step = high, 2 * step
     else:
         high = size

@@ -1,4 +1,4 @@
-"""The ids that mean something beside text: one contract, stored with every model."""
+"""Ids of the special tokens, which are the same in all models and stored with each of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from regard.bounds import IDS, Ge
-from regard.config import Doc, Settings
+from regard.config import Doc, Formerly, Settings
 
 
 @dataclass(frozen=True)
 class SpecialTokens(Settings):
-    """Ids of the marks that are not text."""
+    """Ids of the special tokens."""
 
-    pad: Annotated[int, Doc("fills rows; never read and never written"), Ge(0), IDS] = 0
-    unknown: Annotated[
-        int, Doc("text that no subword covers; unused with byte fallback"), Ge(0), IDS
+    pad: Annotated[int, Doc("padding token; never predicted"), Ge(0), IDS] = 0
+    unk: Annotated[
+        int,
+        Doc("unknown token; unused with byte fallback"),
+        Ge(0),
+        IDS,
+        Formerly("unknown"),
     ] = 1
-    start: Annotated[int, Doc("first input of the decoder"), Ge(0), IDS] = 2
-    end: Annotated[
-        int, Doc("last output of the decoder, last input of the encoder"), Ge(0), IDS
+    bos: Annotated[int, Doc("first input of the decoder"), Ge(0), IDS, Formerly("start")] = 2
+    eos: Annotated[
+        int,
+        Doc("last output of the decoder and last input of the encoder"),
+        Ge(0),
+        IDS,
+        Formerly("end"),
     ] = 3
 
 

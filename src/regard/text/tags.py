@@ -1,7 +1,6 @@
-"""Tags: a word before a source line that says what kind of line it is, such as "<bt>".
+"""Source tags: a word before a source line that marks its origin, such as "<bt>".
 
-A tag is a word of the text like any other, so a person can type it; but it is learned as one
-subword of its own, which no cut takes apart.
+A tag is part of the text, so users can type it, and is always tokenized as a single subword.
 """
 
 from __future__ import annotations
@@ -9,16 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_MARK = re.compile(r"<pad>|<unk>|<s>|</s>|<0x[0-9a-f]{2}>", re.IGNORECASE)
+_RESERVED = re.compile(r"<pad>|<unk>|<s>|</s>|<0x[0-9a-f]{2}>", re.IGNORECASE)
 
 
-def tagged(text: str, tag: str) -> str:
-    """The text as a model with tags reads it; an empty tag is none."""
+def add_tag(text: str, tag: str) -> str:
+    """The text with a tag before it; an empty tag adds nothing."""
     return f"{tag} {text}" if tag else text
 
 
 def tag_problems(tags: Iterable[str]) -> list[str]:
-    """What is wrong with tags, a sentence each."""
+    """Error messages for invalid tags."""
     return [f"The tag {tag!r} {problem}." for tag in tags if (problem := _problem(tag))]
 
 
@@ -26,9 +25,9 @@ def _problem(tag: str) -> str | None:
     if not tag:
         return None
     if not tag.strip():
-        return 'is nothing but spaces; use "" for no tag'
+        return 'consists of whitespace only; use "" for no tag'
     if " " in tag or "▁" in tag or not tag.isprintable():
         return "must be one word, without spaces; use something like <bt>"
-    if _MARK.fullmatch(tag):
-        return "is a mark of the tokenizer; use another, like <bt>"
+    if _RESERVED.fullmatch(tag):
+        return "is a special token of the tokenizer; use another one, like <bt>"
     return None

@@ -1,8 +1,8 @@
-"""Text to subword ids and back, with SentencePiece.
+"""SentencePiece tokenizers: training, encoding, decoding.
 
-By default text survives as it is: nothing is normalised, spaces are kept, and what no subword
-covers is spelled in bytes. NFKC and lower-casing are options, done here and stored with the model
-(SentencePiece's own case folding would also turn "ß" into "ss").
+Encoding is lossless by default: no normalization, whitespace is kept, and characters outside the
+vocabulary use byte fallback. NFKC and lowercasing are options; they are implemented here and
+stored with the model (SentencePiece's own case folding would also map "ß" to "ss").
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ from typing import Any
 import sentencepiece
 
 from regard.errors import ConfigError, DataError, ModelError
-from regard.regular import read_regular
+from regard.regular_files import read_regular_file
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
-from regard.text.foreign import LARGEST, foreign_files, foreign_tokenizers
+from regard.text.imported import MAX_FILE_SIZE, imported_tokenizer_files, load_imported_tokenizers
 from regard.text.special import SPECIAL
 
-_MARKS = 4
-_LONG = 2000  # characters
-_SMALLEST = 256 + _MARKS + 1  # the bytes, the marks, and something
-_NO_RULES = "identity"  # SentencePiece's name for it
-_SPACE = "▁"  # what SentencePiece writes for a space, and before each text
+_SPECIAL_TOKENS = 4
+_MAX_TRAINING_LENGTH = 2000  # characters
+_MIN_VOCAB_SIZE = 256 + _SPECIAL_TOKENS + 1  # bytes, special tokens and one subword
+_NO_NORMALIZATION = "identity"  # in SentencePiece
+_SPACE = "▁"  # SentencePiece's symbol for a space, also added before each text
 
 
-def normalized(text: str, config: TokenizerConfig) -> str:
-    """The text that the ids stand for."""
+def normalize_text(text: str, config: TokenizerConfig) -> str:
+    """The text after the normalization that the settings enable."""
     if config.nfkc:
         text = unicodedata.normalize("NFKC", text)
     return text.lower() if config.lowercase else text
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A SentencePiece model of our own."""
+    """A SentencePiece model trained by `train_tokenizers`."""
 
     def __init__(self, model: bytes, config: TokenizerConfig) -> None:
         changes_text = config.nfkc or config.lowercase
-        self.model = _without_rules(model) if changes_text else model
+        self.model = _without_normalization(model) if changes_text else model
         self.config = config
         self._processor = sentencepiece.SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(self.model)  # refuses an empty model, too
-        # Tags lie between the marks and the bytes, which every model of ours has.
-        others = range(_MARKS, self.vocab_size)
+        self._processor.LoadFromSerializedProto(self.model)  # also rejects an empty model
+        # Source tags have the ids between the special tokens and the byte tokens.
+        others = range(_SPECIAL_TOKENS, self.vocab_size)
         self._tags = frozenset(takewhile(lambda i: not self._processor.is_byte(i), others))
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are, marks included."""
+        """Number of ids, special tokens included."""
         return int(self._processor.vocab_size())
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of many texts, without start or end; in half the time of one by one."""
-        plain = [normalized(text, self.config) for text in texts]
-        ids: list[list[int]] = self._processor.encode(plain, num_threads=1)  # an engine has them
+        """Ids of each text, without BOS and EOS; twice as fast as one call per text."""
+        normalized = [normalize_text(text, self.config) for text in texts]
+        ids: list[list[int]] = self._processor.encode(normalized, num_threads=1)
         return ids
 
     def decode_all(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """The texts of many ids; marks give no text."""
+        """The text of each row of ids; special tokens are skipped."""
         if not sentences:
             return []
         plain = [list(map(int, ids)) for ids in sentences]
         texts: list[str] = self._processor.decode(plain, num_threads=1)
-        return [self._spaced(text, ids) for text, ids in zip(texts, plain, strict=True)]
+        return [self._restore_spaces(text, ids) for text, ids in zip(texts, plain, strict=True)]
 
-    def _spaced(self, text: str, ids: list[int]) -> str:
-        """Where no subword covers a space, its mark is spelled in bytes, and comes back."""
+    def _restore_spaces(self, text: str, ids: list[int]) -> str:
+        """Replace "▁" by a space where it was encoded as bytes for lack of a subword."""
         if _SPACE not in text:
             return text
         if self._processor.is_byte(ids[0]):
@@ -81,85 +81,87 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def line_break(self) -> int:
-        """The id between two lines of a running text: the byte of a line feed."""
+        """The id of the line break in plain text: the byte token of a line feed."""
         return int(self._processor.piece_to_id("<0x0A>"))
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each id looks like, for pictures."""
+    def ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The token string of each id."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def scores(self) -> list[float]:
-        """The log-probability of each piece, by which cuts are compared."""
-        found: list[float] = self._processor.get_score(list(range(self.vocab_size)))
-        return found
+        """The unigram log-probability of each subword."""
+        scores: list[float] = self._processor.get_score(list(range(self.vocab_size)))
+        return scores
 
-    def word_begins(self) -> list[bool]:
-        """For each id, whether its piece begins with a space, and so a word."""
+    def word_starts(self) -> list[bool]:
+        """For each id, whether its subword begins with a space and thus begins a word."""
         return [self._processor.id_to_piece(i).startswith(_SPACE) for i in range(self.vocab_size)]
 
-    def best_cuts(self, text: str, count: int) -> list[tuple[list[int], float]]:
-        """Up to `count` ways to cut a text, best first, with their log-probabilities."""
-        cuts: list[list[int]] = self._processor.nbest_encode(
-            normalized(text, self.config), nbest_size=count
+    def nbest_encode(self, text: str, count: int) -> list[tuple[list[int], float]]:
+        """Up to `count` segmentations of a text, best first, with their log-probabilities."""
+        nbest: list[list[int]] = self._processor.nbest_encode(
+            normalize_text(text, self.config), nbest_size=count
         )
-        if self._tags:  # some of the n-best spell a tag, which the best cut never does
-            counts = [sum(i in self._tags for i in cut) for cut in cuts]
-            cuts = [cut for cut, count in zip(cuts, counts, strict=True) if count == counts[0]]
-        return [(cut, sum(self._processor.get_score(cut))) for cut in cuts if cut]
+        if self._tags:  # drop segmentations that split a tag, as the best one never does
+            tags = [sum(token in self._tags for token in ids) for ids in nbest]
+            nbest = [
+                ids for ids, tag_count in zip(nbest, tags, strict=True) if tag_count == tags[0]
+            ]
+        return [(ids, sum(self._processor.get_score(ids))) for ids in nbest if ids]
 
 
-def _without_rules(model: bytes) -> bytes:
-    """The model without normalization rules, which exported files have and `normalized` replaces.
+def _without_normalization(model: bytes) -> bytes:
+    """The model without normalization rules, which exported files have.
 
-    Rules cannot do all that `normalized` does; see `exchange/normalizer.py`.
+    `normalize_text` replaces them: rules cannot express all of it (see `exchange/normalizer.py`).
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
     try:
-        found = ModelProto.FromString(model)
+        proto = ModelProto.FromString(model)
     except DecodeError:
-        return model  # SentencePiece refuses it
-    rules = found.normalizer_spec
+        return model  # SentencePiece rejects it later
+    rules = proto.normalizer_spec
     if not rules.precompiled_charsmap:
         return model
-    rules.name, rules.precompiled_charsmap = _NO_RULES, b""
-    plain: bytes = found.SerializeToString()
-    return plain
+    rules.name, rules.precompiled_charsmap = _NO_NORMALIZATION, b""
+    serialized: bytes = proto.SerializeToString()
+    return serialized
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides, and how they were made."""
+    """The tokenizers of source and target, and their settings."""
 
     source: Tokenizer
     target: Tokenizer
     config: TokenizerConfig
 
     def files(self) -> dict[str, bytes]:
-        """What to store, by file name: a SentencePiece model if both sides share it, else two."""
-        if self.config.is_foreign:
-            return foreign_files(self.source, self.target)
+        """The contents of the files to store, by name: one SentencePiece model if joint, or two."""
+        if self.config.is_imported:
+            return imported_tokenizer_files(self.source, self.target)
         if self.config.joint:
             return {"tokenizer.model": self.source.model}
         return {"source.model": self.source.model, "target.model": self.target.model}
 
     @staticmethod
     def load(folder: Path, config: TokenizerConfig) -> Tokenizers:
-        """Read the files from a folder."""
-        if config.is_foreign:
-            return Tokenizers(*foreign_tokenizers(folder, config), config)
+        """Load the tokenizers from the files of a folder."""
+        if config.is_imported:
+            return Tokenizers(*load_imported_tokenizers(folder, config), config)
         names = ["tokenizer.model"] if config.joint else ["source.model", "target.model"]
-        loaded = [_load(folder / name, config) for name in names]
+        loaded = [_load_sentencepiece(folder / name, config) for name in names]
         return Tokenizers(loaded[0], loaded[-1], config)
 
 
-def _load(path: Path, config: TokenizerConfig) -> Tokenizer:
+def _load_sentencepiece(path: Path, config: TokenizerConfig) -> Tokenizer:
     if not path.exists():
         raise ModelError(
             f"{path.parent} is incomplete: {path.name} is missing. Copy the whole folder again."
         )
-    content = read_regular(path, LARGEST)
+    content = read_regular_file(path, MAX_FILE_SIZE)
     try:
         return SentencePieceTokenizer(content, config)
     except RuntimeError:
@@ -174,50 +176,50 @@ def train_tokenizers(
     config: TokenizerConfig,
     tags: Iterable[str] = (),
 ) -> Tokenizers:
-    """Learn subwords from the lines of both sides; each callable starts its lines anew.
+    """Train tokenizers on the lines of both sides; each callable returns a new iterator.
 
-    Each tag becomes one subword of the source's, whether or not the lines have it.
+    Each tag becomes a subword of the source vocabulary, even if it does not occur in the lines.
     """
-    if config.is_foreign:
+    if config.is_imported:
         raise ConfigError(
-            f"A {config.kind} tokenizer comes with an imported model and is not learned. Use "
-            "--tokenizer-from that model, or --tokenizer unigram, bpe, char or word."
+            f"A {config.kind} tokenizer belongs to an imported model and cannot be trained. Use "
+            "--tokenizer-from MODEL, or --tokenizer unigram, bpe, char or word."
         )
-    words = sorted({_SPACE + normalized(tag, config) for tag in tags})
+    tag_subwords = sorted({_SPACE + normalize_text(tag, config) for tag in tags})
     if config.joint:
         both = chain.from_iterable(side() for side in (source, target))
-        found = [_train(both, config, words)]
+        results = [_train(both, config, tag_subwords)]
     else:
-        found = [_train(source(), config, words), _train(target(), config, [])]
-    minima = [size for size in found if isinstance(size, int)]
+        results = [_train(source(), config, tag_subwords), _train(target(), config, [])]
+    minima = [size for size in results if isinstance(size, int)]
     if minima:
         raise ConfigError(
-            f"A vocabulary of {config.vocab_size} is too small for this text: its characters, the "
-            f"256 bytes and the marks need at least {max(minima)}. Use --vocab-size {max(minima)} "
-            "or more."
+            f"A vocabulary of {config.vocab_size} is too small for this text: its characters, 256 "
+            f"byte tokens and the special tokens need at least {max(minima)}. Use --vocab-size "
+            f"{max(minima)} or more."
         )
-    tokenizers = [tokenizer for tokenizer in found if isinstance(tokenizer, Tokenizer)]
+    tokenizers = [result for result in results if isinstance(result, Tokenizer)]
     return Tokenizers(tokenizers[0], tokenizers[-1], config)
 
 
 def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -> Tokenizer | int:
-    """A tokenizer; or the smallest vocabulary that this text allows, if that is larger."""
+    """A tokenizer, or the minimum vocabulary size if `vocab_size` is too small for the text."""
     model = io.BytesIO()
     failures: list[BaseException] = []
 
     def text() -> Iterator[str]:
         try:
             for line in lines:
-                yield from _pieces(normalized(line, config))
+                yield from _split_long_line(normalize_text(line, config))
         except (Exception, KeyboardInterrupt, SystemExit) as error:
-            failures.append(error)  # SentencePiece makes a RuntimeError of it
+            failures.append(error)  # SentencePiece replaces it by a RuntimeError
             raise
 
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=text(),
             model_writer=model,
-            **_options(config, tags),
+            **_trainer_options(config, tags),
         )
     except RuntimeError as error:
         if failures:
@@ -226,43 +228,43 @@ def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -
         if sizes:
             return int(sizes[1])
         raise DataError(
-            f"SentencePiece could not learn subwords from this text: {error}. "
-            "Give more text, or try another --tokenizer."
+            f"SentencePiece could not train a tokenizer on this text: {error}. "
+            "Use more text, or try another --tokenizer."
         ) from error
-    if config.vocab_size < _SMALLEST + len(tags):
-        return _SMALLEST + len(tags)
+    if config.vocab_size < _MIN_VOCAB_SIZE + len(tags):
+        return _MIN_VOCAB_SIZE + len(tags)
     return SentencePieceTokenizer(model.getvalue(), config)
 
 
-def _pieces(line: str) -> Iterable[str]:
-    """A line, or the parts of a very long one, each once: one that repeats itself takes hours."""
-    found = []
-    while len(line) > _LONG:
-        end = line.rfind(" ", 1, _LONG)
-        end = _LONG if end < 0 else end
-        found.append(line[:end])
+def _split_long_line(line: str) -> Iterable[str]:
+    """The segments of a line, without duplicates: training on repetitive lines takes hours."""
+    segments = []
+    while len(line) > _MAX_TRAINING_LENGTH:
+        end = line.rfind(" ", 1, _MAX_TRAINING_LENGTH)
+        end = _MAX_TRAINING_LENGTH if end < 0 else end
+        segments.append(line[:end])
         line = line[end:].removeprefix(" ")
-    return dict.fromkeys([*found, line])
+    return dict.fromkeys([*segments, line])
 
 
-def _options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
+def _trainer_options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
     return {
-        "vocab_size": max(config.vocab_size, _SMALLEST + len(tags)),
+        "vocab_size": max(config.vocab_size, _MIN_VOCAB_SIZE + len(tags)),
         "model_type": config.kind,
         "character_coverage": config.character_coverage,
-        "hard_vocab_limit": False,  # a size that the text does not fill is clipped, not refused
+        "hard_vocab_limit": False,  # reduce the size if the text has too few subwords
         "byte_fallback": True,
-        "normalization_rule_name": _NO_RULES,
+        "normalization_rule_name": _NO_NORMALIZATION,
         "remove_extra_whitespaces": False,
         "pad_id": SPECIAL.pad,
-        "unk_id": SPECIAL.unknown,
-        "bos_id": SPECIAL.start,
-        "eos_id": SPECIAL.end,
-        # With the space before it, a tag is found at the beginning of a word only.
+        "unk_id": SPECIAL.unk,
+        "bos_id": SPECIAL.bos,
+        "eos_id": SPECIAL.eos,
+        # With the space before it, a tag matches only at the beginning of a word.
         "user_defined_symbols": tags,
-        "input_sentence_size": 4_000_000,  # a sample of a larger corpus is enough
+        "input_sentence_size": 4_000_000,  # larger corpora are sampled
         "shuffle_input_sentence": True,
-        "max_sentence_length": 2**30,  # the doctor has left out what is too long
-        "num_threads": 2,  # fixed: the sums, and so the subwords, depend on it
+        "max_sentence_length": 2**30,  # the filters have removed lines that are too long
+        "num_threads": 2,  # fixed: sums, and thus the subwords, depend on it
         "minloglevel": 2,
     }

@@ -1,1 +1,1 @@
-"""From a prepared store to a trained model: losses, schedules, step, loop, checkpoints."""
+"""Training: losses, optimizer and schedules, training loop, checkpoints, best model."""

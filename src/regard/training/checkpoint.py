@@ -1,11 +1,10 @@
-"""Checkpoints: everything that a run needs to go on exactly, in one folder each.
+"""Checkpoints: everything needed to resume a run exactly, in one folder each.
 
     checkpoints/00001000/model.safetensors        the weights
     checkpoints/00001000/average.safetensors      their moving average, if there is one
-    checkpoints/00001000/optimizer.safetensors    Adam's memory
-    checkpoints/00001000/memory.safetensors       what the model remembers of the last batch, if it
-                                                  does: weights that are gone made it
-    checkpoints/00001000/progress.json            step, position in the data, what was seen so far
+    checkpoints/00001000/optimizer.safetensors    the state of Adam
+    checkpoints/00001000/memory.safetensors       the memory of segment recurrence, if there is one
+    checkpoints/00001000/progress.json            step, position in the data, metrics
 
 Dropout and data order are functions of seed, step and position, so no random state is stored.
 """
@@ -28,13 +27,13 @@ from torch import Tensor, nn
 from regard.config import Ge, Le, Settings
 from regard.data.sampling import Position
 from regard.errors import ModelError, RunError, StorageError
-from regard.files import clear_leftovers, whole_folder, write_json
+from regard.files import atomic_folder, remove_stale_staging, write_json
 from regard.models.folder import (
     AVERAGE,
     WEIGHTS,
-    put_weights,
+    load_weights,
+    named_weights,
     read_tensors,
-    weights_of,
     write_tensors,
 )
 from regard.schema import JsonReader
@@ -45,8 +44,9 @@ from regard.training.optimizer import optimizer_tensors, restore_optimizer
 Count = Annotated[int, Ge(0), Le(2**62)]
 _READER = JsonReader(
     RunError,
-    "Delete the folder of that checkpoint, and the same command goes on from the one before.",
-    nonfinite_as_null=True,  # earlier versions wrote NaN for a figure that does not exist
+    "Delete the folder of that checkpoint, and run the same command again to resume from the "
+    "previous one.",
+    nonfinite_as_null=True,  # earlier versions wrote NaN for a missing metric
 )
 OPTIMIZER, PROGRESS = "optimizer.safetensors", "progress.json"
 MEMORY = "memory.safetensors"
@@ -54,23 +54,23 @@ MEMORY = "memory.safetensors"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     step: int = 0
     position: Position = field(default_factory=Position)
     target_tokens: int = 0
     seconds: float = 0.0
     unreported: tuple[float, float, int] = (0.0, 0.0, 0)  # loss, nll, tokens since the last row
-    best: float | None = None  # the watched validation figure
-    waited: int = 0  # validations since then
-    figure: float | None = None  # of this checkpoint itself
+    best: float | None = None  # best validation metric so far; lower is better
+    waited: int = 0  # validations without improvement
+    figure: float | None = None  # validation metric of this checkpoint
     stopped_early: bool = False
-    regular: bool = True  # on schedule; False where a stop made it
+    regular: bool = True  # on schedule; False if saved when the run was stopped
 
 
 @dataclass(frozen=True)
 class _PositionFields(Settings):
-    """A position in the data, as a file has it."""
+    """The fields of `progress.json` for a position in the data."""
 
     epoch: Count = 0
     batch: Count = 0
@@ -78,7 +78,7 @@ class _PositionFields(Settings):
 
 @dataclass(frozen=True)
 class _ProgressFields(Settings):
-    """The fields of `progress.json`; an earlier version may not have written all of them."""
+    """The fields of `progress.json`; earlier versions did not write all of them."""
 
     step: Count
     position: _PositionFields
@@ -92,13 +92,13 @@ class _ProgressFields(Settings):
     regular: bool = True
 
     def problems(self) -> Iterator[str]:
-        """The sums since the last row are three, the last of them a count."""
-        whole = len(self.unreported) == 3 and None not in self.unreported
-        if not whole or self.unreported[2] != int(self.unreported[2]) or self.unreported[2] < 0:
+        """Check that `unreported` has two sums and a count."""
+        complete = len(self.unreported) == 3 and None not in self.unreported
+        if not complete or self.unreported[2] != int(self.unreported[2]) or self.unreported[2] < 0:
             yield "unreported must be two numbers and a count"
 
 
-def folders(run: Path) -> list[Path]:
+def checkpoint_folders(run: Path) -> list[Path]:
     """The complete checkpoints of a run, oldest first."""
     return sorted(
         path for path in (run / "checkpoints").glob("*") if re.fullmatch(r"[0-9]{1,18}", path.name)
@@ -112,17 +112,17 @@ def save(
     average: MovingAverage | None,
     progress: Progress,
     state: Mapping[str, Tensor] = MappingProxyType({}),
-    notes: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint atomically.
 
-    `state` is that of the objective, `notes` say what the weights belong to.
+    `state` is the state of the objective, `metadata` that of the weight files.
     """
     path = run / "checkpoints" / f"{progress.step:08d}"
-    with whole_folder(path) as folder:
-        write_tensors(folder / WEIGHTS, weights_of(model), notes or {})
+    with atomic_folder(path) as folder:
+        write_tensors(folder / WEIGHTS, named_weights(model), metadata or {})
         if average:
-            write_tensors(folder / AVERAGE, average.weights, notes or {})
+            write_tensors(folder / AVERAGE, average.weights, metadata or {})
         write_tensors(folder / OPTIMIZER, optimizer_tensors(optimizer, model), {})
         if state:
             write_tensors(folder / MEMORY, state, {})
@@ -137,10 +137,10 @@ def restore(
     average: MovingAverage | None,
     objective: Objective | None = None,
 ) -> Progress:
-    """Put a checkpoint back into model, optimizer, moving average and objective."""
+    """Load a checkpoint into model, optimizer, moving average and objective."""
     progress = read_progress(path)
     try:
-        put_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
+        load_weights(model, read_tensors(path / WEIGHTS)[0], path / WEIGHTS)
         restore_optimizer(optimizer, model, read_tensors(path / OPTIMIZER)[0])
         if average:
             average.restore(read_tensors(path / AVERAGE)[0], path / AVERAGE)
@@ -152,17 +152,17 @@ def restore(
 
 
 def read_progress(path: Path) -> Progress:
-    """How far a checkpoint is."""
+    """The progress of a run at a checkpoint."""
     if not (path / PROGRESS).exists():
         raise _damaged(path, f"{PROGRESS} is missing")
-    found = _READER.build(_ProgressFields, _READER.table(path / PROGRESS), path / PROGRESS)
-    if path.name.isdigit() and found.step != int(path.name):
-        raise _damaged(path, f"{PROGRESS} says step {found.step}")
-    loss, nll, tokens = found.unreported
+    fields = _READER.build(_ProgressFields, _READER.read_object(path / PROGRESS), path / PROGRESS)
+    if path.name.isdigit() and fields.step != int(path.name):
+        raise _damaged(path, f"{PROGRESS} has step {fields.step}")
+    loss, nll, tokens = fields.unreported
     return Progress(
         **{
-            **vars(found),
-            "position": Position(found.position.epoch, found.position.batch),
+            **vars(fields),
+            "position": Position(fields.position.epoch, fields.position.batch),
             "unreported": (loss, nll, int(tokens)),
         }
     )
@@ -170,41 +170,41 @@ def read_progress(path: Path) -> Progress:
 
 def _damaged(path: Path, reason: object) -> RunError:
     return RunError(
-        f"The checkpoint {path} is damaged ({reason}). Delete that folder, and the same command "
-        "goes on from the one before."
+        f"The checkpoint {path} is damaged ({reason}). Delete that folder, and run the same "
+        "command again to resume from the previous one."
     )
 
 
 def prune(run: Path, *, last: int, best: int) -> None:
-    """Keep the last and the best checkpoints; remove the others, and what a kill left."""
-    clear_leftovers(run / "checkpoints")
-    paths = folders(run)
-    needed = {*last_of(run, last), *best_of(run, best), paths[-1]}
+    """Remove checkpoints other than the last and the best, and stale staging folders."""
+    remove_stale_staging(run / "checkpoints")
+    paths = checkpoint_folders(run)
+    kept = {*last_checkpoints(run, last), *best_checkpoints(run, best), paths[-1]}
     for path in paths:
-        if path not in needed:
+        if path not in kept:
             shutil.rmtree(path)
 
 
-def last_of(run: Path, count: int) -> list[Path]:
-    """Up to `count` last checkpoints on schedule; one that a stop made does not count."""
-    regular = [path for path in folders(run) if read_progress(path).regular]
+def last_checkpoints(run: Path, count: int) -> list[Path]:
+    """Up to `count` last checkpoints, without those saved when a run was stopped."""
+    regular = [path for path in checkpoint_folders(run) if read_progress(path).regular]
     return regular[-count:] if count else []
 
 
-def best_of(run: Path, count: int) -> list[Path]:
-    """Up to `count` checkpoints on schedule that validated best, the best first."""
-    return best_first(last_of(run, sys.maxsize))[:count]
+def best_checkpoints(run: Path, count: int) -> list[Path]:
+    """Up to `count` checkpoints with the best validation metric, best first."""
+    return sort_by_metric(last_checkpoints(run, sys.maxsize))[:count]
 
 
-def best_first(paths: Sequence[Path]) -> list[Path]:
-    """The validated ones of these checkpoints, the best first."""
-    figures = {path: read_progress(path).figure for path in paths}
-    known = {path: figure for path, figure in figures.items() if figure is not None}
-    return sorted(known, key=lambda path: known[path])
+def sort_by_metric(paths: Sequence[Path]) -> list[Path]:
+    """The validated checkpoints among these, best first."""
+    metrics = {path: read_progress(path).figure for path in paths}
+    validated = {path: metric for path, metric in metrics.items() if metric is not None}
+    return sorted(validated, key=lambda path: validated[path])
 
 
-def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights, summed in float64."""
+def average_weights(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The average of several sets of weights, summed in float64."""
     assert weights
     sums = {name: tensor.double() for name, tensor in weights[0].items()}
     for other in weights[1:]:

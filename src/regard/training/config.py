@@ -1,4 +1,4 @@
-"""The settings of a whole run, and how they are put together."""
+"""The settings of a training run."""
 
 from __future__ import annotations
 
@@ -8,186 +8,225 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from regard.bounds import COUNT, LAYERS, SEED, WEIGHT, Ge, Le, Lt
-from regard.config import Doc, Settings, as_tree
+from regard.config import Doc, Formerly, Settings
 from regard.data.loader import DataConfig
 from regard.devices import Precision
 from regard.layers.adapters import LoraConfig
-from regard.models import SHAPES
+from regard.models import MODEL_CONFIGS
 from regard.models.base import ModelConfig
 from regard.models.transformer import TransformerConfig
-from regard.training.other_names import OTHER_NAMES
-from regard.training.parts import Part
+from regard.settings_tree import to_tree
+from regard.training.foreign_names import FOREIGN_NAMES
+from regard.training.parameter_groups import Part
 
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
 
 @dataclass(frozen=True)
 class TrainingConfig(Settings):
-    """How a model is trained."""
+    """Training: optimizer, learning rate, losses, checkpoints and validation."""
 
-    seed: Annotated[int, Doc("same seed, same run"), Ge(0), SEED] = 1
-    max_steps: Annotated[int, Doc("updates in all"), Ge(1), COUNT] = 20000
-    accumulate: Annotated[int, Doc("batches in one update"), Ge(1), Le(100_000)] = 1
-    optimizer: Annotated[Literal["adam", "adamw"], Doc("adamw decouples weight decay")] = "adam"
+    seed: Annotated[
+        int, Doc("random seed of initialization, dropout and data order"), Ge(0), SEED
+    ] = 1
+    max_steps: Annotated[int, Doc("number of updates"), Ge(1), COUNT] = 20000
+    gradient_accumulation_steps: Annotated[
+        int, Doc("batches per update"), Ge(1), Le(100_000), Formerly("accumulate")
+    ] = 1
+    optimizer: Annotated[
+        Literal["adam", "adamw"], Doc("optimizer; adamw has decoupled weight decay")
+    ] = "adam"
     learning_rate: Annotated[
         float | None,
-        Doc("the peak; unset: the paper's (width * warmup_steps)^-0.5"),
+        Doc("peak learning rate; default: (d_model * warmup_steps)^-0.5 (Vaswani et al., 2017)"),
         Ge(0),
         Le(100),
     ] = None
-    schedule: Annotated[ScheduleName, Doc("what follows the linear warm-up")] = "inverse_sqrt"
-    warmup_steps: Annotated[int, Doc("updates until the peak"), Ge(1), COUNT] = 4000
+    schedule: Annotated[ScheduleName, Doc("learning rate schedule after linear warm-up")] = (
+        "inverse_sqrt"
+    )
+    warmup_steps: Annotated[int, Doc("number of warm-up updates"), Ge(1), COUNT] = 4000
     decay_steps: Annotated[
-        int, Doc("cosine, linear: updates until zero; 0: max_steps"), Ge(0), COUNT
+        int,
+        Doc("cosine, linear: update at which the learning rate reaches 0; 0: max_steps"),
+        Ge(0),
+        COUNT,
     ] = 0
-    beta1: Annotated[float, Doc("Adam's memory of gradients"), Ge(0), Lt(1)] = 0.9
-    beta2: Annotated[float, Doc("Adam's memory of their squares"), Ge(0), Lt(1)] = 0.98
-    epsilon: Annotated[float, Doc("Adam's guard against division by zero"), Ge(0), Le(1)] = 1e-9
+    adam_beta1: Annotated[
+        float, Doc("decay rate of Adam's first moment"), Ge(0), Lt(1), Formerly("beta1")
+    ] = 0.9
+    adam_beta2: Annotated[
+        float, Doc("decay rate of Adam's second moment"), Ge(0), Lt(1), Formerly("beta2")
+    ] = 0.98
+    adam_epsilon: Annotated[
+        float, Doc("epsilon of Adam, for numerical stability"), Ge(0), Le(1), Formerly("epsilon")
+    ] = 1e-9
     weight_decay: Annotated[
         float,
-        Doc("pull of the matrices towards zero; norms and biases are left alone"),
+        Doc("weight decay of matrices; norms and biases are exempt"),
         Ge(0),
         Le(100),
     ] = 0.0
     layer_decay: Annotated[
         float,
-        Doc("a block's rate is that of the block above times this; embeddings are the lowest"),
+        Doc(
+            "layer-wise learning rate decay: factor per layer, from the top down to the embeddings"
+        ),
         Ge(0),
         Le(1),
     ] = 1.0
-    freeze: Annotated[tuple[Part, ...], Doc("parts of the model that do not learn")] = ()
-    freeze_blocks: Annotated[
-        int, Doc("so many first blocks of encoder and decoder do not learn"), Ge(0), LAYERS
+    freeze: Annotated[tuple[Part, ...], Doc("parts of the model to freeze")] = ()
+    freeze_layers: Annotated[
+        int,
+        Doc("number of first layers of encoder and decoder to freeze"),
+        Ge(0),
+        LAYERS,
+        Formerly("freeze_blocks"),
     ] = 0
     lora: LoraConfig = field(default_factory=LoraConfig)
-    clip_norm: Annotated[float, Doc("longest gradient; 0: any"), Ge(0), COUNT] = 1.0
+    max_grad_norm: Annotated[
+        float,
+        Doc("maximum gradient norm; 0 disables clipping"),
+        Ge(0),
+        COUNT,
+        Formerly("clip_norm"),
+    ] = 1.0
     label_smoothing: Annotated[
-        float, Doc("share of the target spread over all words"), Ge(0), Le(0.99)
+        float, Doc("label smoothing: probability mass spread over all tokens"), Ge(0), Le(0.99)
     ] = 0.1
     r_drop: Annotated[
         float,
-        Doc("weight of the divergence between two passes with unlike dropout; 0: one pass"),
+        Doc("weight of the R-Drop term, the KL divergence of two dropout passes; 0 disables it"),
         Ge(0),
         WEIGHT,
     ] = 0.0
     glancing: Annotated[
         float,
         Doc(
-            "nonautoregressive: share of what a first pass has wrong that the second is shown, at "
-            "first; 0: one pass"
+            "nonautoregressive: glancing ratio at the first update: target tokens revealed per "
+            "wrong prediction; 0 disables glancing"
         ),
         Ge(0),
         Le(1),
     ] = 0.0
     glancing_end: Annotated[
-        float, Doc("the same at the last update; it changes evenly"), Ge(0), Le(1)
+        float, Doc("glancing ratio at the last update; linear in between"), Ge(0), Le(1)
     ] = 0.3
     fertility_weight: Annotated[
-        float, Doc("nonautoregressive: weight of the fertilities beside the words"), Ge(0), WEIGHT
+        float, Doc("nonautoregressive: weight of the fertility loss"), Ge(0), WEIGHT
     ] = 1.0
     next_sentence_weight: Annotated[
-        float, Doc("masked: weight of the next-sentence objective beside the words"), Ge(0), WEIGHT
+        float, Doc("masked: weight of the next-sentence loss"), Ge(0), WEIGHT
     ] = 1.0
     word_distillation: Annotated[
         float,
-        Doc("share of the teacher's distributions (`regard distill --distributions`) in the loss"),
+        Doc("weight of word-level distillation (`regard distill --distributions`) in the loss"),
         Ge(0),
         Le(1),
     ] = 0.0
     teacher: Annotated[
-        str | None, Doc("nonautoregressive: a model folder that judges what is written")
+        str | None,
+        Doc("nonautoregressive: model folder of an autoregressive teacher, which scores outputs"),
     ] = None
     teacher_weight: Annotated[
-        float, Doc("share of its judgement in the loss, fertilities included"), Ge(0), Le(1)
+        float, Doc("weight of the teacher's risk in the loss"), Ge(0), Le(1)
     ] = 0.25
     ema_decay: Annotated[
         float,
-        Doc("memory of a moving average of the weights, validated in their place; 0: none"),
+        Doc(
+            "decay of the exponential moving average of weights, which is validated; 0 disables it"
+        ),
         Ge(0),
         Le(0.999999),
     ] = 0.0
     precision: Annotated[
         Precision,
-        Doc("of the products; auto: bfloat16 where it is faster, on a GPU and on newer CPUs"),
+        Doc("precision of matrix products; auto: bfloat16 on GPUs and on CPUs that support it"),
     ] = "auto"
-    replay: Annotated[
+    cuda_graphs: Annotated[
         bool | None,
-        Doc("record a GPU's work for each shape of batch and replay it; unset: where it pays"),
+        Doc("capture updates in CUDA graphs, one per batch shape; default: if supported"),
+        Formerly("replay"),
     ] = None
     compile: Annotated[
-        bool, Doc("let PyTorch compile the blocks: half a minute at the start, faster from then on")
+        bool, Doc("compile the blocks with torch.compile; takes about half a minute")
     ] = False
     checkpoint_every: Annotated[
         int, Doc("updates between checkpoints and validations"), Ge(1), COUNT
     ] = 1000
-    keep_checkpoints: Annotated[int, Doc("how many of the last stay on disk"), Ge(1), COUNT] = 5
+    keep_checkpoints: Annotated[int, Doc("number of last checkpoints to keep"), Ge(1), COUNT] = 5
     average_last: Annotated[
-        int, Doc("validate and publish the mean of so many last checkpoints"), Ge(1), Le(1000)
+        int, Doc("validate and export the average of this many last checkpoints"), Ge(1), Le(1000)
     ] = 1
     average_best: Annotated[
         int,
-        Doc("publish the mean of so many checkpoints that validate best, each by itself"),
+        Doc("export the average of this many checkpoints with the best validation metric"),
         Ge(1),
         Le(1000),
     ] = 1
-    validate_bleu: Annotated[bool, Doc("also translate the validation set, greedily")] = True
-    best_by: Annotated[
+    validate_bleu: Annotated[
+        bool, Doc("compute BLEU on the validation set, with greedy search")
+    ] = True
+    best_metric: Annotated[
         str,
-        Doc(
-            "the validation metric that is to improve: loss, bleu (translation), accuracy (labels)"
-        ),
+        Doc("validation metric of the best model: loss, bleu (translation), accuracy (labels)"),
+        Formerly("best_by"),
     ] = "loss"
     patience: Annotated[
-        int, Doc("stop after so many validations without improvement; 0: never"), Ge(0), COUNT
+        int,
+        Doc("validations without improvement until early stopping; 0 disables it"),
+        Ge(0),
+        COUNT,
     ] = 0
-    log_every: Annotated[int, Doc("updates between rows of metrics.jsonl"), Ge(1), COUNT] = 20
-    tensorboard: Annotated[bool, Doc("write curves for TensorBoard too")] = True
+    log_every: Annotated[
+        int, Doc("updates between rows of the metrics log (metrics.jsonl)"), Ge(1), COUNT
+    ] = 20
+    tensorboard: Annotated[bool, Doc("write TensorBoard logs")] = True
 
     def problems(self) -> Iterator[str]:
-        """What contradicts what."""
-        if self.best_by == "bleu" and not self.validate_bleu:
-            yield "best_by is bleu, which needs validate_bleu=true"
+        """Contradictions between training settings."""
+        if self.best_metric == "bleu" and not self.validate_bleu:
+            yield "best_metric is bleu, which requires validate_bleu=true"
         if self.average_last > 1 and self.average_best > 1:
-            yield "average_last and average_best are two ways to choose; set one of them to 1"
+            yield "average_last and average_best are mutually exclusive; set one of them to 1"
         if self.average_last > self.keep_checkpoints:
             yield (
-                f"average_last is {self.average_last}, more than the keep_checkpoints "
-                f"{self.keep_checkpoints} that stay on disk"
+                f"average_last is {self.average_last}, but must be at most keep_checkpoints "
+                f"({self.keep_checkpoints})"
             )
-        if self.lora.rank and (self.freeze or self.freeze_blocks):
-            yield "lora.rank freezes all but adapters; leave out freeze and freeze_blocks"
+        if self.lora.rank and (self.freeze or self.freeze_layers):
+            yield "lora.rank freezes all weights but adapters; leave out freeze and freeze_layers"
 
 
 @dataclass(frozen=True)
 class RunConfig(Settings):
-    """A recipe: what is read, what is trained, how, and where the result goes."""
+    """The settings of a run: data, model, training and output folder."""
 
-    also_called: ClassVar = OTHER_NAMES
+    foreign_names: ClassVar = FOREIGN_NAMES
 
-    out: Annotated[str, Doc("the run folder, relative to the working directory")]
+    out: Annotated[str, Doc("run folder, relative to the working directory")]
     init_from: Annotated[
-        str | None, Doc("a model folder to begin with, instead of random weights")
+        str | None, Doc("model folder for initialization (fine-tuning); default: random weights")
     ] = None
     data: DataConfig = field(default_factory=DataConfig)
-    model: Annotated[ModelConfig, SHAPES] = field(default_factory=TransformerConfig)
+    model: Annotated[ModelConfig, MODEL_CONFIGS] = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def problems(self) -> Iterator[str]:
-        """What contradicts what in any task; see also `Task.problems`."""
-        model = as_tree(self.model)
+        """Contradictions between settings in any task; see also `Task.problems`."""
+        model = to_tree(self.model)
         if self.training.lora.rank and self.init_from is None:
             yield (
-                "training.lora.rank adapts a trained model; name it with --from, or `init_from` in "
-                "a recipe"
+                "training.lora.rank requires a base model; use --from, or `init_from` in a recipe"
             )
         if self.training.r_drop and not any(model[name] for name in model if "dropout" in name):
             yield (
-                "training.r_drop compares two passes with unlike dropout, and no dropout of the "
-                "model is above 0; set model.dropout, or training.r_drop=0"
+                "training.r_drop requires dropout, and all dropouts of the model are 0; set "
+                "model.dropout, or training.r_drop=0"
             )
 
 
-def origin_of(init_from: str, out: str) -> Path:
-    """The model that a run begins with; once it is under way, its own folder will do."""
-    origin, own = Path(init_from), Path(out)
-    return own if not origin.exists() and any(own.glob("checkpoints/*")) else origin
+def base_model_path(init_from: str, out: str) -> Path:
+    """The base model of a run; the run folder if it is resumed and the base model is missing."""
+    base, run = Path(init_from), Path(out)
+    return run if not base.exists() and any(run.glob("checkpoints/*")) else base

@@ -1,8 +1,8 @@
-"""The losses of `losses.py` straight from hidden states, a few hundred rows of logits at a time.
+"""The losses of `losses.py` computed from hidden states in chunks of a few hundred rows.
 
-All logits of a batch are its largest tensor by far, and reading and writing them is slow where
-memory is. A chunk stays in the cache from its product to its gradient, which is made at once and
-passed on to the hidden states and the weights; no logits are kept.
+The logits are by far the largest tensor of a batch, and memory bandwidth limits a CPU. A chunk of
+logits stays in the cache from the matrix product to its gradient, which is computed at once and
+propagated to the hidden states and the weights; no logits are stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.text.special import SPECIAL
 
-_NUMBERS = 2**22  # in a chunk: 16 MB in float32
+_CHUNK_ELEMENTS = 2**22  # 16 MB in float32
 
 
 def chunked_loss(
@@ -26,25 +26,25 @@ def chunked_loss(
     smoothing: float,
     r_drop: float | None,
 ) -> tuple[Tensor, Tensor]:
-    """What is minimised, and the negative log-likelihood; with a weight, those of R-Drop.
+    """The sums of the loss, with the R-Drop term if its weight is set, and of the NLL.
 
-    hidden (N, D), targets (N,), weight (V, D), bias (V,) -> two sums; only the first can learn
+    hidden (N, D), targets (N,), weight (V, D), bias (V,) -> two sums; the first has a gradient
     """
-    kind = hidden.device.type
-    half = torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if half else hidden.dtype
-    learn = torch.is_grad_enabled() and any(
+    device_type = hidden.device.type
+    autocast = torch.is_autocast_enabled(device_type)
+    dtype = torch.get_autocast_dtype(device_type) if autocast else hidden.dtype
+    needs_grad = torch.is_grad_enabled() and any(
         part is not None and part.requires_grad for part in (hidden, weight, bias)
     )
-    with torch.autocast(kind, enabled=False):
+    with torch.autocast(device_type, enabled=False):
         total, nll = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-            hidden, weight, bias, targets, smoothing, r_drop, dtype, learn
+            hidden, weight, bias, targets, smoothing, r_drop, dtype, needs_grad
         )
     return total, nll
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """A loss that knows its gradients as soon as it knows itself."""
+    """A loss whose gradients are computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -56,27 +56,27 @@ class _ChunkedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float | None,
         dtype: torch.dtype,
-        learn: bool,
+        needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
         passes = 1 if r_drop is None else 2
-        rows, factors = hidden.to(dtype), weight.to(dtype)
-        gradients = _Gradients.of(hidden, weight, bias) if learn else None
-        sums = hidden.new_zeros(2, dtype=_full(hidden.dtype))
+        rows, projection = hidden.to(dtype), weight.to(dtype)
+        gradients = _Gradients.zeros_for(hidden, weight, bias) if needs_grad else None
+        sums = hidden.new_zeros(2, dtype=_at_least_float32(hidden.dtype))
         size = len(rows) // passes
-        step = max(1, _NUMBERS // len(weight) // passes)
-        for begin in range(0, size, step):
-            places = [
-                slice(start + begin, start + min(begin + step, size))
-                for start in range(0, len(rows), size)
+        step = max(1, _CHUNK_ELEMENTS // len(weight) // passes)
+        for first in range(0, size, step):
+            chunks = [
+                slice(offset + first, offset + min(first + step, size))
+                for offset in range(0, len(rows), size)
             ]
-            logs = [_log_probs(rows[place], factors, bias) for place in places]
-            goals = [targets[place] for place in places]
-            sums += _sums(logs, goals, smoothing, r_drop)
+            log_probs = [_log_probs(rows[chunk], projection, bias) for chunk in chunks]
+            labels = [targets[chunk] for chunk in chunks]
+            sums += _sums(log_probs, labels, smoothing, r_drop)
             if gradients:
-                for place, slope in zip(
-                    places, _slopes(logs, goals, smoothing, r_drop), strict=True
+                for chunk, gradient in zip(
+                    chunks, _logit_gradients(log_probs, labels, smoothing, r_drop), strict=True
                 ):
-                    gradients.add(place, slope, rows, factors)
+                    gradients.add(chunk, gradient, rows, projection)
         if gradients:
             ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
         total, nll = sums.unbind()
@@ -92,60 +92,60 @@ class _ChunkedLoss(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Gradients:
-    """With respect to what the logits are made of."""
+    """Gradients with respect to hidden states, weight and bias."""
 
     hidden: Tensor
-    weight: Tensor | None  # None: it does not learn, and a product is saved
+    weight: Tensor | None  # None if frozen, which saves a matrix product
     bias: Tensor | None
 
     @staticmethod
-    def of(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> _Gradients:
+    def zeros_for(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> _Gradients:
         zeros = [
             torch.zeros_like(part) if part is not None and part.requires_grad else None
             for part in (weight, bias)
         ]
         return _Gradients(torch.empty_like(hidden), *zeros)
 
-    def add(self, place: slice, slope: Tensor, rows: Tensor, factors: Tensor) -> None:
-        """Take in the gradient of some rows' logits."""
+    def add(self, chunk: slice, gradient: Tensor, rows: Tensor, projection: Tensor) -> None:
+        """Accumulate the gradient of a chunk of logits."""
         if self.bias is not None:
-            self.bias.add_(slope.sum(0))
-        slope = slope.to(factors.dtype)
-        self.hidden[place] = slope @ factors
+            self.bias.add_(gradient.sum(0))
+        gradient = gradient.to(projection.dtype)
+        self.hidden[chunk] = gradient @ projection
         if self.weight is None:
             return
-        if self.weight.dtype == factors.dtype:
-            self.weight.addmm_(slope.t(), rows[place])
+        if self.weight.dtype == projection.dtype:
+            self.weight.addmm_(gradient.t(), rows[chunk])
         else:
-            self.weight.add_(slope.t() @ rows[place])
+            self.weight.add_(gradient.t() @ rows[chunk])
 
 
-def _full(dtype: torch.dtype) -> torch.dtype:
-    """No less than float32."""
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """float32, or the type itself if it is wider."""
     return torch.promote_types(dtype, torch.float32)
 
 
-def _log_probs(rows: Tensor, factors: Tensor, bias: Tensor | None) -> Tensor:
-    logits = (rows @ factors.t()).to(_full(rows.dtype))
+def _log_probs(rows: Tensor, projection: Tensor, bias: Tensor | None) -> Tensor:
+    logits = (rows @ projection.t()).to(_at_least_float32(rows.dtype))
     if bias is not None:
         logits += bias
     return torch.log_softmax(logits, -1, out=logits)
 
 
 def _sums(
-    logs: list[Tensor], goals: list[Tensor], smoothing: float, r_drop: float | None
+    log_probs: list[Tensor], labels: list[Tensor], smoothing: float, r_drop: float | None
 ) -> Tensor:
-    """What is minimised, and the negative log-likelihood."""
-    total, nll = logs[0].new_zeros(()), logs[0].new_zeros(())
-    for log, goal in zip(logs, goals, strict=True):
-        real = goal != SPECIAL.pad
-        likelihood = (real * log.gather(1, goal[:, None]).squeeze(1)).sum()
-        nll -= likelihood / len(logs)
-        total -= (1.0 - smoothing) * likelihood / len(logs)
+    """The sums of the loss and of the negative log-likelihood of a chunk. (2,)"""
+    total, nll = log_probs[0].new_zeros(()), log_probs[0].new_zeros(())
+    for rows, label in zip(log_probs, labels, strict=True):
+        valid = label != SPECIAL.pad
+        likelihood = (valid * rows.gather(1, label[:, None]).squeeze(1)).sum()
+        nll -= likelihood / len(log_probs)
+        total -= (1.0 - smoothing) * likelihood / len(log_probs)
         if smoothing:
-            total -= smoothing * (real * log.mean(-1)).sum() / len(logs)
+            total -= smoothing * (valid * rows.mean(-1)).sum() / len(log_probs)
     if r_drop:
-        total += r_drop / 4 * ((goals[0] != SPECIAL.pad) * divergence(*logs)).sum()
+        total += r_drop / 4 * ((labels[0] != SPECIAL.pad) * divergence(*log_probs)).sum()
     return torch.stack([total, nll])
 
 
@@ -154,30 +154,31 @@ def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
 
 
-def _slopes(
-    logs: list[Tensor], goals: list[Tensor], smoothing: float, r_drop: float | None
+def _logit_gradients(
+    log_probs: list[Tensor], labels: list[Tensor], smoothing: float, r_drop: float | None
 ) -> list[Tensor]:
-    """The gradients with respect to the logits; the logs are used up."""
-    apart = _divergence_slopes(*logs) if r_drop else None
-    slopes = []
-    for number, (log, goal) in enumerate(zip(logs, goals, strict=True)):
-        slope = log.exp_()
+    """The gradients with respect to the logits; overwrites the log-probabilities."""
+    divergence_gradients = _divergence_gradients(*log_probs) if r_drop else None
+    gradients = []
+    for number, (rows, label) in enumerate(zip(log_probs, labels, strict=True)):
+        gradient = rows.exp_()
         if smoothing:
-            slope -= smoothing / log.shape[1]
-        slope.scatter_add_(1, goal[:, None], slope.new_full((len(goal), 1), smoothing - 1.0))
-        if apart is not None and r_drop:
-            slope = slope.div_(2).add_(apart[number], alpha=r_drop / 4)
-        filler = goal == SPECIAL.pad
-        if filler.any():
-            slope[filler] = 0.0
-        slopes.append(slope)
-    return slopes
+            gradient -= smoothing / rows.shape[1]
+        one_hot = gradient.new_full((len(label), 1), smoothing - 1.0)
+        gradient.scatter_add_(1, label[:, None], one_hot)
+        if divergence_gradients is not None and r_drop:
+            gradient = gradient.div_(2).add_(divergence_gradients[number], alpha=r_drop / 4)
+        padding = label == SPECIAL.pad
+        if padding.any():
+            gradient[padding] = 0.0
+        gradients.append(gradient)
+    return gradients
 
 
-def _divergence_slopes(log_p: Tensor, log_q: Tensor) -> list[Tensor]:
-    """Of `KL(p || q) + KL(q || p)`, with respect to the logits of p and of q."""
-    p, q, ratio = log_p.exp(), log_q.exp(), log_p - log_q
-    shift = p - q
-    gain_p, gain_q = p * ratio, q * ratio
-    kl_p, kl_q = gain_p.sum(-1, keepdim=True), -gain_q.sum(-1, keepdim=True)
-    return [gain_p + shift - p * kl_p, -gain_q - shift - q * kl_q]
+def _divergence_gradients(log_p: Tensor, log_q: Tensor) -> list[Tensor]:
+    """Gradients of `KL(p || q) + KL(q || p)` with respect to the logits of p and of q."""
+    p, q, log_ratio = log_p.exp(), log_q.exp(), log_p - log_q
+    difference = p - q
+    terms_p, terms_q = p * log_ratio, q * log_ratio
+    kl_p, kl_q = terms_p.sum(-1, keepdim=True), -terms_q.sum(-1, keepdim=True)
+    return [terms_p + difference - p * kl_p, -terms_q - difference - q * kl_q]

@@ -1,8 +1,8 @@
-"""The losses of `losses.py` as Triton kernels: logits are read once, their gradient written once.
+"""The losses of `losses.py` as fused Triton kernels: logits are read once, gradients written once.
 
-The plain form passes over float32 logits a dozen times. Here one program takes one row (of R-Drop,
-two): the row stays in the cache between the passes, and the gradient is made while it is there.
-Each program writes sums of its own and PyTorch adds them, so the same batch gives the same loss.
+The PyTorch implementation passes over float32 logits a dozen times. Here one program handles one
+row (two for R-Drop): the row stays in the cache between the passes, and the gradient is computed
+there. Programs write separate sums, which PyTorch adds, so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -21,20 +21,31 @@ BLOCK = 4096  # columns at a time: 16 for each thread of 8 warps
 
 
 def fused_loss(
-    logits: Tensor, targets: Tensor, smoothing: float, weight: float | None, block: int = BLOCK
+    logits: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    r_drop_weight: float | None,
+    block: int = BLOCK,
 ) -> tuple[Tensor, Tensor]:
-    """What is minimised, and the negative log-likelihood; with a weight, those of R-Drop.
+    """The sums of the loss, with the R-Drop term if its weight is set, and of the NLL.
 
-    logits (N, V) of any float type, targets (N,) -> two sums in float32; only the first can learn
+    logits (N, V) of any float type, targets (N,) -> two float32 sums; the first has a gradient
     """
-    learn = logits.requires_grad and torch.is_grad_enabled()
-    arguments = (logits.contiguous(), targets.contiguous(), smoothing, weight, block, learn)
+    needs_grad = logits.requires_grad and torch.is_grad_enabled()
+    arguments = (
+        logits.contiguous(),
+        targets.contiguous(),
+        smoothing,
+        r_drop_weight,
+        block,
+        needs_grad,
+    )
     total, nll = _FusedLoss.apply(*arguments)
     return total, nll
 
 
 class _FusedLoss(torch.autograd.Function):
-    """A loss that knows its gradient as soon as it knows itself."""
+    """A loss whose gradient is computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -42,24 +53,24 @@ class _FusedLoss(torch.autograd.Function):
         logits: Tensor,
         targets: Tensor,
         smoothing: float,
-        weight: float | None,
+        r_drop_weight: float | None,
         block: int,
-        learn: bool,
+        needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
-        rows, words = logits.shape
-        assert weight is None or rows % 2 == 0, "R-Drop compares two passes"
-        programs = rows if weight is None else rows // 2
+        rows, vocab_size = logits.shape
+        assert r_drop_weight is None or rows % 2 == 0, "R-Drop compares two passes"
+        programs = rows if r_drop_weight is None else rows // 2
         sums = torch.empty(2, programs, dtype=torch.float32, device=logits.device)
-        gradient = torch.empty_like(logits) if learn else logits  # a pointer must point somewhere
-        arguments = (logits, targets, sums, gradient, words, float(smoothing))
-        block = min(block, triton.next_power_of_2(words))
-        options = {"block": block, "learn": learn, **_launch(block)}
-        if weight is None:
+        gradient = torch.empty_like(logits) if needs_grad else logits  # an unused but valid pointer
+        arguments = (logits, targets, sums, gradient, vocab_size, float(smoothing))
+        block = min(block, triton.next_power_of_2(vocab_size))
+        options = {"block": block, "needs_grad": needs_grad, **_launch(block)}
+        if r_drop_weight is None:
             _single[(programs,)](*arguments, **options)
         else:
-            _pair[(programs,)](*arguments, float(weight), **options)
+            _pair[(programs,)](*arguments, float(r_drop_weight), **options)
         total, nll = sums[0].sum(), sums[1].sum()
-        if learn:
+        if needs_grad:
             ctx.save_for_backward(gradient)
         ctx.mark_non_differentiable(nll)
         ctx.set_materialize_grads(False)
@@ -68,7 +79,7 @@ class _FusedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, factor: Tensor, _: None) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        # Not `gradient * factor`, which would round the factor to the gradient's few bits.
+        # Not `gradient * factor`, which would round the factor to the gradient's precision.
         scaled, size = torch.empty_like(gradient), gradient.numel()
         grid = (triton.cdiv(size, BLOCK),)
         _scale[grid](gradient, factor, scaled, size, block=BLOCK, **_launch(BLOCK))
@@ -76,7 +87,7 @@ class _FusedLoss(torch.autograd.Function):
 
 
 def _launch(block: int) -> dict[str, int]:
-    # Fusing is what Triton always did; unsaid, newer versions warn that this will change.
+    # Triton's default; newer versions warn unless it is explicit.
     return {"num_warps": max(1, block // 512), "enable_fp_fusion": True}
 
 
@@ -86,27 +97,33 @@ def _single(
     targets,
     sums,
     gradient,
-    words,
+    vocab_size,
     smoothing,
     block: tl.constexpr,
-    learn: tl.constexpr,
+    needs_grad: tl.constexpr,
 ):
-    """Smoothed cross-entropy of one row."""
-    place = tl.program_id(0).to(tl.int64)  # rows times words may pass 2^31
-    row = logits + place * words
-    target = tl.load(targets + place).to(tl.int32)
-    top, mass, mean = _summary(row, words, block)
-    real = tl.where(target == _PAD, 0.0, 1.0)
-    nll = _nll(row, target, words, top, mass)
-    tl.store(sums + place, real * ((1.0 - smoothing) * nll + smoothing * (top - mean + mass)))
-    tl.store(sums + tl.num_programs(0) + place, real * nll)
-    if learn:
-        slope = gradient + place * words
-        for start in range(0, words, block):
+    """Cross-entropy with label smoothing of one row."""
+    row_index = tl.program_id(0).to(tl.int64)  # rows * vocab_size may exceed 2^31
+    row = logits + row_index * vocab_size
+    target = tl.load(targets + row_index).to(tl.int32)
+    maximum, log_sum, mean = _summary(row, vocab_size, block)
+    valid = tl.where(target == _PAD, 0.0, 1.0)
+    nll = _nll(row, target, vocab_size, maximum, log_sum)
+    tl.store(
+        sums + row_index, valid * ((1.0 - smoothing) * nll + smoothing * (maximum - mean + log_sum))
+    )
+    tl.store(sums + tl.num_programs(0) + row_index, valid * nll)
+    if needs_grad:
+        gradient_row = gradient + row_index * vocab_size
+        for start in range(0, vocab_size, block):
             column = start + tl.arange(0, block)
-            p = tl.exp(_log_probs(row, column, words, top, mass))
-            change = real * _cross_entropy_slope(p, column, target, words, smoothing)
-            tl.store(slope + column, change.to(slope.dtype.element_ty), mask=column < words)
+            p = tl.exp(_log_probs(row, column, vocab_size, maximum, log_sum))
+            value = valid * _cross_entropy_gradient(p, column, target, vocab_size, smoothing)
+            tl.store(
+                gradient_row + column,
+                value.to(gradient_row.dtype.element_ty),
+                mask=column < vocab_size,
+            )
 
 
 @triton.jit
@@ -115,96 +132,98 @@ def _pair(
     targets,
     sums,
     gradient,
-    words,
+    vocab_size,
     smoothing,
-    weight,
+    r_drop_weight,
     block: tl.constexpr,
-    learn: tl.constexpr,
+    needs_grad: tl.constexpr,
 ):
-    """R-Drop for one token: its rows of both passes, p and q."""
-    place = tl.program_id(0).to(tl.int64)
-    again = place + tl.num_programs(0)
-    row_p, row_q = logits + place * words, logits + again * words
-    target_p = tl.load(targets + place).to(tl.int32)
-    target_q = tl.load(targets + again).to(tl.int32)
-    real = tl.where(target_p == _PAD, 0.0, 1.0)
-    top_p, mass_p, mean_p = _summary(row_p, words, block)
-    top_q, mass_q, mean_q = _summary(row_q, words, block)
-    nll = _nll(row_p, target_p, words, top_p, mass_p) + _nll(row_q, target_q, words, top_q, mass_q)
-    uniform = (top_p - mean_p + mass_p) + (top_q - mean_q + mass_q)
+    """R-Drop for one token: its rows p and q of the two passes."""
+    row_index = tl.program_id(0).to(tl.int64)
+    second_index = row_index + tl.num_programs(0)
+    row_p, row_q = logits + row_index * vocab_size, logits + second_index * vocab_size
+    target_p = tl.load(targets + row_index).to(tl.int32)
+    target_q = tl.load(targets + second_index).to(tl.int32)
+    valid = tl.where(target_p == _PAD, 0.0, 1.0)
+    max_p, log_sum_p, mean_p = _summary(row_p, vocab_size, block)
+    max_q, log_sum_q, mean_q = _summary(row_q, vocab_size, block)
+    nll = _nll(row_p, target_p, vocab_size, max_p, log_sum_p)
+    nll += _nll(row_q, target_q, vocab_size, max_q, log_sum_q)
+    uniform = (max_p - mean_p + log_sum_p) + (max_q - mean_q + log_sum_q)
     kl_pq = 0.0
     kl_qp = 0.0
-    both = 0.0
-    for start in range(0, words, block):
+    divergence = 0.0
+    for start in range(0, vocab_size, block):
         column = start + tl.arange(0, block)
-        log_p = _log_probs(row_p, column, words, top_p, mass_p)
-        log_q = _log_probs(row_q, column, words, top_q, mass_q)
+        log_p = _log_probs(row_p, column, vocab_size, max_p, log_sum_p)
+        log_q = _log_probs(row_q, column, vocab_size, max_q, log_sum_q)
         p, q = tl.exp(log_p), tl.exp(log_q)
         kl_pq += tl.sum(p * (log_p - log_q), 0)
         kl_qp += tl.sum(q * (log_q - log_p), 0)
-        both += tl.sum((p - q) * (log_p - log_q), 0)  # no term is negative, so none cancels
+        divergence += tl.sum((p - q) * (log_p - log_q), 0)  # no term is negative: no cancellation
     smoothed = (1.0 - smoothing) * nll + smoothing * uniform
-    tl.store(sums + place, real * (smoothed / 2 + weight / 4 * both))
-    tl.store(sums + tl.num_programs(0) + place, real * nll / 2)
-    if learn:
-        slope_p, slope_q = gradient + place * words, gradient + again * words
-        for start in range(0, words, block):
+    tl.store(sums + row_index, valid * (smoothed / 2 + r_drop_weight / 4 * divergence))
+    tl.store(sums + tl.num_programs(0) + row_index, valid * nll / 2)
+    if needs_grad:
+        grad_p, grad_q = gradient + row_index * vocab_size, gradient + second_index * vocab_size
+        for start in range(0, vocab_size, block):
             column = start + tl.arange(0, block)
-            log_p = _log_probs(row_p, column, words, top_p, mass_p)
-            log_q = _log_probs(row_q, column, words, top_q, mass_q)
+            log_p = _log_probs(row_p, column, vocab_size, max_p, log_sum_p)
+            log_q = _log_probs(row_q, column, vocab_size, max_q, log_sum_q)
             p, q = tl.exp(log_p), tl.exp(log_q)
-            apart_p = p * (log_p - log_q) + (p - q) - p * kl_pq
-            apart_q = q * (log_q - log_p) + (q - p) - q * kl_qp
-            plain_p = _cross_entropy_slope(p, column, target_p, words, smoothing)
-            plain_q = _cross_entropy_slope(q, column, target_q, words, smoothing)
-            change_p = real * (plain_p / 2 + weight / 4 * apart_p)
-            change_q = real * (plain_q / 2 + weight / 4 * apart_q)
-            tl.store(slope_p + column, change_p.to(slope_p.dtype.element_ty), mask=column < words)
-            tl.store(slope_q + column, change_q.to(slope_q.dtype.element_ty), mask=column < words)
+            divergence_p = p * (log_p - log_q) + (p - q) - p * kl_pq
+            divergence_q = q * (log_q - log_p) + (q - p) - q * kl_qp
+            cross_entropy_p = _cross_entropy_gradient(p, column, target_p, vocab_size, smoothing)
+            cross_entropy_q = _cross_entropy_gradient(q, column, target_q, vocab_size, smoothing)
+            value_p = valid * (cross_entropy_p / 2 + r_drop_weight / 4 * divergence_p)
+            value_q = valid * (cross_entropy_q / 2 + r_drop_weight / 4 * divergence_q)
+            is_token = column < vocab_size
+            tl.store(grad_p + column, value_p.to(grad_p.dtype.element_ty), mask=is_token)
+            tl.store(grad_q + column, value_q.to(grad_q.dtype.element_ty), mask=is_token)
 
 
 @triton.jit
-def _summary(row, words, block: tl.constexpr):
-    """A row's highest logit, log(sum(exp(logit - highest))), and its mean.
+def _summary(row, vocab_size, block: tl.constexpr):
+    """The maximum of a row, log(sum(exp(logit - maximum))), and the mean.
 
-    The first two make its logsumexp; added up, they would lose digits where logits are high.
+    The sum of the first two is the logsumexp; separate values are more precise for large logits.
     """
-    top = -float("inf")
-    mass = 0.0
+    maximum = -float("inf")
+    exp_sum = 0.0
     total = 0.0
-    for start in range(0, words, block):
+    for start in range(0, vocab_size, block):
         column = start + tl.arange(0, block)
-        x = tl.load(row + column, mask=column < words, other=-float("inf")).to(tl.float32)
-        higher = tl.maximum(top, tl.max(x, 0))
-        mass = mass * tl.exp(top - higher) + tl.sum(tl.exp(x - higher), 0)
-        total += tl.sum(tl.where(column < words, x, 0.0), 0)
-        top = higher
-    return top, tl.log(mass), total / words
+        x = tl.load(row + column, mask=column < vocab_size, other=-float("inf")).to(tl.float32)
+        new_maximum = tl.maximum(maximum, tl.max(x, 0))
+        exp_sum = exp_sum * tl.exp(maximum - new_maximum) + tl.sum(tl.exp(x - new_maximum), 0)
+        total += tl.sum(tl.where(column < vocab_size, x, 0.0), 0)
+        maximum = new_maximum
+    return maximum, tl.log(exp_sum), total / vocab_size
 
 
 @triton.jit
-def _log_probs(row, column, words, top, mass):
-    """Log-probabilities; 0 beyond the row, so that two rows agree there and nothing overflows."""
-    x = tl.load(row + column, mask=column < words, other=0.0).to(tl.float32)
-    return tl.where(column < words, x - top - mass, 0.0)
+def _log_probs(row, column, vocab_size, maximum, log_sum):
+    """Log-probabilities; 0 beyond the row, which adds nothing to a divergence or an overflow."""
+    x = tl.load(row + column, mask=column < vocab_size, other=0.0).to(tl.float32)
+    return tl.where(column < vocab_size, x - maximum - log_sum, 0.0)
 
 
 @triton.jit
-def _nll(row, target, words, top, mass):
-    known = (target >= 0) & (target < words)  # another target has no loss that is a number
-    x = tl.load(row + target, mask=known, other=float("nan")).to(tl.float32)
-    return top - x + mass
+def _nll(row, target, vocab_size, maximum, log_sum):
+    valid = (target >= 0) & (target < vocab_size)  # an invalid target gives NaN
+    x = tl.load(row + target, mask=valid, other=float("nan")).to(tl.float32)
+    return maximum - x + log_sum
 
 
 @triton.jit
-def _cross_entropy_slope(p, column, target, words, smoothing):
+def _cross_entropy_gradient(p, column, target, vocab_size, smoothing):
     """The gradient of a row's smoothed cross-entropy with respect to its logits."""
-    return p - tl.where(column == target, 1.0 - smoothing, 0.0) - smoothing / words
+    return p - tl.where(column == target, 1.0 - smoothing, 0.0) - smoothing / vocab_size
 
 
 @triton.jit
 def _scale(gradient, factor, scaled, size, block: tl.constexpr):
-    place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    x = tl.load(gradient + place, mask=place < size, other=0.0).to(tl.float32)
+    offset = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    x = tl.load(gradient + offset, mask=offset < size, other=0.0).to(tl.float32)
     result = x * tl.load(factor).to(tl.float32)
-    tl.store(scaled + place, result.to(scaled.dtype.element_ty), mask=place < size)
+    tl.store(scaled + offset, result.to(scaled.dtype.element_ty), mask=offset < size)

@@ -1,4 +1,4 @@
-"""What happened since the last row of metrics."""
+"""Losses, tokens and speed since the last row of the metrics log."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from regard.training.step import Update
 
 
 class Meter:
-    """Sums of losses and tokens, kept on the device so that nobody waits for it at each step."""
+    """Sums of losses and tokens, kept on the device to avoid a synchronization at each step."""
 
     def __init__(self, unreported: tuple[float, float, int], seconds: float) -> None:
         loss, nll, self.tokens = unreported
         self._sums = torch.tensor([loss, nll], dtype=torch.float64)
-        self._earlier = seconds
-        self._begin = self._row_begin = time.monotonic()
+        self._previous_seconds = seconds
+        self._start = self._row_start = time.monotonic()
         self._row_tokens = 0
-        self._paused = 0.0  # seconds since the last row in which nothing was trained
+        self._paused = 0.0  # seconds of pauses since the last row
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens meanwhile, such as validation, does not count against the speed."""
-        self._sums.tolist()  # the device finishes what was trained first
-        begin = time.monotonic()
+        """Exclude the time of this context, such as validation, from the speed."""
+        self._sums.tolist()  # wait for the device
+        start = time.monotonic()
         yield
-        self._paused += time.monotonic() - begin
+        self._paused += time.monotonic() - start
 
-    def add(self, done: Update) -> None:
-        """One more update."""
-        self._sums = self._sums.to(done.sums.device) + done.sums
-        self.tokens += done.tokens
-        self._row_tokens += done.tokens
+    def add(self, update: Update) -> None:
+        """Add an update."""
+        self._sums = self._sums.to(update.sums.device) + update.sums
+        self.tokens += update.tokens
+        self._row_tokens += update.tokens
 
     @property
     def unreported(self) -> tuple[float, float, int]:
-        """Loss, negative log-likelihood and tokens, summed."""
+        """The sums of loss, negative log-likelihood and tokens."""
         loss, nll = self._sums.tolist()
         return loss, nll, self.tokens
 
     @property
     def is_finite(self) -> bool:
-        """Whether the losses are still numbers."""
+        """Whether the losses are finite."""
         return bool(torch.isfinite(self._sums).all())
 
     @property
     def seconds(self) -> float:
-        """The time that the run took, over all its processes."""
-        return self._earlier + time.monotonic() - self._begin
+        """The duration of the run so far, including the time before it was resumed."""
+        return self._previous_seconds + time.monotonic() - self._start
 
     @property
     def tokens_per_second(self) -> float:
-        """Target tokens a second of training since the last row."""
-        trained = time.monotonic() - self._row_begin - self._paused
-        return self._row_tokens / max(trained, 1e-9)
+        """Target tokens per second of training since the last row."""
+        seconds = time.monotonic() - self._row_start - self._paused
+        return self._row_tokens / max(seconds, 1e-9)
 
     def reset(self) -> None:
-        """A row was written."""
+        """Start a new row."""
         self._sums = torch.zeros_like(self._sums)
         self.tokens = self._row_tokens = 0
-        self._row_begin, self._paused = time.monotonic(), 0.0
+        self._row_start, self._paused = time.monotonic(), 0.0
 
 
 def perplexity(nll: float) -> float:
-    """`exp` of the negative log-likelihood of a token, infinite rather than an overflow."""
+    """`exp` of the mean negative log-likelihood; infinity instead of an overflow."""
     return math.exp(nll) if nll < 700 else math.inf

@@ -1,6 +1,6 @@
-"""Adam and AdamW, their rates, and their state as named tensors.
+"""Adam and AdamW, learning rate schedules, and the optimizer state as named tensors.
 
-A schedule is a function of the step (counted from 1), its peak being 1.
+A schedule is a function of the step (counted from 1) with a peak of 1.
 """
 
 from __future__ import annotations
@@ -13,36 +13,41 @@ from torch import Tensor, nn
 
 from regard.errors import ModelError
 from regard.training.config import TrainingConfig
-from regard.training.parts import rate_factors
+from regard.training.parameter_groups import learning_rate_factors
 
 _STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """PyTorch's own, for what learns; rates are set before each step, and only matrices decay."""
+    """PyTorch's optimizer for the trainable parameters; weight decay applies to matrices only.
+
+    Learning rates are set before each step, by `set_learning_rate`.
+    """
     device = next(model.parameters()).device
-    replayed = device.type == "cuda"  # then the rate has to lie where a recording finds it
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
-    return kind(
+    capturable = device.type == "cuda"  # a CUDA graph reads the learning rate from a tensor
+    optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    return optimizer(
         [
             {
                 "params": weights,
-                "weight_decay": config.weight_decay if decays else 0.0,
+                "weight_decay": config.weight_decay if has_decay else 0.0,
                 "factor": factor,
-                "lr": torch.zeros((), device=device) if replayed else 0.0,
+                "lr": torch.zeros((), device=device) if capturable else 0.0,
             }
-            for (decays, factor), weights in _groups(model, config.layer_decay).items()
+            for (has_decay, factor), weights in _parameter_groups(model, config.layer_decay).items()
         ],
-        betas=(config.beta1, config.beta2),
-        eps=config.epsilon,
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_epsilon,
         fused=True,
-        capturable=replayed,
+        capturable=capturable,
     )
 
 
-def _groups(model: nn.Module, layer_decay: float) -> dict[tuple[bool, float], list[Tensor]]:
-    """What learns, by whether it decays and how much of the rate it gets."""
-    factors = rate_factors((name for name, _ in model.named_parameters()), layer_decay)
+def _parameter_groups(
+    model: nn.Module, layer_decay: float
+) -> dict[tuple[bool, float], list[Tensor]]:
+    """Trainable parameters by whether weight decay applies and by learning rate factor."""
+    factors = learning_rate_factors((name for name, _ in model.named_parameters()), layer_decay)
     groups: dict[tuple[bool, float], list[Tensor]] = {}
     for name, weights in model.named_parameters():
         if weights.requires_grad:
@@ -50,8 +55,8 @@ def _groups(model: nn.Module, layer_decay: float) -> dict[tuple[bool, float], li
     return groups
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """For the next update: each group gets its part of it."""
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of the next update, times the factor of each group."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate * group["factor"])
@@ -60,26 +65,26 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def constant(step: int, warmup_steps: int, decay_steps: int = 0) -> float:
-    """Linear from 0 to the peak, `t / w`, then the peak for ever."""
+    """Linear warm-up, `t / w`, then constant."""
     return min(1.0, step / warmup_steps)
 
 
 def inverse_sqrt(step: int, warmup_steps: int, decay_steps: int = 0) -> float:
-    """`min(t / w, sqrt(w / t))`: with peak `(d w)^-0.5`, the paper's schedule."""
+    """`min(t / w, sqrt(w / t))`; with peak `(d w)^-0.5`, that of Vaswani et al. (2017)."""
     return min(step / warmup_steps, (warmup_steps / step) ** 0.5)
 
 
 def linear(step: int, warmup_steps: int, decay_steps: int) -> float:
-    """Warm-up, then a straight line down to zero at `decay_steps`."""
+    """Linear warm-up, then linear decay to zero at `decay_steps`."""
     if step < warmup_steps or decay_steps <= warmup_steps:
         return constant(step, warmup_steps)
     return max(0.0, (decay_steps - step) / (decay_steps - warmup_steps))
 
 
 def cosine(step: int, warmup_steps: int, decay_steps: int) -> float:
-    """Warm-up, then half a cosine wave down to zero at `decay_steps`."""
-    left = linear(step, warmup_steps, decay_steps)
-    return left if step < warmup_steps else 0.5 * (1.0 - math.cos(math.pi * left))
+    """Linear warm-up, then cosine decay to zero at `decay_steps`."""
+    remaining = linear(step, warmup_steps, decay_steps)
+    return remaining if step < warmup_steps else 0.5 * (1.0 - math.cos(math.pi * remaining))
 
 
 SCHEDULES = {
@@ -90,16 +95,16 @@ SCHEDULES = {
 }
 
 
-def learning_rate(step: int, config: TrainingConfig, width: int) -> float:
-    """The rate of an update, counted from 1."""
+def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
+    """The learning rate of an update, counted from 1."""
     peak, warmup = config.learning_rate, config.warmup_steps
-    if peak is None:  # of `d^-0.5 * min(t^-0.5, t * w^-1.5)`, the paper's, reached at t = w
-        peak = float((width * warmup) ** -0.5)
+    if peak is None:  # of `d^-0.5 * min(t^-0.5, t * w^-1.5)`, reached at t = w
+        peak = float((d_model * warmup) ** -0.5)
     return peak * SCHEDULES[config.schedule](step, warmup, config.decay_steps or config.max_steps)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimizer's memory, by parameter and entry: nothing that would have to be pickled."""
+    """The optimizer state by parameter and entry, as tensors, so that no pickle is needed."""
     return {
         f"{name}:{entry}": value
         for name, parameter in model.named_parameters()
@@ -110,24 +115,26 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `optimizer_tensors` took out."""
+    """Load the state that `optimizer_tensors` returned."""
     parameters = dict(model.named_parameters())
-    _refuse_other_state(parameters, tensors)
+    _refuse_mismatched_state(parameters, tensors)
     for key, value in tensors.items():
         name, entry = key.rsplit(":", 1)
         parameter = parameters[name]
-        # A copy: a tensor read from a file shares its memory with the others of that file.
+        # Copied: the tensors read from a file share one buffer.
         optimizer.state[parameter][entry] = value.to(parameter.device, copy=True)
 
 
-def _refuse_other_state(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """The state is that of Adam for these parameters: moments of their shapes, and a step."""
+def _refuse_mismatched_state(
+    parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
+) -> None:
+    """Raise an error unless this is a state of Adam for these parameters."""
     for key, value in tensors.items():
         name, _, entry = key.rpartition(":")
-        known = name in parameters and entry in _STATE and value.is_floating_point()
-        if not known or value.shape != (() if entry == "step" else parameters[name].shape):
-            raise ModelError(f"the optimizer's state has {key}, which does not fit the model")
-    learned = {key.rpartition(":")[0] for key in tensors}
-    for name in learned:
+        valid = name in parameters and entry in _STATE and value.is_floating_point()
+        if not valid or value.shape != (() if entry == "step" else parameters[name].shape):
+            raise ModelError(f"the optimizer state has {key}, which does not match the model")
+    trained = {key.rpartition(":")[0] for key in tensors}
+    for name in trained:
         if any(f"{name}:{entry}" not in tensors for entry in _STATE):
-            raise ModelError(f"the optimizer's state lacks a part of {name}")
+            raise ModelError(f"the optimizer state of {name} is incomplete")

@@ -1,11 +1,11 @@
-"""Sizes that people ask for by name, each with the training that suits it."""
+"""Presets: model sizes by name, with suitable training settings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Preset = dict[str, Any]
-# What running text is trained with: no smoothing, since perplexity is what counts.
+# For language models: no label smoothing, which would worsen the perplexity.
 _TEXT: Preset = {
     "label_smoothing": 0.0,
     "optimizer": "adamw",
@@ -13,40 +13,42 @@ _TEXT: Preset = {
     "schedule": "cosine",
     "checkpoint_every": 500,
 }
-# What labels are trained with: how many are right is what counts.
-_LABELS: Preset = {**_TEXT, "warmup_steps": 300, "checkpoint_every": 250, "best_by": "accuracy"}
-# Tens of thousands of pairs. Chosen on Multi30k (docs/log.md)
+# For tagging and classification.
+_LABELS: Preset = {**_TEXT, "warmup_steps": 300, "checkpoint_every": 250, "best_metric": "accuracy"}
+# For tens of thousands of pairs; tuned on Multi30k (docs/results/log.md).
 _FEW_PAIRS: Preset = {"learning_rate": 4e-3, "warmup_steps": 2000, "average_last": 5}
 
 
 def _model(
-    kind: str, width: int, heads: int, feedforward_width: int, dropout: float, **others: Any
+    kind: str, d_model: int, num_heads: int, ffn_dim: int, dropout: float, **settings: Any
 ) -> Preset:
-    """A model of attention blocks, pre-norm unless others say so."""
-    sizes = {"width": width, "heads": heads, "feedforward_width": feedforward_width}
-    return {"kind": kind, **sizes, "dropout": dropout, "norm_order": "pre", **others}
+    """Settings of a Transformer model, pre-norm by default."""
+    sizes = {"d_model": d_model, "num_heads": num_heads, "ffn_dim": ffn_dim}
+    return {"kind": kind, **sizes, "dropout": dropout, "norm_order": "pre", **settings}
 
 
 def _both_stacks(layers: int) -> Preset:
-    return {"encoder_layers": layers, "decoder_layers": layers}
+    return {"num_encoder_layers": layers, "num_decoder_layers": layers}
 
 
 def _tiny_text(
-    kind: str, dropout: float, rate: float, warmup: int, steps: int, **others: Any
+    kind: str, dropout: float, rate: float, warmup: int, steps: int, **settings: Any
 ) -> Preset:
-    """One stack that two CPU cores can train on a megabyte or so of running text, in minutes."""
+    """A language model for about a megabyte of text, trained on two CPU cores in minutes."""
     training = {**_TEXT, "learning_rate": rate, "warmup_steps": warmup, "max_steps": steps}
     return {
-        "model": _model(kind, 128, 4, 512, dropout, layers=4, **others),
+        "model": _model(kind, 128, 4, 512, dropout, num_layers=4, **settings),
         "data": {"batch_tokens": 2048},
         "training": training,
     }
 
 
-def _tiny_labels(kind: str, rate: float, steps: int, **others: Any) -> Preset:
-    """The same for some ten thousand sentences or texts with labels."""
+def _tiny_labels(kind: str, rate: float, steps: int, **settings: Any) -> Preset:
+    """A labelling model for about ten thousand sentences or texts."""
     return {
-        "model": _model(kind, 128, 4, 256, 0.3, layers=2, positions="rotary", **others),
+        "model": _model(
+            kind, 128, 4, 256, 0.3, num_layers=2, positional_encoding="rotary", **settings
+        ),
         "data": {"batch_tokens": 2048},
         "training": {**_LABELS, "learning_rate": rate, "max_steps": steps},
     }
@@ -64,7 +66,7 @@ _PAIRS: dict[str, Preset] = {
         "data": {"batch_tokens": 8192},
         "training": {"learning_rate": 1e-3, "warmup_steps": 2000},
     },
-    # the paper's two models
+    # the models of Vaswani et al. (2017)
     "base": {
         "model": _model("transformer", 512, 8, 2048, 0.1, norm_order="post"),
         "data": {"batch_tokens": 25000},
@@ -75,12 +77,12 @@ _PAIRS: dict[str, Preset] = {
         "data": {"batch_tokens": 25000},
         "training": {"max_steps": 300_000, "warmup_steps": 4000},
     },
-    # by what was before the Transformer
+    # architectures before the Transformer
     "recurrent": {
         "model": {
             "kind": "recurrent",
-            "width": 256,
-            "layers": 2,
+            "d_model": 256,
+            "num_layers": 2,
             "dropout": 0.3,
             "attention": {"score": "additive"},
         },
@@ -89,18 +91,18 @@ _PAIRS: dict[str, Preset] = {
     "convolutional": {
         "model": {
             "kind": "convolutional",
-            "width": 256,
+            "d_model": 256,
             "dropout": 0.2,
-            "encoder_layers": 4,
-            "decoder_layers": 3,
+            "num_encoder_layers": 4,
+            "num_decoder_layers": 3,
         },
         "training": {**_FEW_PAIRS, "learning_rate": 2e-3, "warmup_steps": 1000},
     },
-    # all words at once, for text that a teacher wrote
+    # non-autoregressive, for distilled data
     "ctc": {
         "model": {
             **_model("nonautoregressive", 128, 4, 512, 0.1, **_both_stacks(4)),
-            "lengths": "ctc",
+            "length_prediction": "ctc",
             "positional_attention": False,
         },
         "data": {"batch_tokens": 8192},
@@ -109,53 +111,55 @@ _PAIRS: dict[str, Preset] = {
             "learning_rate": 3e-3,
             "glancing": 0.5,
             "label_smoothing": 0.01,
-            "best_by": "bleu",
+            "best_metric": "bleu",
         },
     },
-    # in one stack, which reads source and target as one row
+    # a single stack that reads source and target as one sequence
     "unilm-tiny": {
-        "model": _model("unilm", 128, 4, 256, 0.3, layers=8, positions="rotary"),
+        "model": _model("unilm", 128, 4, 256, 0.3, num_layers=8, positional_encoding="rotary"),
         "training": _FEW_PAIRS,
     },
 }
-_ROTARY_GPT: Preset = {"positions": "rotary", "activation": "gelu_tanh"}
-_RUNNING_TEXT: dict[str, Preset] = {
+_ROTARY_GPT: Preset = {"positional_encoding": "rotary", "activation": "gelu_tanh"}
+_PLAIN_TEXT: dict[str, Preset] = {
     "gpt-tiny": _tiny_text("causal", 0.2, 3e-3, 200, 2000, max_positions=128, **_ROTARY_GPT),
-    # some ten megabytes and more; an hour on a small GPU
+    # ten megabytes of text or more; an hour on a small GPU
     "gpt-small": {
-        "model": _model("causal", 384, 6, 1536, 0.2, layers=6, max_positions=256, **_ROTARY_GPT),
+        "model": _model(
+            "causal", 384, 6, 1536, 0.2, num_layers=6, max_positions=256, **_ROTARY_GPT
+        ),
         "data": {"batch_tokens": 16384},
         "training": {**_TEXT, "learning_rate": 1e-3, "warmup_steps": 500, "max_steps": 10_000},
     },
-    # for words that are hidden
+    # masked language model
     "bert-tiny": _tiny_text(
         *("masked", 0.1, 2e-3, 300, 4000),
         **{**_ROTARY_GPT, "activation": "gelu"},
         max_positions=128,
     ),
-    # in streams, with a memory
+    # Transformer-XL, with segment recurrence
     "xl-tiny": _tiny_text(
-        *("xl", 0.2, 3e-3, 200, 2000), max_positions=64, memory=64, activation="gelu_tanh"
+        *("xl", 0.2, 3e-3, 200, 2000), max_positions=64, memory_length=64, activation="gelu_tanh"
     ),
-    # for words in any order
-    "xlnet-tiny": _tiny_text("permuted", 0.1, 2e-3, 300, 4000, max_positions=128, memory=64),
+    # permutation language model
+    "xlnet-tiny": _tiny_text("permuted", 0.1, 2e-3, 300, 4000, max_positions=128, memory_length=64),
 }
 _LABELLED: dict[str, Preset] = {
-    "tagger-tiny": _tiny_labels("tagger", 3e-3, 3000, feedforward="convolution"),
+    "tagger-tiny": _tiny_labels("tagger", 3e-3, 3000, ffn_type="convolution"),
     "classifier-tiny": _tiny_labels("classifier", 1e-3, 5000),
 }
-PRESETS = {**_PAIRS, **_RUNNING_TEXT, **_LABELLED}
+PRESETS = {**_PAIRS, **_PLAIN_TEXT, **_LABELLED}
 
 
-def names_of_presets() -> str:
-    """All presets by what they read: "tiny, small; of running text: gpt-tiny"."""
+def format_preset_names() -> str:
+    """The names of all presets by content: "tiny, small; for plain text: gpt-tiny"."""
     return (
-        f"{', '.join(_PAIRS)}; of running text: {', '.join(_RUNNING_TEXT)}; of labels: "
+        f"{', '.join(_PAIRS)}; for plain text: {', '.join(_PLAIN_TEXT)}; for labels: "
         f"{', '.join(_LABELLED)}"
     )
 
 
-# What suits a model that knows something already.
+# For fine-tuning a trained model.
 FINE_TUNING: Preset = {
     "training": {
         "learning_rate": 2e-4,
@@ -164,7 +168,7 @@ FINE_TUNING: Preset = {
         "checkpoint_every": 200,
     }
 }
-# What suits a new head on such a model.
+# For fine-tuning with a new head.
 FINE_TUNING_LABELS: Preset = {
     "data": {"batch_tokens": 2048},
     "training": {
@@ -174,5 +178,5 @@ FINE_TUNING_LABELS: Preset = {
         "schedule": "linear",
     },
 }
-# Adapters begin at nothing and are few: they take ten times the rate.
-ADAPTING: Preset = {"training": {"learning_rate": 2e-3}}
+# LoRA adapters start at zero and have few weights: they need ten times the learning rate.
+LORA_FINE_TUNING: Preset = {"training": {"learning_rate": 2e-3}}

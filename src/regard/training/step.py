@@ -1,4 +1,4 @@
-"""One update of the weights."""
+"""One training step: forward, backward and optimizer step, eager or captured in CUDA graphs."""
 
 from __future__ import annotations
 
@@ -9,68 +9,68 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.cuda_graphs import CapturedStep, capture_stream
 from regard.data.batch import Batch
-from regard.data.shapes import Shape
-from regard.devices import autocast, is_half
+from regard.data.shapes import BatchShape
+from regard.devices import autocast, uses_bfloat16
+from regard.distributed import SINGLE_PROCESS, DistributedContext, no_gradient_sync
 from regard.models.base import Model
-from regard.processes import ALONE, Team, keeping_gradients
-from regard.recording import Recording, recordable
-from regard.training.engine import Engine
+from regard.training.execution_plan import ExecutionPlan
 from regard.training.objective import Objective
-from regard.training.optimizer import set_rate
+from regard.training.optimizer import set_learning_rate
 
-_MOST = 128  # recordings; each keeps the arguments of its kernels on the GPU
-_SIZES = 8  # of batches, up to the largest
-_LONGEST = 128  # tokens of a sentence that is replayed: longer ones are rare, and fill a GPU
+_MAX_GRAPHS = 128  # each keeps the arguments of its kernels on the GPU
+_NUM_BUCKETS = 8  # of batch sizes, up to the largest batch
+_MAX_CAPTURED_LENGTH = 128  # tokens of a sentence: longer ones are rare and saturate a GPU
 
 
 @dataclass(frozen=True)
 class Update:
-    """Sums over the tokens of one update, still on the device."""
+    """The result of an update: sums over its tokens, on the device."""
 
     sums: Tensor  # (2,) loss and negative log-likelihood
     tokens: int
 
 
-class Replayed:
-    """Work on batches, the same as `work`, recorded once for each shape and then replayed."""
+class CapturedPerShape:
+    """A function of batches, captured in a CUDA graph for each batch shape and replayed."""
 
     def __init__(
         self,
-        work: Callable[[Batch], Tensor],
+        function: Callable[[Batch], Tensor],
         device: torch.device,
         *,
         batch_tokens: int,
-        longest: int,
+        max_length: int,
     ) -> None:
-        self._work = work
+        self._function = function
         self._device = device
-        self._unit = max(64, batch_tokens // _SIZES)
-        self._longest = longest
+        self._bucket_size = max(64, batch_tokens // _NUM_BUCKETS)
+        self._max_length = max_length
         self._pool = torch.cuda.graph_pool_handle()
-        self._recordings: dict[Shape, tuple[Tensor, Recording[Tensor]]] = {}
+        self._captured: dict[BatchShape, tuple[Tensor, CapturedStep[Tensor]]] = {}
 
     def __call__(self, batch: Batch) -> Tensor:
-        """What `work` returns; good until the next call."""
-        if max(row.lengths.longest for row in batch.sides) > self._longest:
-            return self._work(batch.to(self._device))
-        shape = Shape.around(batch, self._unit, self._longest)
-        numbers = shape.packed(shape.filled(batch)).pin_memory()
-        if shape not in self._recordings:
-            if len(self._recordings) == _MOST:
-                return self._work(shape.unpacked(numbers.to(self._device, non_blocking=True)))
-            empty = torch.empty(len(numbers), dtype=torch.long, device=self._device)
-            recording = Recording(lambda: self._work(shape.unpacked(empty)), self._pool)
-            self._recordings[shape] = empty, recording
-        inputs, recording = self._recordings[shape]
-        inputs.copy_(numbers, non_blocking=True)
-        return recording()
+        """The result of the function, which the next call overwrites."""
+        if max(row.lengths.longest for row in batch.sides) > self._max_length:
+            return self._function(batch.to(self._device))
+        shape = BatchShape.bucket(batch, self._bucket_size, self._max_length)
+        packed = shape.pack(shape.filled(batch)).pin_memory()
+        if shape not in self._captured:
+            if len(self._captured) == _MAX_GRAPHS:
+                return self._function(shape.unpack(packed.to(self._device, non_blocking=True)))
+            buffer = torch.empty(len(packed), dtype=torch.long, device=self._device)
+            captured = CapturedStep(lambda: self._function(shape.unpack(buffer)), self._pool)
+            self._captured[shape] = buffer, captured
+        inputs, captured = self._captured[shape]
+        inputs.copy_(packed, non_blocking=True)
+        return captured()
 
 
 class Updater:
-    """Whatever changes the weights of a model, again and again.
+    """Runs training steps on a model.
 
-    In a team, each process has its share of all batches, and all make the same change.
+    With several processes, each has a shard of every batch, and all make the same update.
     """
 
     def __init__(
@@ -78,77 +78,79 @@ class Updater:
         model: Model,
         optimizer: torch.optim.Optimizer,
         objective: Objective,
-        team: Team = ALONE,
+        distributed: DistributedContext = SINGLE_PROCESS,
     ) -> None:
         self._model = model
         self._objective, config = objective, objective.config
-        self._team = team
-        self._learner = team.wrapped(model)
+        self._distributed = distributed
+        self._wrapped_model = distributed.wrap_model(model)
         self._optimizer = optimizer
         self._config = config
         self._device = model.device
-        self._half = is_half(self._device, config.precision, model.config.width)
+        self._bfloat16 = uses_bfloat16(self._device, config.precision, model.config.d_model)
         self._tokens = torch.zeros((), device=self._device)
-        self._keeps_gradients = False
-        self._gradients_of: Callable[[Batch], Tensor] = self._gradients
-        self._change: Callable[[], Tensor | None] = self._change_weights
+        self._has_gradient_buffers = False
+        self._backward: Callable[[Batch], Tensor] = self._eager_backward
+        self._optimizer_step: Callable[[], None] = self._eager_optimizer_step
 
     @contextmanager
-    def as_chosen(self, engine: Engine, batch_tokens: int) -> Iterator[None]:
-        """While this lasts, updates are computed as the engine says."""
-        if engine.compile:
+    def use_plan(self, plan: ExecutionPlan, batch_tokens: int) -> Iterator[None]:
+        """Run updates according to an execution plan within this context."""
+        if plan.compile:
             for block in self._model.blocks:
-                block.compile(dynamic=True)  # once for all shapes, and for all blocks of a kind
-        with recordable(self._device) if engine.replay else nullcontext():
-            if engine.replay:
-                self.replay(batch_tokens)
+                block.compile(dynamic=True)  # once for all shapes and all equal blocks
+        with capture_stream(self._device) if plan.cuda_graphs else nullcontext():
+            if plan.cuda_graphs:
+                self.capture(batch_tokens)
             yield
 
-    def replay(self, batch_tokens: int) -> None:
-        """From now on, record what the GPU does and replay it; gradients keep their place."""
+    def capture(self, batch_tokens: int) -> None:
+        """Use CUDA graphs from now on; gradients are accumulated in fixed buffers."""
         for weights in self._model.parameters():
             if weights.requires_grad:
                 weights.grad = torch.zeros_like(weights)
-        self._keeps_gradients = True
-        # Running text is cut so that all rows are about as long as they may be.
-        longest, most = self._model.config.context or _LONGEST, self._model.max_length
-        longest = longest if most is None else min(longest, most)
-        self._gradients_of = Replayed(
-            self._gradients, self._device, batch_tokens=batch_tokens, longest=longest
+        self._has_gradient_buffers = True
+        # Rows of plain text have about the length of the context.
+        length, limit = self._model.config.context or _MAX_CAPTURED_LENGTH, self._model.max_length
+        max_length = length if limit is None else min(length, limit)
+        self._backward = CapturedPerShape(
+            self._eager_backward, self._device, batch_tokens=batch_tokens, max_length=max_length
         )
-        self._change = Recording(self._change_weights, torch.cuda.graph_pool_handle())
+        self._optimizer_step = CapturedStep(
+            self._eager_optimizer_step, torch.cuda.graph_pool_handle()
+        )
 
     def __call__(self, batches: Sequence[Batch], *, step: int, rate: float) -> Update:
-        """Learn from some batches as if they were one."""
-        own = sum(batch.target_tokens for batch in batches)
-        tokens = int(sum(self._team.gathered(own)))  # of all, before any of them
+        """One update with the gradients of all batches, accumulated."""
+        local_tokens = sum(batch.target_tokens for batch in batches)
+        tokens = int(sum(self._distributed.all_gather(local_tokens)))  # the divisor of all losses
         self._tokens.fill_(tokens)
         self._objective.start_update(step)
-        set_rate(self._optimizer, rate)
-        self._optimizer.zero_grad(set_to_none=not self._keeps_gradients)
+        set_learning_rate(self._optimizer, rate)
+        self._optimizer.zero_grad(set_to_none=not self._has_gradient_buffers)
         sums = torch.zeros(2, dtype=torch.float64, device=self._device)
         for number, batch in enumerate(batches):
-            torch.manual_seed(dropout_seed(self._config.seed, step, number, self._team.rank))
-            with keeping_gradients(self._learner, number + 1 < len(batches)):
-                sums += self._gradients_of(batch)
-        self._team.add_up(sums)
-        self._change()
+            torch.manual_seed(dropout_seed(self._config.seed, step, number, self._distributed.rank))
+            with no_gradient_sync(self._wrapped_model, number + 1 < len(batches)):
+                sums += self._backward(batch)
+        self._distributed.all_reduce(sums)
+        self._optimizer_step()
         return Update(sums, tokens)
 
-    def _gradients(self, batch: Batch) -> Tensor:
-        """Add a batch's gradients to those that are there; its sums."""
-        with autocast(self._device, half=self._half):
-            loss = self._objective(self._learner, batch.to(self._device))
-        # Gradients become the mean over the team, and should be the sum.
-        (loss.total / self._tokens * self._team.size).backward()
+    def _eager_backward(self, batch: Batch) -> Tensor:
+        """Accumulate the gradients of a batch; returns the sums of its losses. (2,)"""
+        with autocast(self._device, enabled=self._bfloat16):
+            loss = self._objective(self._wrapped_model, batch.to(self._device))
+        # DistributedDataParallel averages gradients, and they should be summed.
+        (loss.total / self._tokens * self._distributed.world_size).backward()
         return torch.stack([loss.total.detach(), loss.nll])
 
-    def _change_weights(self) -> None:
-        if self._config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.clip_norm)
+    def _eager_optimizer_step(self) -> None:
+        if self._config.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.max_grad_norm)
         self._optimizer.step()
 
 
 def dropout_seed(seed: int, step: int, number: int, rank: int = 0) -> int:
-    """Keyed by the place in the run, so that a resumed run drops what it would have dropped."""
+    """The seed of a batch's dropout, a function of its position: a resumed run draws the same."""
     return ((seed * 1_000_003 + step) * 1009 + number + rank * 2**48) % 2**63

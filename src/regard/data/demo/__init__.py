@@ -1,10 +1,10 @@
-"""Two demo corpora, drawn from small grammars: English to French, and Chinese to English.
+"""Two synthetic demo corpora, sampled from small grammars: English-French and Chinese-English.
 
-A grammar translates every source sentence in exactly one way, so that a model which has learnt
-the rules can be right every time. What is held out is new to the model in two ways. No held-out
-sentence is in the training data, on either side. And each grammar names some thirty pairs of
-words, such as "horse" and "tired", which are never in one training or validation sentence
-together, although each of them is frequent there; every second held-out sentence has such a pair.
+Every source sentence has exactly one translation, so that an accuracy of 100 % is possible.
+Held-out sentences are new in two ways. None of them is in the training data, on either side. And
+each grammar has about thirty withheld pairs of words, such as "horse" and "tired", which never
+cooccur in a training or validation sentence, although both are frequent; every second held-out
+sentence has such a pair.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from random import Random
 
 from regard.data.demo import chinese_english_phrases, english_french_phrases
 from regard.data.demo.chinese_english import chinese_english_pair
-from regard.data.demo.drawing import Pair
 from regard.data.demo.english_french import english_french_pair
+from regard.data.demo.grammar import Pair
 from regard.errors import ConfigError, StorageError
-from regard.files import explained, write_text
+from regard.files import explain_os_errors, write_text
 
 
 @dataclass(frozen=True)
 class DemoCorpus:
-    """Sentence pairs to train on, to watch the training with, and to test on.
+    """Sentence pairs for training, validation and testing.
 
-    `samples` are a few source sentences worth showing; but for the notes' examples, none of them
+    `samples` are a few source sentences to display; except for the notes' examples, none of them
     is in the training data.
     """
 
@@ -49,7 +49,7 @@ SAMPLES = {name: words.samples for name, words in _VOCABULARIES.items()}
 
 
 def has_withheld(name: str, source: str) -> bool:
-    """Tell whether a source sentence holds two words that are never together in training."""
+    """Whether a source sentence has two words that never cooccur in training."""
     return any(first in source and second in source for first, second in WITHHELD[name])
 
 
@@ -61,27 +61,27 @@ def demo_corpus(
     valid: int = 500,
     heldout: int = 1000,
 ) -> DemoCorpus:
-    """Draw a demo corpus; the same seed gives the same corpus.
+    """Sample a demo corpus; the same seed gives the same corpus.
 
-    `train` counts the notes' examples, which come first. Half of `heldout` has words that are
-    never together in training, see above; the other half and `valid` are like training.
+    `train` includes the notes' examples, which come first. Half of `heldout` has withheld pairs of
+    words; the other half and `valid` have the distribution of `train`.
     """
     if name not in GRAMMARS:
-        raise ConfigError(f"no demo grammar {name!r}; there are: {', '.join(GRAMMARS)}")
+        raise ConfigError(f"Unknown demo grammar {name!r}. Use one of {', '.join(GRAMMARS)}.")
     notes = list(NOTE_EXAMPLES[name])
     if train < len(notes):
         raise ConfigError(
-            f"train must be at least {len(notes)}, the notes' examples; it is {train}"
+            f"train is {train}, but must be at least {len(notes)}, the number of example sentences."
         )
     if valid < 0 or heldout < 0:
-        raise ConfigError(f"valid and heldout must not be negative: {valid}, {heldout}")
+        raise ConfigError(f"valid is {valid} and heldout {heldout}, but both must be at least 0.")
     source_language, target_language = name.split("-")
     sources = {source for source, _ in notes} | set(SAMPLES[name])
     targets = {target for _, target in notes}
 
-    def drawn(count: int, purpose: str, *, withheld: bool = False) -> list[Pair]:
-        """So many pairs that differ from all earlier ones, on both sides."""
-        # Each purpose has its own numbers: more training data leave the held-out data the same.
+    def draw_pairs(count: int, purpose: str, *, withheld: bool = False) -> list[Pair]:
+        """Sample `count` pairs that differ from all earlier ones on both sides."""
+        # Each purpose has its own generator: held-out data do not depend on the training size.
         rng, pairs = Random(f"{name} {seed} {purpose}"), list[Pair]()
         while len(pairs) < count:
             source, target = GRAMMARS[name](rng)
@@ -92,14 +92,14 @@ def demo_corpus(
             pairs.append((source, target))
         return pairs
 
-    tested = drawn(heldout // 2, "withheld", withheld=True)
-    tested += drawn(heldout - heldout // 2, "heldout")
-    Random(f"{name} {seed} order").shuffle(tested)
+    heldout_pairs = draw_pairs(heldout // 2, "withheld", withheld=True)
+    heldout_pairs += draw_pairs(heldout - heldout // 2, "heldout")
+    Random(f"{name} {seed} order").shuffle(heldout_pairs)
     return DemoCorpus(
         languages=(source_language, target_language),
-        valid=drawn(valid, "valid"),
-        train=notes + drawn(train - len(notes), "train"),
-        heldout=tested,
+        valid=draw_pairs(valid, "valid"),
+        train=notes + draw_pairs(train - len(notes), "train"),
+        heldout=heldout_pairs,
         samples=list(SAMPLES[name]),
     )
 
@@ -107,7 +107,7 @@ def demo_corpus(
 def write_demo_corpus(corpus: DemoCorpus, folder: Path, *, overwrite: bool = False) -> bool:
     """Write parallel text files: train.en, train.fr, ... and heldout.source, heldout.target.
 
-    False if all of them are there already. One of other contents is replaced only if that is asked.
+    Returns False if all exist already. Other contents are an error unless `overwrite`.
     """
     texts: dict[Path, str] = {}
     for part, pairs, endings in (
@@ -117,18 +117,18 @@ def write_demo_corpus(corpus: DemoCorpus, folder: Path, *, overwrite: bool = Fal
     ):
         for side, ending in enumerate(endings):
             texts[folder / f"{part}.{ending}"] = "".join(f"{pair[side]}\n" for pair in pairs)
-    missing = [path for path, text in texts.items() if not _holds(path, text)]
+    missing = [path for path, text in texts.items() if not _has_content(path, text)]
     for path in missing:
         if path.exists() and not overwrite:
             raise StorageError(
-                f"{path} exists with other contents, so it is left as it is. Choose another "
-                "--data, or add --overwrite to replace it."
+                f"{path} exists with other contents; nothing was changed. Choose another --data, "
+                "or use --overwrite to replace it."
             )
     for path in missing:
         write_text(path, texts[path])
     return bool(missing)
 
 
-def _holds(path: Path, text: str) -> bool:
-    with explained(path):
+def _has_content(path: Path, text: str) -> bool:
+    with explain_os_errors(path):
         return path.is_file() and path.read_bytes() == text.encode()

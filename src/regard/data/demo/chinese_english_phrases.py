@@ -1,10 +1,17 @@
-"""The words and phrases of the Chinese-English demo: nouns, places, and what somebody does."""
+"""The words and phrases of the Chinese-English demo: nouns, places, and actions."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from regard.data.demo.drawing import Pair, determined, kinds_of, pick, read_vocabulary, repeated
+from regard.data.demo.grammar import (
+    Pair,
+    parse_kinds,
+    pick,
+    read_vocabulary,
+    weighted_choices,
+    with_determiner,
+)
 
 # -------------------------------------------------------------------------------------- words
 
@@ -34,7 +41,7 @@ class Noun(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """`ways`: the times and moods it is used in, as the statements' table names them."""
+    """`ways`: its tenses and moods, as named in the table of statements."""
 
     chinese: str
     base: str
@@ -67,7 +74,7 @@ _AGREEING = {
 
 
 def _noun(row: list[str]) -> Noun:
-    kinds = kinds_of(row[4])
+    kinds = parse_kinds(row[4])
     fitting = tuple(adjective for adjective in ALL_ADJECTIVES if adjective.kinds & kinds)
     return Noun(row[0], row[1], (row[2], row[3]), row[4].split(",")[0], kinds, fitting)
 
@@ -76,26 +83,26 @@ def _aspect(row: list[str]) -> Aspect:
     first, *others = row[1].split(" ")
     forms = _AGREEING.get(first, (first,) * 4)
     auxiliary = tuple(" ".join([form, *others]) for form in forms)
-    return Aspect(row[0], auxiliary, row[2], row[3], row[4], kinds_of(row[5]), row[6])
+    return Aspect(row[0], auxiliary, row[2], row[3], row[4], parse_kinds(row[5]), row[6])
 
 
 def nouns_of(kinds: str) -> tuple[Noun, ...]:
-    """Find all nouns of these kinds, a comma between the kinds."""
-    return tuple(noun for noun in ALL_NOUNS if noun.kinds & kinds_of(kinds))
+    """All nouns of some comma-separated kinds."""
+    return tuple(noun for noun in ALL_NOUNS if noun.kinds & parse_kinds(kinds))
 
 
 ALL_ADJECTIVES = [
-    Adjective(before_noun, predicate, english, comparative, kinds_of(kinds))
+    Adjective(before_noun, predicate, english, comparative, parse_kinds(kinds))
     for before_noun, predicate, english, comparative, kinds in TABLES["adjectives"]
 ]
 ALL_NOUNS = [_noun(row) for row in TABLES["nouns"]]
 ALL_VERBS = [
-    Verb(chinese, base, third, past, gerund, kinds_of(ways), who == "any", nouns_of(objects))
+    Verb(chinese, base, third, past, gerund, parse_kinds(ways), who == "any", nouns_of(objects))
     for chinese, base, third, past, gerund, ways, who, objects in TABLES["verbs"]
 ]
 ALL_STATEMENTS = [_aspect(row) for row in TABLES["statements"]]
 ALL_QUESTIONS = [_aspect(row) for row in TABLES["questions"]]
-# What a name or a pronoun can be said to be or do.
+# The nouns that names and pronouns stand for.
 SOMEBODY = _noun(["", "", "", "", "person"])
 IT = _noun(["", "", "", "", "animal"])
 
@@ -123,7 +130,7 @@ class Phrase(NamedTuple):
 
 THE = Determiner("那", True, "the", False)  # only with a relative clause: elsewhere 那 is "that"
 THE_PLURAL = Determiner("那些", False, "the", True)
-POINTED_AT = repeated({
+POINTED_AT = weighted_choices({
     Determiner("这", True, "this", False): 6,
     Determiner("那", True, "that", False): 6,
     Determiner("这些", False, "these", True): 4,
@@ -141,7 +148,7 @@ COUNTED = (
 DETERMINERS = {"particular": POINTED_AT, "counted": COUNTED, "any": POINTED_AT + COUNTED}
 
 
-def drawn_adjectives(rng: Random, noun: Noun) -> Sequence[Adjective]:
+def draw_adjectives(rng: Random, noun: Noun) -> Sequence[Adjective]:
     """Draw none, one, or two adjectives: in a pair, the second is a short one without 的."""
     chance = rng.random()
     if chance < 0.6:
@@ -156,9 +163,9 @@ def noun_phrase(
 ) -> Phrase:
     """Draw determiner, measure word, adjectives and noun."""
     noun, determiner = pick(rng, nouns), pick(rng, determiners)
-    adjectives = () if bare else drawn_adjectives(rng, noun)
+    adjectives = () if bare else draw_adjectives(rng, noun)
     words = [adjective.english for adjective in adjectives] + [noun.english[determiner.plural]]
-    english = determined(determiner.english, " ".join(words))
+    english = with_determiner(determiner.english, " ".join(words))
     measure = noun.measure if determiner.measured else ""
     described = "".join(adjective.before_noun for adjective in adjectives)
     chinese = f"{determiner.chinese}{measure}{described}{noun.chinese}"
@@ -166,7 +173,7 @@ def noun_phrase(
 
 
 def named(chinese: str, english: str) -> Phrase:
-    """Make a phrase for somebody who needs no determiner."""
+    """A phrase for a person, without determiner."""
     return Phrase(chinese, english, 1, SOMEBODY, english)
 
 
@@ -190,26 +197,26 @@ LIVING = nouns_of("person,animal")
 PEOPLE = nouns_of("person")
 
 
-def drawn_subject(rng: Random, nouns: Sequence[Noun] = LIVING) -> Phrase:
-    """Draw somebody, two people, or a noun phrase: a Chinese subject is never just "a cat"."""
+def draw_subject(rng: Random, nouns: Sequence[Noun] = LIVING) -> Phrase:
+    """Draw a person, two people, or a noun phrase: Chinese subjects are definite."""
     chance = rng.random()
     if chance < 0.35:
         return pick(rng, SOMEONE)
     if chance < 0.42:
         first, second = pick(rng, (PRONOUNS[0], *NAMES)), pick(rng, RELATIVES)
         chinese = f"{first.chinese}和{second.chinese}"
-        # English politely puts "I" last.
+        # In English, "I" comes last.
         order = (second, first) if first.slot == 0 else (first, second)
         english = f"{order[0].english} and {order[1].english}"
         return Phrase(chinese, english, 3, SOMEBODY, english)
     return noun_phrase(rng, nouns, POINTED_AT)
 
 
-# ------------------------------------------------------------------------- what somebody does
+# ------------------------------------------------------------------------- actions
 
 
-class Said(NamedTuple):
-    """What is said of a subject; `auxiliary` may be empty, and moves in English questions."""
+class Predicate(NamedTuple):
+    """A predicate; `auxiliary` may be empty, and precedes the subject in English questions."""
 
     chinese: str
     auxiliary: str
@@ -220,7 +227,7 @@ Ways = dict[str, tuple[Aspect, ...]]
 
 
 def aspects_by_verb(aspects: Sequence[Aspect]) -> Ways:
-    """List for each verb the aspects it is used in."""
+    """The aspects of each verb."""
     return {
         verb.chinese: tuple(aspect for aspect in aspects if aspect.ways & verb.ways)
         for verb in ALL_VERBS
@@ -229,7 +236,7 @@ def aspects_by_verb(aspects: Sequence[Aspect]) -> Ways:
 
 STATING = aspects_by_verb(ALL_STATEMENTS)
 ASKING = aspects_by_verb(ALL_QUESTIONS)
-# In a relative clause only these sound natural: 那个买了三本书的女孩.
+# Natural in relative clauses: 那个买了三本书的女孩.
 RELATING = aspects_by_verb(
     [aspect for aspect in ALL_STATEMENTS if aspect.chinese in ("{}", "{}了", "正在{}")]
 )
@@ -245,15 +252,15 @@ PLACES = nouns_of("place")
 
 
 def place(rng: Random) -> Pair:
-    """Draw a place inside of which something happens."""
+    """Draw a location inside of a place."""
     noun = pick(rng, PLACES)
     return f"{noun.chinese}里", f"in the {noun.english[0]}"
 
 
-def said(
+def build_predicate(
     verb: Verb, aspect: Aspect, slot: int, target: Pair = ("", ""), where: Pair = ("", "")
-) -> Said:
-    """Put verb, object and place together in both languages."""
+) -> Predicate:
+    """Combine verb, object and place in both languages."""
     chinese = aspect.chinese.format(f"在{where[0]}{verb.chinese}" if where[0] else verb.chinese)
     chinese = chinese.replace("正在在", "正在")
     if aspect.form == "finite":
@@ -261,22 +268,24 @@ def said(
     else:
         form = {"base": verb.base, "past": verb.past, "gerund": verb.gerund}[aspect.form]
     words = (aspect.adverb, form, target[1], where[1], aspect.last)
-    return Said(chinese + target[0], aspect.auxiliary[slot], " ".join(filter(None, words)))
+    return Predicate(chinese + target[0], aspect.auxiliary[slot], " ".join(filter(None, words)))
 
 
-def drawn_act(rng: Random, subject: Phrase, ways: Ways = STATING) -> Said:
-    """Draw something that the subject does, did, wants to do..."""
+def draw_predicate(rng: Random, subject: Phrase, ways: Ways = STATING) -> Predicate:
+    """Draw an action of the subject, in any tense or mood."""
     verb = pick(rng, VERBS_OF["person" in subject.noun.kinds])
     while not ways[verb.chinese]:
         verb = pick(rng, VERBS_OF["person" in subject.noun.kinds])
     aspect = pick(rng, ways[verb.chinese])
-    target = drawn_object(rng, subject, verb, aspect.objects) if verb.objects else ("", "")
+    target = draw_object(rng, subject, verb, aspect.objects) if verb.objects else ("", "")
     often = 0.15 if verb.objects else 0.5
     somewhere = verb.base in DONE_ANYWHERE and rng.random() < often
-    return said(verb, aspect, subject.slot, target, place(rng) if somewhere else ("", ""))
+    return build_predicate(
+        verb, aspect, subject.slot, target, place(rng) if somewhere else ("", "")
+    )
 
 
-def drawn_object(rng: Random, subject: Phrase, verb: Verb, determiners: str) -> Pair:
+def draw_object(rng: Random, subject: Phrase, verb: Verb, determiners: str) -> Pair:
     """Draw an object other than the subject."""
     while True:
         chance = rng.random()
@@ -309,7 +318,7 @@ def with_relative(rng: Random, nouns: Sequence[Noun]) -> Phrase:
 
 def clause_as_subject(rng: Random, head: Phrase) -> Pair:
     """Draw 喜欢小明, "who likes Xiaoming"."""
-    act = drawn_act(rng, head, RELATING)
+    act = draw_predicate(rng, head, RELATING)
     who = "who" if "person" in head.noun.kinds else "that"
     return act.chinese, " ".join(filter(None, (who, act.auxiliary, act.english)))
 

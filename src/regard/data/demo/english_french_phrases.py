@@ -1,14 +1,21 @@
 """The words and phrases of the English-French demo: noun phrases and actions.
 
-French is put together word by word, without elision: "près de le arbre"; the sentence is
-polished as a whole in `english_french`.
+French is built word by word, without elision: "près de le arbre"; `english_french` applies elision
+and contraction to the whole sentence.
 """
 
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from regard.data.demo.drawing import Pair, determined, kinds_of, pick, read_vocabulary, repeated
+from regard.data.demo.grammar import (
+    Pair,
+    parse_kinds,
+    pick,
+    read_vocabulary,
+    weighted_choices,
+    with_determiner,
+)
 
 # -------------------------------------------------------------------------------------- words
 
@@ -59,11 +66,11 @@ class Determiner(NamedTuple):
 def _adjective(row: list[str]) -> Adjective:
     masculine, _, before_vowel = row[1].partition("/")
     forms = (masculine, *row[2:5])
-    return Adjective(row[0], forms, before_vowel or masculine, row[5], kinds_of(row[6]))
+    return Adjective(row[0], forms, before_vowel or masculine, row[5], parse_kinds(row[6]))
 
 
 def _noun(row: list[str]) -> Noun:
-    kinds = kinds_of(row[5])
+    kinds = parse_kinds(row[5])
     adjectives = tuple(adjective for adjective in _ADJECTIVES if adjective.kinds & kinds)
     return Noun((row[0], row[1]), (row[2], row[3]), row[4] == "f", kinds, adjectives)
 
@@ -73,8 +80,8 @@ def _verb(row: list[str]) -> Verb:
 
 
 def nouns_of(kinds: str) -> tuple[Noun, ...]:
-    """Find all nouns of these kinds, a comma between the kinds."""
-    return tuple(noun for noun in ALL_NOUNS if noun.kinds & kinds_of(kinds))
+    """All nouns of some comma-separated kinds."""
+    return tuple(noun for noun in ALL_NOUNS if noun.kinds & parse_kinds(kinds))
 
 
 def _singular(english: str, *french: str) -> Determiner:
@@ -90,7 +97,7 @@ def _plural(english: str, french: str) -> Determiner:
 _ADJECTIVES = [_adjective(row) for row in TABLES["adjectives"]]
 ALL_NOUNS = [_noun(row) for row in TABLES["nouns"]]
 ALL_VERBS = [_verb(row) for row in TABLES["verbs"]]
-# What a pronoun ("she", "they") can be said to be or do.
+# The noun that pronouns ("she", "they") stand for.
 SOMEBODY = _noun(["", "", "", "", "m", "person,adult,private"])
 
 THE, THE_PLURAL = _singular("the", "le", "la"), _plural("the", "les")
@@ -105,9 +112,9 @@ THE_NUMERALS = tuple(
     _plural(f"the {english}", f"les {french}") for english, french in TABLES["numbers"]
 )
 
-OF_PLACE = repeated({THE: 6, THIS: 2, A: 2, OUR: 1, THE_PLURAL: 1})
-OF_ONE = repeated({THE: 5, THIS: 2, MY: 2, OUR: 1, THEIR: 1})
-DEFINITE = OF_ONE + repeated({THE_PLURAL: 4, THESE: 2, MY_PLURAL: 1, OUR_PLURAL: 1})
+OF_PLACE = weighted_choices({THE: 6, THIS: 2, A: 2, OUR: 1, THE_PLURAL: 1})
+OF_ONE = weighted_choices({THE: 5, THIS: 2, MY: 2, OUR: 1, THEIR: 1})
+DEFINITE = OF_ONE + weighted_choices({THE_PLURAL: 4, THESE: 2, MY_PLURAL: 1, OUR_PLURAL: 1})
 DEFINITE += (THEIR_PLURAL,)
 COUNTED = NUMERALS + (_plural("many", "beaucoup de"),) * 6
 ANY = DEFINITE * 8 + (A,) * 36 + COUNTED * 2 + THE_NUMERALS
@@ -134,11 +141,11 @@ LIVING = nouns_of("person,animal")
 
 
 def starts_with_vowel(french: str) -> bool:
-    """Tell whether a French word calls for elision; every noun's h in the tables is silent."""
+    """Whether a French word requires elision; every h in the tables is silent."""
     return french[0] in "aeiouâéèêîôœh"
 
 
-def drawn_adjectives(rng: Random, noun: Noun) -> Sequence[Adjective]:
+def draw_adjectives(rng: Random, noun: Noun) -> Sequence[Adjective]:
     """Draw none, one, or two adjectives: in a pair, "small" or the like, then a colour."""
     chance = rng.random()
     if chance < 0.6:
@@ -157,7 +164,7 @@ def noun_phrase(
     noun, determiner = pick(rng, nouns), pick(rng, determiners)
     form = 2 * determiner.plural + noun.feminine
     english, french = noun.english[determiner.plural], noun.french[determiner.plural]
-    adjectives = () if bare else drawn_adjectives(rng, noun)
+    adjectives = () if bare else draw_adjectives(rng, noun)
     for adjective in reversed(adjectives):
         english = f"{adjective.english} {english}"
         if adjective.place != "before":
@@ -168,7 +175,7 @@ def noun_phrase(
             french = f"{adjective.forms[form]} {french}"
     article = determiner.french[2 * starts_with_vowel(french) + noun.feminine]
     slot = 3 if determiner.plural else 1
-    english = determined(determiner.english, english)
+    english = with_determiner(determiner.english, english)
     return Phrase(english, f"{article} {french}", slot, noun.feminine, noun, adjectives)
 
 
@@ -183,7 +190,7 @@ def owned_phrase(rng: Random, nouns: Sequence[Noun]) -> Phrase:
 def any_phrase(
     rng: Random, nouns: Sequence[Noun], determiners: Sequence[Determiner] = ANY
 ) -> Phrase:
-    """Draw a noun phrase, now and then with an owner."""
+    """Draw a noun phrase, sometimes with a possessor."""
     if rng.random() < 0.1:
         ownable = pick(rng, nouns)
         if ownable.kinds & OWNABLE:
@@ -201,7 +208,7 @@ PRONOUNS = (
 OBJECT_PRONOUNS = (("me", "me"), ("us", "nous"), ("him", "le"), ("her", "la"), ("them", "les"))
 
 
-def drawn_subject(
+def draw_subject(
     rng: Random, nouns: Sequence[Noun] = LIVING, determiners: Sequence[Determiner] = ANY
 ) -> Phrase:
     """Draw a pronoun, two subjects joined by "and", or a noun phrase."""
@@ -247,10 +254,10 @@ PREPOSITIONS: tuple[Preposition, ...] = (
     ("on", "sur", nouns_of("surface")),
     ("under", "sous", nouns_of("surface")),
 )
-# Nobody swims in a church or works under a chair.
+# Prepositions by verb: "swim in the lake", not "in the church".
 PLACES_OF = {"sleep": PREPOSITIONS, "swim": (("in", "dans", nouns_of("water")),)}
 VERBS_OF = {True: tuple(ALL_VERBS), False: tuple(verb for verb in ALL_VERBS if verb.for_animals)}
-# Only these may lose their object to a question or a relative clause: no "to whom", no "whose".
+# Verbs whose object may be questioned or relativized: no "to whom", no "whose".
 DIRECT_VERBS = tuple(verb for verb in ALL_VERBS if verb.objects and not verb.link)
 TAKING_PEOPLE = frozenset(verb.base for verb in DIRECT_VERBS if PEOPLE[0] in verb.objects)
 VERBS_TAKING = {
@@ -260,18 +267,18 @@ VERBS_TAKING = {
 
 
 def is_person(phrase: Phrase) -> bool:
-    """Tell people, who dance and are a "who", from all else."""
+    """Whether a phrase is a person ("who" instead of "that")."""
     return "person" in phrase.noun.kinds
 
 
 def location(rng: Random, prepositions: Sequence[Preposition] = PREPOSITIONS) -> Pair:
-    """Draw where it happens: "near the church"."""
+    """Draw a location: "near the church"."""
     english, french, nouns = pick(rng, prepositions)
     place = noun_phrase(rng, nouns, OF_PLACE)
     return f"{english} {place.english}", f"{french} {place.french}"
 
 
-def drawn_action(rng: Random, doer: Phrase, *, negated: bool = False) -> Action:
+def draw_action(rng: Random, doer: Phrase, *, negated: bool = False) -> Action:
     """Draw something that the doer can do."""
     verb = pick(rng, VERBS_OF[is_person(doer)])
     if not verb.objects:
@@ -284,11 +291,11 @@ def drawn_action(rng: Random, doer: Phrase, *, negated: bool = False) -> Action:
         english, french = pick(rng, OBJECT_PRONOUNS[2:] if doer.slot in (0, 2) else OBJECT_PRONOUNS)
         return Action(verb, f" {english}", f"{french} ", "")
     if verb.link in ("à", "de"):
-        target = drawn_object(rng, doer, verb, DEFINITE)
+        target = draw_object(rng, doer, verb, DEFINITE)
         return Action(verb, f" {target.english}", "", f" {verb.link} {target.french}")
     particular = verb.base == "love" or (negated and verb.base in TAKING_PEOPLE)
     determiners = DEFINITE if particular else UNDER_NEGATION if negated else ANY
-    target = drawn_object(rng, doer, verb, determiners)
+    target = draw_object(rng, doer, verb, determiners)
     if verb.link == "+à":
         receiver = noun_phrase(rng, PEOPLE, DEFINITE, bare=True)
         rest = f" {target.english} to {receiver.english}"
@@ -296,9 +303,7 @@ def drawn_action(rng: Random, doer: Phrase, *, negated: bool = False) -> Action:
     return Action(verb, f" {target.english}", "", f" {target.french}")
 
 
-def drawn_object(
-    rng: Random, doer: Phrase, verb: Verb, determiners: Sequence[Determiner]
-) -> Phrase:
+def draw_object(rng: Random, doer: Phrase, verb: Verb, determiners: Sequence[Determiner]) -> Phrase:
     """Draw an object other than the doer."""
     while True:
         target = any_phrase(rng, verb.objects, determiners)

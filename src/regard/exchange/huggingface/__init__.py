@@ -1,6 +1,6 @@
-"""To and from folders of HuggingFace's `transformers`, whose weights are safetensors.
+"""Conversion to and from folders of HuggingFace `transformers` with safetensors weights.
 
-Each kind of model is a file that says what stands in the way, reads, and writes.
+Each kind of model has a module that implements `Converter`.
 """
 
 from __future__ import annotations
@@ -10,39 +10,41 @@ from pathlib import Path
 from typing import Protocol
 
 from regard.errors import ConfigError, ModelError
-from regard.exchange.huggingface import bert, gpt2, labels, marian, xlnet
-from regard.exchange.huggingface.folder import CONFIG, ForeignFolder
+from regard.exchange.huggingface import bert, gpt2, label_heads, marian, xlnet
+from regard.exchange.huggingface.folder import CONFIG, HuggingFaceFolder
 from regard.exchange.huggingface.weights import (
-    ForeignTensors,
-    UnfitTensorError,
+    ExportedModel,
+    HuggingFaceTensors,
+    TensorMismatchError,
     Weights,
-    Written,
 )
-from regard.exchange.requirements import refuse
-from regard.files import whole_file, whole_folder, write_json
+from regard.exchange.requirements import raise_problems
+from regard.files import atomic_file, atomic_folder, write_json
 from regard.models.base import Model
-from regard.models.folder import WEIGHTS, ModelFolder, put_weights, weights_of, write_tensors
+from regard.models.folder import WEIGHTS, ModelFolder, load_weights, named_weights, write_tensors
 from regard.models.transformer import TransformerConfig
-from regard.text.foreign import refusing_panics
+from regard.text.imported import panics_as_errors
 
 
-class Kind(Protocol):
-    """A module for a kind of model that both sides have."""
+class Converter(Protocol):
+    """A module that converts one kind of model."""
 
-    def obstacles_to_import(self, folder: ForeignFolder) -> Iterator[str]:
-        """Every reason why a folder of theirs cannot be a model of ours."""
+    def import_problems(self, folder: HuggingFaceFolder) -> Iterator[str]:
+        """Yield every reason why a HuggingFace folder cannot be imported."""
 
-    def read(self, folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
-        """The description of a model of ours, and its weights, from a folder without obstacles."""
+    def import_model(
+        self, folder: HuggingFaceFolder, tensors: HuggingFaceTensors
+    ) -> tuple[ModelFolder, Weights]:
+        """Return the description and weights of the model in a folder without problems."""
 
-    def obstacles_to_export(self, folder: ModelFolder, model: Model | None) -> Iterator[str]:
-        """Every reason why a model of ours cannot be one of theirs; None: it is not trained yet."""
+    def export_problems(self, folder: ModelFolder, model: Model | None) -> Iterator[str]:
+        """Yield every reason why a model cannot be exported; model: None before training."""
 
-    def written(self, folder: ModelFolder, ours: Weights) -> Written:
-        """Their settings by file, their weights, and the files of the tokenizer."""
+    def export_model(self, folder: ModelFolder, internal: Weights) -> ExportedModel:
+        """Return HuggingFace's settings by file, weights, and tokenizer files."""
 
 
-KINDS: dict[str, Kind] = {  # by their model_type
+CONVERTERS: dict[str, Converter] = {  # by model_type
     "marian": marian,
     "pegasus": marian,
     "gpt2": gpt2,
@@ -52,8 +54,8 @@ KINDS: dict[str, Kind] = {  # by their model_type
 _LABELLED = ("tagger", "classifier")
 
 
-def counterpart(folder: ModelFolder) -> str | None:
-    """Their kind of model that a model of ours would be; None: there is none."""
+def huggingface_model_type(folder: ModelFolder) -> str | None:
+    """Return the HuggingFace model_type to which a model is exported; None: unsupported."""
     kind = folder.config.kind
     if kind in ("masked", *_LABELLED):
         return bert.family_for(folder).name
@@ -62,74 +64,74 @@ def counterpart(folder: ModelFolder) -> str | None:
     return {"causal": "gpt2", "permuted": "xlnet"}.get(kind)
 
 
-def obstacles_after_training(folder: ModelFolder) -> list[str]:
-    """Why a model, once it is trained, could not be the one of theirs that it resembles."""
-    name = counterpart(folder)
-    return [] if name is None else list(_exporter(folder, name).obstacles_to_export(folder, None))
+def export_problems_after_training(folder: ModelFolder) -> list[str]:
+    """Return the reasons why a model could not be exported after training."""
+    name = huggingface_model_type(folder)
+    return [] if name is None else list(_exporter(folder, name).export_problems(folder, None))
 
 
-def _exporter(folder: ModelFolder, name: str) -> Kind:
-    return labels if folder.config.kind in _LABELLED else KINDS[name]
+def _exporter(folder: ModelFolder, name: str) -> Converter:
+    return label_heads if folder.config.kind in _LABELLED else CONVERTERS[name]
 
 
 def import_folder(path: Path, out: Path) -> ModelFolder:
-    """Write a model folder from one of HuggingFace's, or say all that stands in the way."""
-    folder = ForeignFolder(path)
+    """Convert a HuggingFace folder to a model folder; raise one error with all problems."""
+    folder = HuggingFaceFolder(path)
     name = folder.config.get("model_type")
     if name is None and "format" in folder.config:
-        raise ModelError(f"{path} is a model folder of regard's own already. Use it as it is.")
-    if not isinstance(name, str) or name not in KINDS:
+        raise ModelError(f"{path} is a model folder of regard already. Use it without import.")
+    if not isinstance(name, str) or name not in CONVERTERS:
         raise ModelError(
-            f"{path} is a model of type {str(name)[:40]}, which regard cannot read. "
-            f"It reads {', '.join(KINDS)}."
+            f"{path} has model_type {str(name)[:40]}, which is not supported. "
+            f"Supported: {', '.join(CONVERTERS)}."
         )
-    kind = labels if labels.gives_labels(folder) else KINDS[name]
-    with refusing_panics(path):
-        refuse(kind.obstacles_to_import(folder), f"{path} cannot be imported")
-    tensors = ForeignTensors(folder.tensors())
+    converter = label_heads if label_heads.has_label_head(folder) else CONVERTERS[name]
+    with panics_as_errors(path):
+        raise_problems(converter.import_problems(folder), f"{path} cannot be imported")
+    tensors = HuggingFaceTensors(folder.tensors())
     try:
-        with refusing_panics(path):
-            description, weights = kind.read(folder, tensors)
-    except (KeyError, UnfitTensorError) as error:
-        what = f"lack {error}" if isinstance(error, KeyError) else str(error)
+        with panics_as_errors(path):
+            description, weights = converter.import_model(folder, tensors)
+    except (KeyError, TensorMismatchError) as error:
+        problem = f"lack {error}" if isinstance(error, KeyError) else str(error)
         raise ModelError(
-            f"The weights of {path} {what}, so they do not belong to its config.json. "
+            f"The weights of {path} {problem}, so they do not match its config.json. "
             "Copy the whole folder again."
         ) from None
     except ConfigError as error:
         raise ModelError(f"{path / CONFIG} cannot be imported. {error}") from None
-    tensors.refuse_rest(path)
+    tensors.refuse_unused(path)
     model = description.model()
-    put_weights(model, weights, path)
-    with whole_folder(out) as temporary:
-        write_tensors(temporary / WEIGHTS, weights_of(model), description.weights_note())
+    load_weights(model, weights, path)
+    with atomic_folder(out) as temporary:
+        write_tensors(temporary / WEIGHTS, named_weights(model), description.weights_metadata())
         description.write(temporary)
     return description
 
 
 def export_folder(folder: ModelFolder, model: Model, out: Path) -> str:
-    """Write a folder for HuggingFace's `from_pretrained`; the name of the class to load it with."""
+    """Write a folder for HuggingFace's `from_pretrained`; return the name of the model class."""
     from safetensors.torch import save_file
 
-    name = counterpart(folder)
+    name = huggingface_model_type(folder)
     if name is None:
         raise ModelError(
-            f"HuggingFace has no counterpart to a model of kind {folder.config.kind}. "
-            "What can be exported: transformer, causal, masked, permuted, tagger, classifier."
+            f"Export to HuggingFace is not supported for model kind {folder.config.kind!r}. "
+            "Supported: transformer, causal, masked, permuted, tagger, classifier."
         )
-    kind = _exporter(folder, name)
-    obstacles = kind.obstacles_to_export(folder, model)
-    refuse(obstacles, f"HuggingFace's {name} cannot express this model")
-    ours = {name: weight.float().cpu() for name, weight in weights_of(model).items()}
-    settings, weights, files = kind.written(folder, ours)
-    with whole_folder(out) as temporary:
+    converter = _exporter(folder, name)
+    problems = converter.export_problems(folder, model)
+    raise_problems(problems, f"This model cannot be exported as HuggingFace's {name}")
+    internal = {name: weight.float().cpu() for name, weight in named_weights(model).items()}
+    settings, weights, files = converter.export_model(folder, internal)
+    with atomic_folder(out) as temporary:
         for file, content in files.items():
             (temporary / file).write_bytes(content)
         for file, table in settings.items():
             write_json(temporary / file, table)
-        plain = {name: weight.contiguous() for name, weight in weights.items()}
-        note = {"format": "pt"}  # which their loader asks for
-        with whole_file(temporary / WEIGHTS) as place:
-            save_file(plain, place, metadata=note)
+        contiguous = {name: weight.contiguous() for name, weight in weights.items()}
+        metadata = {"format": "pt"}  # required by transformers
+        with atomic_file(temporary / WEIGHTS) as weights_file:
+            save_file(contiguous, weights_file, metadata=metadata)
     architecture: str = settings["config.json"]["architectures"][0]
     return architecture

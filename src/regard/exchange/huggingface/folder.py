@@ -1,4 +1,4 @@
-"""A folder of HuggingFace's: config.json, model.safetensors and the files of a tokenizer."""
+"""A HuggingFace folder: config.json, model.safetensors and tokenizer files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.config import Settings, Tree
 from regard.errors import ModelError
 from regard.models.folder import read_tensors
-from regard.regular import inside, read_regular
+from regard.regular_files import path_inside, read_regular_file
 from regard.schema import MEBIBYTE, JsonReader
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -27,97 +27,101 @@ _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 @dataclass(frozen=True)
 class _WeightMap(Settings):
-    """What we read of `model.safetensors.index.json`."""
+    """The fields of `model.safetensors.index.json` that are read."""
 
     weight_map: dict[str, str]
 
 
 @dataclass(frozen=True)
-class ForeignFolder:
-    """What lies in a folder, read when it is asked for."""
+class HuggingFaceFolder:
+    """A HuggingFace folder, whose files are read on demand."""
 
     path: Path
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What the model is."""
+        """The content of config.json."""
         if not (self.path / CONFIG).is_file():
             raise ModelError(
-                f"{self.path} is no folder of HuggingFace's: it has no {CONFIG}. Give the folder "
-                "that `save_pretrained` wrote, or a snapshot of their hub."
+                f"{self.path} is not a HuggingFace folder: it has no {CONFIG}. Give a folder "
+                "written by `save_pretrained`, or a snapshot from the HuggingFace Hub."
             )
         return self.json(CONFIG)
 
     def settings(self, defaults: Mapping[str, Any], optional: tuple[str, ...] = ()) -> Tree:
-        """What config.json says, with their defaults; each setting that has one has its type.
+        """Return config.json completed by defaults, with the types of values checked.
 
-        optional: the numbers that may be null or 0. Ids of tokens may be null or lists.
+        optional: numbers that may be null or 0. Token ids may be null or lists.
         """
         for name in (name for name in defaults if name.endswith("_token_id")):
             ids = self.config.get(name, [])
             listed = ids if type(ids) is list else [ids]
             if ids is not None and any(type(number) is not int for number in listed):
-                problem = f"{name} is {json.dumps(ids)[:100]}, and must be an id or a list of ids"
-                raise READER.wrong(self.path / CONFIG, problem)
+                problem = f"{name} is {json.dumps(ids)[:100]}, but must be an id or a list of ids"
+                raise READER.content_error(self.path / CONFIG, problem)
         absent = [name for name in optional if self.config.get(name, 1) is None]
         expected = {
             name: default
             for name, default in defaults.items()
             if not name.endswith("_token_id") and name not in absent
         }
-        READER.typed(self.config, expected, self.path / CONFIG)
+        READER.check_types(self.config, expected, self.path / CONFIG)
         for name in expected.keys() & self.config.keys() - {*optional}:
             value, default = self.config[name], expected[name]
             if type(value) is int and value < 1 and type(default) is int and default > 0:
-                raise READER.wrong(self.path / CONFIG, f"{name} is {value}, and must be positive")
+                raise READER.content_error(
+                    self.path / CONFIG, f"{name} is {value}, but must be positive"
+                )
         return {**defaults, **self.config}
 
     def json(self, name: str) -> dict[str, Any]:
-        """A file with a JSON object; an empty one if there is no such file."""
+        """Return the JSON object in a file; empty if the file does not exist."""
         if not (self.path / name).is_file():
             return {}
-        return READER.table(self.path / name)
+        return READER.read_object(self.path / name)
 
-    def forbidden_words(self) -> list[list[int]]:
-        """The sequences of ids that their searches never write."""
+    def bad_words_ids(self) -> list[list[int]]:
+        """Return the id sequences that must not be generated."""
         name, table = "bad_words_ids", self.json(GENERATION)
-        words = (table or self.config).get(name) or []
-        lists = isinstance(words, list) and all(isinstance(word, list) for word in words)
-        if not lists or any(type(number) is not int for word in words for number in word):
-            where = self.path / (GENERATION if table else CONFIG)
-            raise READER.wrong(where, f"{name} must be a list of lists of ids")
-        return words
+        rows = (table or self.config).get(name) or []
+        are_lists = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+        if not are_lists or any(type(number) is not int for row in rows for number in row):
+            path = self.path / (GENERATION if table else CONFIG)
+            raise READER.content_error(path, f"{name} must be a list of lists of ids")
+        return rows
 
     def files(self, *names: str) -> dict[str, bytes]:
-        """The contents of those of the files that there are."""
+        """Return the contents of those of the files that exist."""
         paths = [self.path / name for name in names]
-        return {path.name: read_regular(path, READER.limit) for path in paths if path.is_file()}
+        return {
+            path.name: read_regular_file(path, READER.limit) for path in paths if path.is_file()
+        }
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights, of one file or of several."""
+        """Return the weights, from one file or several shards."""
         if (self.path / INDEX).is_file() and not (self.path / WEIGHTS).is_file():
             names = self._shards()
         else:
             self._refuse_pickles()
             names = [WEIGHTS]
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name in names:
             for stored, tensor in read_tensors(self.path / name)[0].items():
-                if _today(stored) in found:
+                if _current_name(stored) in tensors:
                     raise ModelError(
-                        f"{self.path / name} has {_today(stored)} a second time. Copy the whole "
-                        "folder again."
+                        f"{self.path / name} has a duplicate of {_current_name(stored)}. Copy the "
+                        "whole folder again."
                     )
-                found[_today(stored)] = tensor
-        return found
+                tensors[_current_name(stored)] = tensor
+        return tensors
 
     def _shards(self) -> list[str]:
-        """The names of the files of weights, which all lie in the folder."""
+        """Return the names of the weight files, which must be inside the folder."""
         path = self.path / INDEX
         shards = READER.build(_WeightMap, {"weight_map": self.json(INDEX).get("weight_map")}, path)
         names = sorted({*shards.weight_map.values()})
         for name in names:
-            inside(self.path, name, path)
+            path_inside(self.path, name, path)
         return names
 
     def _refuse_pickles(self) -> None:
@@ -126,28 +130,28 @@ class ForeignFolder:
             return
         kind = (self.config.get("architectures") or ["AutoModel"])[0]
         raise ModelError(
-            f"The weights of {self.path} are pickled ({pickled[0]}), and a pickle can run any "
-            f"program, so regard opens none. If you trust it, write {WEIGHTS} beside it with "
-            f"HuggingFace's own package:\n  python -c \"from transformers import {kind}; "
+            f"The weights of {self.path} are pickled ({pickled[0]}). A pickle can run arbitrary "
+            f"code, so regard does not load it. If you trust it, convert it to {WEIGHTS} with "
+            f'transformers:\n  python -c "from transformers import {kind}; '
             f"{kind}.from_pretrained('{self.path}').save_pretrained('{self.path}')\""
         )
 
 
-def _today(name: str) -> str:
-    """The name of a weight; norms that came from TensorFlow have others."""
+def _current_name(name: str) -> str:
+    """Return the current name of a weight; norms converted from TensorFlow have other names."""
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
 
 
-def several_ids(value: Any) -> list[Any]:
-    """Ids of a setting that may be one, a list or nothing."""
+def to_id_list(value: Any) -> list[Any]:
+    """Return the ids of a setting that may be an id, a list or None."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
-def one_id(value: Any) -> Any:
-    """An id, also where it is the only one of a list."""
+def to_single_id(value: Any) -> Any:
+    """Return an id, also if it is the only element of a list."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value

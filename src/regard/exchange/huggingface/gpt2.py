@@ -1,7 +1,7 @@
-"""GPT-2, both ways: our causal language model with norms before each sub-layer.
+"""Import and export of GPT-2: regard's causal language model with pre-norm.
 
-Its linear layers have a row for each input. It has one mark, the end of a text, which also begins
-texts; what else we need is ours alone.
+GPT-2 stores linear layers as (in, out). Its only special token is the end of a text, which is also
+BOS; the others get internal ids only.
 """
 
 from __future__ import annotations
@@ -16,50 +16,54 @@ from regard.exchange.huggingface.folder import (
     CONFIG,
     GENERATION,
     TOKENIZER,
-    ForeignFolder,
-    several_ids,
+    HuggingFaceFolder,
+    to_id_list,
 )
-from regard.exchange.huggingface.library_text import text_files, token_settings, unwritable_text
-from regard.exchange.huggingface.settings import SettingNames, obstacles_in_ours
-from regard.exchange.huggingface.tokenizer_classes import LibraryText
+from regard.exchange.huggingface.settings import SettingsMap, block_export_problems
+from regard.exchange.huggingface.tokenizer_classes import TokenizerImporter
+from regard.exchange.huggingface.tokenizer_export import (
+    tokenizer_export_problems,
+    tokenizer_files,
+    tokenizer_settings,
+)
 from regard.exchange.huggingface.weights import (
-    SAME,
-    TURNED,
-    ForeignTensors,
-    Table,
+    IDENTITY,
+    TRANSPOSED,
+    ExportedModel,
+    HuggingFaceTensors,
+    WeightMap,
     Weights,
-    Written,
     for_each_block,
+    get_id_mapping,
     is_tied,
-    layers,
-    our_bias,
-    their_numbering,
-    their_rows,
-    their_words,
-    under_their_names,
+    layer_weights,
+    to_hf_embeddings,
+    to_hf_rows,
+    to_hf_weights,
+    to_internal_bias,
 )
 from regard.models.base import Model
 from regard.models.causal import CausalConfig
 from regard.models.folder import ModelFolder
-from regard.text.foreign import ForeignTokenizer
-from regard.text.numbering import ALONE, Numbering
+from regard.text.id_mapping import NO_IMPORTED_ID, IdMapping
+from regard.text.imported import ImportedTokenizer
 from regard.text.special import SPECIAL
 
 NAME = "GPT2LMHeadModel"
 _TIED = "tie_word_embeddings"
 _OUTPUT = "lm_head.weight"
-_MASKED = -1e4  # older versions stored it, and which tokens see which, with the weights
-_SETTINGS = SettingNames(
+_MASKED = -1e4  # older versions stored it and the causal mask with the weights
+_SETTINGS = SettingsMap(
     {
-        "layers": ("n_layer", 12),
-        "width": ("n_embd", 768),
-        "heads": ("n_head", 12),
-        "feedforward_width": ("n_inner", None),
+        "num_layers": ("n_layer", 12),
+        "d_model": ("n_embd", 768),
+        "num_heads": ("n_head", 12),
+        "ffn_dim": ("n_inner", None),
         "activation": ("activation_function", "gelu_new"),
         "dropout": ("resid_pdrop", 0.1),
         "embedding_dropout": ("embd_pdrop", 0.1),
         "attention_dropout": ("attn_pdrop", 0.1),
-        "norm_epsilon": ("layer_norm_epsilon", 1e-5),
+        "norm_eps": ("layer_norm_epsilon", 1e-5),
         "max_positions": ("n_positions", 1024),
     },
     {
@@ -81,143 +85,150 @@ _BLOCK = {
 }
 
 
-def _table(blocks: int, prefix: str = "transformer.") -> Table:
+def _weight_map(blocks: int, prefix: str = "transformer.") -> WeightMap:
     return {
-        **for_each_block("encoder.blocks", f"{prefix}h", blocks, layers(_BLOCK, TURNED)),
-        **layers({"encoder.norm": [f"{prefix}ln_f"]}),
-        "embedding.positions.table.weight": ([f"{prefix}wpe.weight"], SAME),
+        **for_each_block("encoder.blocks", f"{prefix}h", blocks, layer_weights(_BLOCK, TRANSPOSED)),
+        **layer_weights({"encoder.norm": [f"{prefix}ln_f"]}),
+        "embedding.positions.table.weight": ([f"{prefix}wpe.weight"], IDENTITY),
     }
 
 
-def obstacles_to_import(folder: ForeignFolder) -> Iterator[str]:
-    """Every reason why a folder of theirs cannot be a model of ours."""
+def import_problems(folder: HuggingFaceFolder) -> Iterator[str]:
+    """Yield every reason why a HuggingFace folder cannot be imported."""
     config = folder.settings(_SETTINGS.defaults)
-    yield from _SETTINGS.obstacles(config, NAME, *(["GPT2Model"] if config[_TIED] else []))
+    yield from _SETTINGS.import_problems(config, NAME, *(["GPT2Model"] if config[_TIED] else []))
     if config.get("add_cross_attention"):
-        yield "add_cross_attention is true; a causal model of ours reads one text"
-    yield from LibraryText(folder, "byte_bpe").obstacles(config["vocab_size"])
+        yield "add_cross_attention is true; supported: false"
+    yield from TokenizerImporter(folder, "byte_bpe").import_problems(config["vocab_size"])
 
 
-def read(folder: ForeignFolder, tensors: ForeignTensors) -> tuple[ModelFolder, Weights]:
-    """The description of a model of ours, and its weights, from a folder without obstacles."""
-    settings, text = folder.settings(_SETTINGS.defaults), LibraryText(folder, "byte_bpe")
+def import_model(
+    folder: HuggingFaceFolder, tensors: HuggingFaceTensors
+) -> tuple[ModelFolder, Weights]:
+    """Return the description and weights of the model in a folder without problems."""
+    settings, importer = folder.settings(_SETTINGS.defaults), TokenizerImporter(folder, "byte_bpe")
     size = settings["vocab_size"]
-    start, ends = _mark(settings["bos_token_id"], size), _ends(folder, settings)
-    end = start if start in ends else next(iter(ends), None)
-    pad, unknown, silent = _unwritten(text, {start, *ends})
-    numbering = Numbering(size, pad, unknown, start=silent if start == end else start, end=end)
+    bos, eos_ids = _valid_id(settings["bos_token_id"], size), _eos_ids(folder, settings)
+    eos = bos if bos in eos_ids else next(iter(eos_ids), None)
+    pad, unk, excluded_bos = _excluded_ids(importer, {bos, *eos_ids})
+    start = excluded_bos if bos == eos else bos
+    id_mapping = IdMapping(size, pad, unk, start=start, end=eos)
     prefix = "transformer." if "transformer.wte.weight" in tensors else ""
-    words = tensors.words(f"{prefix}wte.weight", _OUTPUT, numbering, may_tie=settings[_TIED])
-    first = text.library.encode("a").ids[:1]  # BOS, where their tokenizer writes it
-    form = {
-        **_SETTINGS.ours(settings),
-        "feedforward_width": settings["n_inner"] or 4 * settings["n_embd"],
+    embedding_weights = tensors.embeddings(
+        f"{prefix}wte.weight", _OUTPUT, id_mapping, may_tie=settings[_TIED]
+    )
+    first = importer.backend_tokenizer.encode("a").ids[:1]  # BOS, if the tokenizer adds it
+    fields = {
+        **_SETTINGS.from_hf(settings),
+        "ffn_dim": settings["n_inner"] or 4 * settings["n_embd"],
         "norm_order": "pre",
-        "positions": "learned",
+        "positional_encoding": "learned",
         "scale_embedding": False,
         "output_bias": True,
         "attention": {"score": "scaled_dot" if settings["scale_attn_weights"] else "dot"},
-        "tied_embeddings": "none" if "projection.weight" in words else "all",
-        "start_token": "end" if start in (None, end) else "start",
-        "bare_prompts": start is None or first != [start],
-        "extra_eos_ids": numbering.ours(number for number in ends if number != end),
+        "tied_embeddings": "none" if "projection.weight" in embedding_weights else "all",
+        "decoder_start_token": "eos" if bos in (None, eos) else "bos",
+        "bare_prompts": bos is None or first != [bos],
+        "extra_eos_ids": id_mapping.to_internal(number for number in eos_ids if number != eos),
     }
-    config = build(CausalConfig, form)
-    weights = words | tensors.read(_table(config.layers, prefix))
-    weights["projection.bias"] = our_bias(torch.zeros(size), numbering)
+    config = build(CausalConfig, fields)
+    weights = embedding_weights | tensors.convert(_weight_map(config.num_layers, prefix))
+    weights["projection.bias"] = to_internal_bias(torch.zeros(size), id_mapping)
     longest = config.max_positions
-    sees = torch.ones(longest, longest, dtype=torch.bool).tril()[None, None]
-    for layer in range(config.layers):
-        theirs, ours = f"{prefix}h.{layer}.attn", f"encoder.blocks.{layer}.attention.project"
-        tensors.redundant(f"{theirs}.bias", sees, "a causal mask")
-        tensors.redundant(f"{theirs}.masked_bias", torch.tensor(_MASKED), f"{_MASKED:g}")
-        if settings["scale_attn_by_inverse_layer_idx"]:  # smaller queries give smaller scores
+    causal_mask = torch.ones(longest, longest, dtype=torch.bool).tril()[None, None]
+    for layer in range(config.num_layers):
+        hf, internal = f"{prefix}h.{layer}.attn", f"encoder.blocks.{layer}.attention.project"
+        tensors.check_redundant(f"{hf}.bias", causal_mask, "a causal mask")
+        tensors.check_redundant(f"{hf}.masked_bias", torch.tensor(_MASKED), f"{_MASKED:g}")
+        if settings["scale_attn_by_inverse_layer_idx"]:  # scale queries
             for kind in ("weight", "bias"):
-                weights[f"{ours}.{kind}"][: config.width] /= layer + 1
-    return text.describe(config, numbering), weights
+                weights[f"{internal}.{kind}"][: config.d_model] /= layer + 1
+    return importer.model_folder(config, id_mapping), weights
 
 
-def _ends(folder: ForeignFolder, settings: dict[str, Any]) -> list[int]:
-    """All EOS tokens that the model has; generation_config.json says them, or else config.json."""
-    stated = folder.json(GENERATION).get("eos_token_id")
-    ids = settings["eos_token_id"] if stated is None else stated
-    marks = (_mark(number, settings["vocab_size"]) for number in several_ids(ids))
-    return list(dict.fromkeys(mark for mark in marks if mark is not None))
+def _eos_ids(folder: HuggingFaceFolder, settings: dict[str, Any]) -> list[int]:
+    """Return the ids of EOS in generation_config.json, or else in config.json."""
+    from_generation = folder.json(GENERATION).get("eos_token_id")
+    ids = settings["eos_token_id"] if from_generation is None else from_generation
+    valid = (_valid_id(number, settings["vocab_size"]) for number in to_id_list(ids))
+    return list(dict.fromkeys(number for number in valid if number is not None))
 
 
-def _unwritten(text: LibraryText, others: set[int | None]) -> list[int | None]:
-    """Their PAD, UNK and BOS where their search must not write them, as ours never writes its own.
+def _excluded_ids(importer: TokenizerImporter, others: set[int | None]) -> list[int | None]:
+    """Return the ids of PAD, UNK and BOS that bad_words_ids excludes from generation, else None.
 
-    Any other is a word like the rest.
+    Only those are mapped to regard's special tokens, which are never generated; the others are
+    ordinary tokens.
     """
-    forbidden, found = text.folder.forbidden_words(), list[int | None]()
-    for token in (text.marks[mark] for mark in ("pad", "unk", "bos")):
-        known = [token] in forbidden and token not in {*others, *found}
-        found.append(token if known else None)
-    return found
+    bad_words, excluded = importer.folder.bad_words_ids(), list[int | None]()
+    for token in (importer.special_token_ids[name] for name in ("pad", "unk", "bos")):
+        is_excluded = [token] in bad_words and token not in {*others, *excluded}
+        excluded.append(token if is_excluded else None)
+    return excluded
 
 
-def _mark(number: Any, size: int) -> int | None:
-    """A mark that a model has: some settings name ids that it lacks."""
+def _valid_id(number: Any, size: int) -> int | None:
+    """Return an id, or None if it is not in the vocabulary, as in some config files."""
     return number if type(number) is int and 0 <= number < size else None
 
 
-def obstacles_to_export(folder: ModelFolder, model: Model | None) -> Iterator[str]:
-    """Every reason why a model of ours cannot be a GPT-2."""
+def export_problems(folder: ModelFolder, model: Model | None) -> Iterator[str]:
+    """Yield every reason why a model cannot be exported as GPT-2."""
     config = folder.config
     assert isinstance(config, CausalConfig)
     scores = ("scaled_dot", "dot")
-    form = {"positions": "learned", "norm_order": "pre", "embedding_norm": False}
-    yield from obstacles_in_ours(config, scores, **form)
+    required = {"positional_encoding": "learned", "norm_order": "pre", "embedding_norm": False}
+    yield from block_export_problems(config, scores, **required)
     if config.final_norm is False:
-        yield "model.final_norm is false; it has a norm after the last block"
-    if _has_biases(folder, config, model):
-        yield "its output has biases other than zero; it has none"
-    yield from unwritable_text(folder.tokenizers)
+        yield "model.final_norm is false; supported: true"
+    if _has_output_bias(folder, config, model):
+        yield "its output bias is not zero; GPT-2 has no output bias"
+    yield from tokenizer_export_problems(folder.tokenizers)
 
 
-def _has_biases(folder: ModelFolder, config: CausalConfig, model: Model | None) -> bool:
-    """Whether words have biases, or will have them after training."""
+def _has_output_bias(folder: ModelFolder, config: CausalConfig, model: Model | None) -> bool:
+    """Whether there is an output bias other than 0, or will be after training."""
     if model is None:
         return config.output_bias
     bias = model.projection.bias
-    numbering = their_numbering(folder.tokenizers.target)
-    return bias is not None and bool(their_rows(bias.detach().cpu(), numbering).any())
+    id_mapping = get_id_mapping(folder.tokenizers.target)
+    return bias is not None and bool(to_hf_rows(bias.detach().cpu(), id_mapping).any())
 
 
-def written(folder: ModelFolder, ours: Weights) -> Written:
-    """Their settings by file, their weights, and the files of the tokenizer; without obstacles."""
+def export_model(folder: ModelFolder, internal: Weights) -> ExportedModel:
+    """Return HuggingFace's settings by file, weights, and tokenizer files."""
     config, tokenizer = folder.config, folder.tokenizers.target
     assert isinstance(config, CausalConfig)
-    numbering = their_numbering(tokenizer)
-    weights = under_their_names(ours, _table(config.layers))
-    weights |= their_words(ours, config, numbering, "transformer.wte.weight", _OUTPUT)
-    first = "" if config.bare_prompts else "</s> " if config.start_token == "end" else "<s> "
-    return _their_files(folder, config), weights, text_files(folder.tokenizers, f"{first}$A")
+    id_mapping = get_id_mapping(tokenizer)
+    weights = to_hf_weights(internal, _weight_map(config.num_layers))
+    weights |= to_hf_embeddings(internal, config, id_mapping, "transformer.wte.weight", _OUTPUT)
+    start = "</s> " if config.decoder_start_token == "eos" else "<s> "
+    template = "$A" if config.bare_prompts else f"{start}$A"
+    return _config_files(folder, config), weights, tokenizer_files(folder.tokenizers, template)
 
 
-def _their_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
+def _config_files(folder: ModelFolder, config: CausalConfig) -> dict[str, Any]:
     tokenizer = folder.tokenizers.target
-    numbering = their_numbering(tokenizer)
-    pad, unknown, start, end = numbering.theirs[:4]
-    last = None if end == ALONE else end
-    first = last if start == ALONE or config.start_token == "end" else start
-    others = [numbering.theirs[number] for number in config.extra_eos_ids]
-    marks = {"bos_token_id": first, "eos_token_id": [last, *others] if others else last}
+    id_mapping = get_id_mapping(tokenizer)
+    pad, unk, bos, imported_eos = id_mapping.imported_ids[:4]
+    eos = None if imported_eos == NO_IMPORTED_ID else imported_eos
+    start = eos if bos == NO_IMPORTED_ID or config.decoder_start_token == "eos" else bos
+    extra_eos = [id_mapping.imported_ids[number] for number in config.extra_eos_ids]
+    special_ids = {"bos_token_id": start, "eos_token_id": [eos, *extra_eos] if extra_eos else eos}
     dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
-    settings = _SETTINGS.theirs(config, "gpt2", NAME) | {
-        "vocab_size": numbering.size,
+    settings = _SETTINGS.to_hf(config, "gpt2", NAME) | {
+        "vocab_size": id_mapping.size,
         "embd_pdrop": dropout,
         "scale_attn_weights": config.attention.score == "scaled_dot",
         "tie_word_embeddings": is_tied(config),
     }
-    own = [] if isinstance(tokenizer, ForeignTokenizer) else [start]
-    silent = [number for number in (pad, unknown, *own) if number not in (ALONE, last)]
-    forbidden = {"bad_words_ids": [[number] for number in silent]} if silent else {}
-    begin = SPECIAL.end if start == ALONE else SPECIAL.start
-    ids = {"pad": SPECIAL.pad, "unk": SPECIAL.unknown, "bos": begin, "eos": SPECIAL.end}
+    never_generated = (pad, unk) if isinstance(tokenizer, ImportedTokenizer) else (pad, unk, bos)
+    excluded = [number for number in never_generated if number not in (NO_IMPORTED_ID, eos)]
+    bad_words = {"bad_words_ids": [[number] for number in excluded]} if excluded else {}
+    internal_bos = SPECIAL.eos if bos == NO_IMPORTED_ID else SPECIAL.bos
+    ids = {"pad": SPECIAL.pad, "unk": SPECIAL.unk, "bos": internal_bos, "eos": SPECIAL.eos}
     return {
-        CONFIG: settings | marks,
-        GENERATION: marks | forbidden,
-        TOKENIZER: token_settings(tokenizer, ids),
+        CONFIG: settings | special_ids,
+        GENERATION: special_ids | bad_words,
+        TOKENIZER: tokenizer_settings(tokenizer, ids),
     }

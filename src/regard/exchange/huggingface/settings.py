@@ -1,6 +1,6 @@
-"""Settings of models under HuggingFace's names, and what those settings cannot express.
+"""Mapping of model settings to HuggingFace's, and unsupported settings.
 
-Each kind of model has a table: our setting, what they call it, and their default.
+Each kind of model has a table: regard's setting, HuggingFace's name, and HuggingFace's default.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.config import Tree
-from regard.exchange.requirements import unknown_settings
+from regard.exchange.requirements import unsupported_settings
 from regard.layers.feedforward import Activation
 from regard.models.stacks import BlockConfig
 
@@ -25,53 +25,55 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-# Of several names for one activation, the first.
-THEIR_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-_EPSILON = 1e-5  # of our norms, where a setting is unset
+# The first of several names for an activation.
+HF_ACTIVATIONS = {name: hf_name for hf_name, name in reversed(ACTIVATIONS.items())}
+_NORM_EPS = 1e-5  # of norms whose norm_eps is None
 
 
 @dataclass(frozen=True)
-class SettingNames:
-    """The settings of a kind of model: ours by what they call them, and what only theirs has."""
+class SettingsMap:
+    """The settings of a kind of model in HuggingFace."""
 
-    shared: Mapping[str, tuple[str, Any]]  # ours: their name and default
-    more: Tree  # further settings of theirs, with their defaults
+    shared: Mapping[str, tuple[str, Any]]  # HuggingFace's name and default by regard's name
+    hf_only: Tree  # settings without an equivalent in regard, with their defaults
 
     @property
     def defaults(self) -> Tree:
-        """The values of their settings where a file does not have them."""
-        return dict(self.shared.values()) | self.more
+        """HuggingFace's defaults of all settings."""
+        return dict(self.shared.values()) | self.hf_only
 
-    def ours(self, theirs: Tree) -> Tree:
-        """Return our settings for theirs."""
-        settings = {ours: theirs[name] for ours, (name, _) in self.shared.items()}
+    def from_hf(self, hf_config: Tree) -> Tree:
+        """Convert HuggingFace's settings to regard's."""
+        settings = {name: hf_config[hf_name] for name, (hf_name, _) in self.shared.items()}
         return settings | {"activation": ACTIVATIONS[settings["activation"]]}
 
-    def theirs(self, config: BlockConfig, model_type: str, architecture: str) -> Tree:
-        """Return their settings for ours, with the type and the class of the model."""
-        settings = {name: getattr(config, ours) for ours, (name, _) in self.shared.items()}
-        settings[self.shared["activation"][0]] = THEIR_ACTIVATIONS[config.activation]
-        epsilon, _ = self.shared.get("norm_epsilon", (None, None))
+    def to_hf(self, config: BlockConfig, model_type: str, architecture: str) -> Tree:
+        """Convert regard's settings to HuggingFace's, with model_type and architectures."""
+        settings = {hf_name: getattr(config, name) for name, (hf_name, _) in self.shared.items()}
+        settings[self.shared["activation"][0]] = HF_ACTIVATIONS[config.activation]
+        epsilon, _ = self.shared.get("norm_eps", (None, None))
         if epsilon is not None and settings[epsilon] is None:
-            settings[epsilon] = _EPSILON
+            settings[epsilon] = _NORM_EPS
         head = {"architectures": [architecture], "model_type": model_type, "dtype": "float32"}
         return head | settings
 
-    def obstacles(self, config: Tree, *known: str) -> Iterator[str]:
-        """Yield what no model of ours can have, for a model of one of the known classes."""
+    def import_problems(self, config: Tree, *known: str) -> Iterator[str]:
+        """Yield unsupported settings; known: the supported model classes."""
         if config.get("architectures") not in (None, *([name] for name in known)):
-            yield f"architectures is {config['architectures']}; known: {', '.join(known)}"
-        activation, heads, width = (self.shared[x][0] for x in ("activation", "heads", "width"))
+            yield f"architectures is {config['architectures']}; supported: {', '.join(known)}"
+        activation, heads, width = (
+            self.shared[name][0] for name in ("activation", "num_heads", "d_model")
+        )
         if config[activation] not in ACTIVATIONS:
-            yield f"{activation} is {config[activation]}; known: {', '.join(ACTIVATIONS)}"
+            yield f"{activation} is {config[activation]}; supported: {', '.join(ACTIVATIONS)}"
         if config[width] % config[heads]:
             yield f"{heads} is {config[heads]}, which does not divide {width} {config[width]}"
 
 
-def obstacles_in_ours(
-    config: BlockConfig, scores: Sequence[str] = ("scaled_dot",), **wanted: Any
+def block_export_problems(
+    config: BlockConfig, scores: Sequence[str] = ("scaled_dot",), **required: Any
 ) -> Iterator[str]:
-    """Yield what no model of theirs can have; wanted: the only value of a setting."""
-    only = {"norm": "layer", "feedforward": "linear", **wanted}
-    known = {name: [value] for name, value in only.items()}
-    yield from unknown_settings(config, {**known, "attention.score": scores})
+    """Yield settings that HuggingFace does not support; required: the only value of a setting."""
+    required = {"norm": "layer", "ffn_type": "linear", **required}
+    supported = {name: [value] for name, value in required.items()}
+    yield from unsupported_settings(config, {**supported, "attention.score": scores})

@@ -1,7 +1,7 @@
-"""Weights under other names, with other numbers for words, and with features in another order.
+"""Conversion of weights: names, token ids and the order of features differ.
 
-A table names a tensor of ours, the tensors of theirs that it is made of, one below the other, and
-the form that each has. Models are read and written by the same table.
+A `WeightMap` has the HuggingFace tensors that are concatenated to each tensor, and their
+transform. The same map is used for import and export.
 """
 
 from __future__ import annotations
@@ -16,39 +16,42 @@ from torch import Tensor
 from regard.errors import ModelError
 from regard.models.language import LanguageConfig
 from regard.text.base import Tokenizer
-from regard.text.foreign import ForeignTokenizer
-from regard.text.numbering import ALONE, Numbering
+from regard.text.id_mapping import NO_IMPORTED_ID, IdMapping
+from regard.text.imported import ImportedTokenizer
 from regard.text.special import SPECIAL
 
 
-class Form(NamedTuple):
-    """How a tensor of theirs becomes one of ours, and the way back."""
+class TensorTransform(NamedTuple):
+    """Conversion of a HuggingFace tensor to regard's layout, and back."""
 
-    ours: Callable[[Tensor], Tensor]
-    theirs: Callable[[Tensor], Tensor]
+    from_hf: Callable[[Tensor], Tensor]
+    to_hf: Callable[[Tensor], Tensor]
 
 
-SAME = Form(lambda tensor: tensor, lambda tensor: tensor)
-TURNED = Form(Tensor.t, Tensor.t)  # theirs have a row for each input
-Table = Mapping[str, tuple[Sequence[str], Form]]
+IDENTITY = TensorTransform(lambda tensor: tensor, lambda tensor: tensor)
+TRANSPOSED = TensorTransform(Tensor.t, Tensor.t)  # HuggingFace's Conv1D: (in, out)
+WeightMap = Mapping[str, tuple[Sequence[str], TensorTransform]]
 Weights = dict[str, Tensor]
-Written = tuple[dict[str, Any], Weights, dict[str, bytes]]  # settings by file, weights, other files
+ExportedModel = tuple[
+    dict[str, Any], Weights, dict[str, bytes]
+]  # settings by file, weights, other files
 
-_UNWRITABLE = -1000.0  # the bias of a word that nobody writes; an infinite one spoils losses
-_READS = ("project", "query", "memory", "expand", "gate", "table", "projection")
-_WRITES = ("combine", "contract")
+_SUPPRESSED = -1000.0  # bias of tokens that are never generated; -inf would give infinite losses
+# Layers whose inputs, or outputs, are hidden states of width d_model.
+_HIDDEN_INPUTS = ("project", "query", "memory", "expand", "gate", "table", "projection")
+_HIDDEN_OUTPUTS = ("combine", "contract")
 
 
-class UnfitTensorError(ValueError):
-    """What the weights of a folder have that no model of its config.json has."""
+class TensorMismatchError(ValueError):
+    """A tensor that does not match the config.json of its folder."""
 
 
-class ForeignTensors:
-    """The tensors of a foreign file by name, which all must be accounted for.
+class HuggingFaceTensors:
+    """The tensors of a HuggingFace model by name, all of which must be accounted for.
 
-    A tensor is used (`tensors[name]`), or it was compared with what a model has anyway
-    (`redundant`), or the model that wrote it reads another one instead (`unread`). Any other is
-    refused by name, so no part of a foreign model is dropped without a comparison.
+    A tensor is used (`tensors[name]`), or equals a known constant (`check_redundant`), or has no
+    effect because other tensors are used instead (`ignore`). Any other tensor is an error, so that
+    no part of a model is silently dropped.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
@@ -57,11 +60,11 @@ class ForeignTensors:
         self._differences: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Tensor:
-        """A tensor in float32, which now counts as used; a missing one is a KeyError."""
+        """Return a tensor in float32 and mark it as used; KeyError if it is missing."""
         tensor = self._tensors[name]
         if not tensor.is_floating_point():
-            kind = str(tensor.dtype).removeprefix("torch.")
-            raise UnfitTensorError(f"have {name} as {kind} instead of floating-point numbers")
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise TensorMismatchError(f"have {name} as {dtype} instead of floating-point numbers")
         self._accounted.add(name)
         return tensor.float()
 
@@ -72,26 +75,28 @@ class ForeignTensors:
         return iter(self._tensors)
 
     def first(self, *names: str) -> Tensor:
-        """The first of these that is stored: tied tensors are stored under one name or several."""
+        """Return the first of these that is stored: tied tensors may have one or several names."""
         return self[next((name for name in names if name in self), names[0])]
 
-    def read(self, table: Table) -> Weights:
-        """Their tensors as ours; one that they lack is a KeyError."""
+    def convert(self, table: WeightMap) -> Weights:
+        """Convert tensors to regard's; KeyError if one is missing."""
         return {
-            ours: torch.cat([form.ours(self[name]) for name in names])
-            for ours, (names, form) in table.items()
+            internal: torch.cat([transform.from_hf(self[name]) for name in names])
+            for internal, (names, transform) in table.items()
         }
 
-    def words(self, table: str, output: str, numbering: Numbering, *, may_tie: bool) -> Weights:
-        """The embedding table, and the output's where it is another one."""
-        words, scores = self[table], self.first(output, *([table] if may_tie else []))
-        weights = {"embedding.table.weight": our_rows(words, numbering)}
-        if not may_tie or not torch.equal(words, scores):
-            weights["projection.weight"] = our_rows(scores, numbering)
+    def embeddings(
+        self, table: str, output: str, id_mapping: IdMapping, *, may_tie: bool
+    ) -> Weights:
+        """Convert the token embeddings, and the output projection if it is not tied."""
+        embedding, projection = self[table], self.first(output, *([table] if may_tie else []))
+        weights = {"embedding.table.weight": to_internal_rows(embedding, id_mapping)}
+        if not may_tie or not torch.equal(embedding, projection):
+            weights["projection.weight"] = to_internal_rows(projection, id_mapping)
         return weights
 
-    def redundant(self, name: str, expected: Tensor, what: str) -> None:
-        """Account for a tensor that should equal `expected`, up to rounding, where it is stored."""
+    def check_redundant(self, name: str, expected: Tensor, description: str) -> None:
+        """Check that a tensor, if stored, equals `expected` up to rounding."""
         if name not in self._tensors:
             return
         tensor = self._tensors[name]
@@ -99,129 +104,131 @@ class ForeignTensors:
         if tensor.shape == exact.shape and _nearly_equal(tensor, exact):
             self._accounted.add(name)
         else:
-            self._differences[name] = f"it is not {what}"
+            self._differences[name] = f"expected {description}"
 
-    def unread(self, name: str, *instead: str) -> None:
-        """Account for a tensor that no output depends on, because all `instead` are stored."""
-        if all(other in self._tensors for other in instead):
+    def ignore(self, name: str, *replacements: str) -> None:
+        """Ignore a tensor that has no effect if all of its replacements are stored."""
+        if all(other in self._tensors for other in replacements):
             self._accounted.add(name)
 
-    def refuse_rest(self, path: Path) -> None:
-        """Refuse, by name, what is not accounted for."""
-        rest = sorted(self._tensors.keys() - self._accounted)
-        if not rest:
+    def refuse_unused(self, path: Path) -> None:
+        """Raise an error with the names of tensors that are not accounted for."""
+        unused = sorted(self._tensors.keys() - self._accounted)
+        if not unused:
             return
-        unknown = "a model of its config.json has none of that name"
-        named = [f"{name} ({self._differences.get(name, unknown)})" for name in rest[:3]]
-        named += ["..."] if len(rest) > 3 else []
+        unknown = "unknown for its config.json"
+        named = [f"{name} ({self._differences.get(name, unknown)})" for name in unused[:3]]
+        named += ["..."] if len(unused) > 3 else []
         raise ModelError(
-            f"The weights of {path} have {len(rest)} tensors that cannot be imported: "
-            f"{'; '.join(named)}. Check that they belong to its config.json, and copy the whole "
+            f"The weights of {path} have {len(unused)} tensors that cannot be imported: "
+            f"{'; '.join(named)}. Check that they match its config.json, and copy the whole "
             "folder again."
         )
 
 
 def _nearly_equal(tensor: Tensor, expected: Tensor) -> bool:
-    """Whether two tensors differ by no more than roundings to their type."""
+    """Whether two tensors differ by no more than rounding errors of their type."""
     if not tensor.is_floating_point():
         return torch.equal(tensor, expected)
     rounding = 4 * torch.finfo(tensor.dtype).eps
     return torch.allclose(tensor.float(), expected.float(), atol=rounding, rtol=0)
 
 
-def layers(table: Mapping[str, Sequence[str]], form: Form = SAME) -> Table:
-    """The weights and biases of layers."""
+def layer_weights(
+    table: Mapping[str, Sequence[str]], transform: TensorTransform = IDENTITY
+) -> WeightMap:
+    """Return the map of the weights and biases of layers."""
     return {
-        f"{ours}.{kind}": ([f"{name}.{kind}" for name in theirs], form)
-        for ours, theirs in table.items()
+        f"{internal}.{kind}": ([f"{name}.{kind}" for name in hf], transform)
+        for internal, hf in table.items()
         for kind in ("weight", "bias")
     }
 
 
-def for_each_block(ours: str, theirs: str, blocks: int, block: Table) -> Table:
-    """The table of one block, written out for all blocks of a stack."""
+def for_each_block(internal: str, hf: str, blocks: int, block: WeightMap) -> WeightMap:
+    """Repeat the map of a block for all blocks of a stack."""
     return {
-        f"{ours}.{number}.{name}": ([f"{theirs}.{number}.{part}" for part in parts], form)
+        f"{internal}.{number}.{name}": ([f"{hf}.{number}.{part}" for part in parts], transform)
         for number in range(blocks)
-        for name, (parts, form) in block.items()
+        for name, (parts, transform) in block.items()
     }
 
 
-def under_their_names(ours: Mapping[str, Tensor], table: Table) -> Weights:
-    """Our tensors as theirs."""
+def to_hf_weights(internal: Mapping[str, Tensor], table: WeightMap) -> Weights:
+    """Convert tensors to HuggingFace's."""
     return {
-        name: form.theirs(part).clone()
-        for tensor, (names, form) in table.items()
-        for name, part in zip(names, ours[tensor].chunk(len(names)), strict=True)
+        name: transform.to_hf(part).clone()
+        for tensor, (names, transform) in table.items()
+        for name, part in zip(names, internal[tensor].chunk(len(names)), strict=True)
     }
 
 
-def their_numbering(tokenizer: Tokenizer) -> Numbering:
-    """Which of their ids are our marks; the ids of our own tokenizers are taken as they are."""
-    if isinstance(tokenizer, ForeignTokenizer):
-        return tokenizer.numbering
-    return Numbering(tokenizer.vocab_size, SPECIAL.pad, SPECIAL.unknown, SPECIAL.start, SPECIAL.end)
+def get_id_mapping(tokenizer: Tokenizer) -> IdMapping:
+    """Return the mapping of HuggingFace's token ids; the identity for regard's tokenizers."""
+    if isinstance(tokenizer, ImportedTokenizer):
+        return tokenizer.id_mapping
+    return IdMapping(tokenizer.vocab_size, SPECIAL.pad, SPECIAL.unk, SPECIAL.bos, SPECIAL.eos)
 
 
-def our_rows(theirs: Tensor, numbering: Numbering) -> Tensor:
-    """A row for each of our ids; what is ours alone has zeros. (V', ...) -> (V, ...)"""
-    if len(theirs) != numbering.size:
-        raise UnfitTensorError(f"have a table of {len(theirs)} words instead of {numbering.size}")
-    rows = torch.tensor(numbering.theirs)
-    found = theirs.float()[rows.clamp(min=0)]
-    found[rows == ALONE] = 0.0
-    return found
+def to_internal_rows(hf: Tensor, id_mapping: IdMapping) -> Tensor:
+    """Reorder rows by internal token id; ids without a row get zeros. (V', ...) -> (V, ...)"""
+    if len(hf) != id_mapping.size:
+        raise TensorMismatchError(f"have {len(hf)} embeddings instead of {id_mapping.size}")
+    rows = torch.tensor(id_mapping.imported_ids)
+    internal = hf.float()[rows.clamp(min=0)]
+    internal[rows == NO_IMPORTED_ID] = 0.0
+    return internal
 
 
-def our_bias(theirs: Tensor, numbering: Numbering) -> Tensor:
-    """A bias for each of our ids; what is ours alone cannot be written. (V') -> (V)"""
-    return our_rows(theirs, numbering).masked_fill(
-        torch.tensor(numbering.theirs) == ALONE, _UNWRITABLE
+def to_internal_bias(hf: Tensor, id_mapping: IdMapping) -> Tensor:
+    """Reorder biases by internal token id; ids without one are never generated. (V') -> (V)"""
+    return to_internal_rows(hf, id_mapping).masked_fill(
+        torch.tensor(id_mapping.imported_ids) == NO_IMPORTED_ID, _SUPPRESSED
     )
 
 
-def their_rows(ours: Tensor, numbering: Numbering) -> Tensor:
-    """A row for each of their ids, without what is ours alone. (V, ...) -> (V', ...)"""
-    rows = torch.tensor(numbering.theirs)
-    found = ours.new_empty(numbering.size, *ours.shape[1:])
-    found[rows[rows != ALONE]] = ours[rows != ALONE]
-    return found
+def to_hf_rows(internal: Tensor, id_mapping: IdMapping) -> Tensor:
+    """Reorder rows by HuggingFace's token id. (V, ...) -> (V', ...)"""
+    rows = torch.tensor(id_mapping.imported_ids)
+    hf = internal.new_empty(id_mapping.size, *internal.shape[1:])
+    hf[rows[rows != NO_IMPORTED_ID]] = internal[rows != NO_IMPORTED_ID]
+    return hf
 
 
 def is_tied(config: LanguageConfig) -> bool:
-    """Whether their output has the embedding table: a table that ours scales becomes another."""
+    """Whether embeddings are tied in the export: scaled embeddings are stored separately."""
     return config.tied_embeddings != "none" and not config.scale_embedding
 
 
-def their_words(
-    ours: Weights, config: LanguageConfig, numbering: Numbering, table: str, output: str | None
+def to_hf_embeddings(
+    internal: Weights, config: LanguageConfig, id_mapping: IdMapping, table: str, output: str | None
 ) -> Weights:
-    """Our embedding table, scaled as ours is, and the output's where there is another one."""
-    words = ours["embedding.table.weight"]
-    scale = config.width**0.5 if config.scale_embedding else 1.0
-    weights = {table: their_rows(words * scale, numbering)}
+    """Convert the token embeddings, with their scale, and the output projection if not tied."""
+    embedding = internal["embedding.table.weight"]
+    scale = config.d_model**0.5 if config.scale_embedding else 1.0
+    weights = {table: to_hf_rows(embedding * scale, id_mapping)}
     if output is not None and not is_tied(config):
-        weights[output] = their_rows(ours.get("projection.weight", words), numbering)
+        weights[output] = to_hf_rows(internal.get("projection.weight", embedding), id_mapping)
     return weights
 
 
-def sines_first(ours: Mapping[str, Tensor]) -> Weights:
-    """The same model with its features in another order, so that all sines come before all cosines.
+def reorder_sinusoid_features(internal: Mapping[str, Tensor]) -> Weights:
+    """Reorder the features of a model from interleaved sinusoids to all sines, then all cosines.
 
-    Whatever goes from layer to layer may be reordered, if all that read and write it are: norms do
-    not care, and positions are the only numbers there that are not weights.
+    Hidden features can be permuted if all layers that read or write them are permuted, too: norms
+    are invariant, and the sinusoids are the only summands that are not weights.
     """
 
-    def reordered(name: str, weight: Tensor) -> Tensor:
+    def reorder(name: str, weight: Tensor) -> Tensor:
         layer, kind = name.rsplit(".", 2)[-2:]
-        if layer in _READS:
-            return sines_before_cosines(weight, 1) if kind == "weight" else weight
-        return sines_before_cosines(weight, 0) if layer in _WRITES or layer == "norm" else weight
+        if layer in _HIDDEN_INPUTS:
+            return even_then_odd(weight, 1) if kind == "weight" else weight
+        return even_then_odd(weight, 0) if layer in _HIDDEN_OUTPUTS or layer == "norm" else weight
 
-    return {name: reordered(name, weight) for name, weight in ours.items()}
+    return {name: reorder(name, weight) for name, weight in internal.items()}
 
 
-def sines_before_cosines(weight: Tensor, axis: int) -> Tensor:
-    """What stands at even places, then what stands at odd ones."""
-    places = torch.arange(weight.shape[axis])
-    return weight.index_select(axis, torch.cat([places[0::2], places[1::2]]))
+def even_then_odd(weight: Tensor, axis: int) -> Tensor:
+    """Reorder an axis: even indices, then odd indices."""
+    indices = torch.arange(weight.shape[axis])
+    return weight.index_select(axis, torch.cat([indices[0::2], indices[1::2]]))

@@ -1,0 +1,155 @@
+"""The interface of inference backends: requests of token ids in, hypotheses out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import torch
+
+from regard.data.batch import Batch
+from regard.data.pairs import with_eos
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError
+from regard.memory import refuse_out_of_memory
+from regard.text.special import SPECIAL
+
+DEFAULT_BATCH_SIZE = 64  # sentences
+_TUNED_BEAM_SIZE = 8  # for which the default batch sizes were measured
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Hypothesis(NamedTuple):
+    """A finished output as token ids, without EOS."""
+
+    tokens: list[int]
+    log_probability: float  # summed over all tokens, EOS included
+    score: float
+
+
+def finished_hypothesis(
+    tokens: list[int], log_probability: float, length_penalty: float, length: int | None = None
+) -> Hypothesis:
+    """A hypothesis from ids with EOS; `length` (default: their number) normalizes the score."""
+    assert tokens[-1] == SPECIAL.eos
+    score = length_normalized(log_probability, length or len(tokens), length_penalty)
+    return Hypothesis(tokens[:-1], log_probability, score)
+
+
+def length_normalized(log_probability: float, length: int, length_penalty: float) -> float:
+    """`log p / length^alpha`, EOS included in the length; alpha = 1 is the mean log-prob."""
+    return float(log_probability / length**length_penalty)
+
+
+def sort_by_score(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """The hypotheses, best first."""
+    return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)
+
+
+class Request(NamedTuple):
+    """A source segment and the forced prefix of its translation, both without EOS."""
+
+    source: list[int]
+    prefix: list[int]
+
+
+class SearchResult(NamedTuple):
+    """The hypotheses of a request, best first."""
+
+    request: int  # index of the request
+    hypotheses: list[Hypothesis]
+
+
+class Backend(Protocol):
+    """Runs a model: in PyTorch, CTranslate2 or onnxruntime."""
+
+    max_length: int | None  # of sources and targets, EOS included; None: unlimited
+
+    def search(
+        self, requests: Iterable[Request], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[SearchResult]:
+        """`num_hypotheses` hypotheses per request, in any order.
+
+        Long requests should come first. A backend may consume requests while it works on others. If
+        `batch_size` is None, it chooses one.
+        """
+        ...
+
+
+def map_by_length(
+    items: Sequence[T],
+    length: Callable[[T], int],
+    batch_size: int | None,
+    function: Callable[[list[T]], list[R]],
+) -> list[R]:
+    """Apply a function to batches of items of similar length; results in the order of the items."""
+    results: dict[int, R] = {}
+    for numbers in batch_by_length(range(len(items)), lambda i: length(items[i]), batch_size):
+        results.update(zip(numbers, function([items[i] for i in numbers]), strict=True))
+    return [results[i] for i in range(len(items))]
+
+
+def map_pairs_by_length(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    device: torch.device,
+    batch_size: int | None,
+    function: Callable[[Batch], list[R]],
+) -> list[R]:
+    """Like `map_by_length`, for pairs of ids; the function takes a `Batch`, with EOS appended."""
+
+    def on_chunk(chunk: list[tuple[Sequence[int], Sequence[int]]]) -> list[R]:
+        source, target = (with_eos(side) for side in zip(*chunk, strict=True))
+        return function(Batch(source, target).to(device))
+
+    return map_by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, on_chunk)
+
+
+def refuse_bad_batch_size(batch_size: int | None) -> None:
+    """Raise a ConfigError unless `batch_size` is a positive integer or None."""
+    if batch_size is None:
+        return
+    if type(batch_size) is not int or batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size!r}, but must be an integer of at least 1.")
+
+
+def batch_by_length(
+    items: Sequence[T],
+    length: Callable[[T], int],
+    batch_size: int | None,
+    *,
+    in_tokens: bool = False,
+) -> Iterator[list[T]]:
+    """Batches of items of similar length, longest first; `batch_size` is in items or tokens."""
+    refuse_bad_batch_size(batch_size)
+    size = DEFAULT_BATCH_SIZE if batch_size is None else batch_size
+    batch: list[T] = []
+    total = 0
+    for item in sorted(items, key=length, reverse=True):
+        added = length(item) if in_tokens else 1
+        if batch and total + added > size:
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += added
+    if batch:
+        yield batch
+
+
+def reduce_for_beams(sentences: int, config: SearchConfig) -> int:
+    """The batch size, reduced for large beams so that memory usage stays the same."""
+    return max(1, sentences * _TUNED_BEAM_SIZE // max(_TUNED_BEAM_SIZE, config.beam_size))
+
+
+def refuse_large_search(
+    config: SearchConfig, sentences: int, vocab_size: int, device: torch.device
+) -> None:
+    """Raise an error if the logits and log-probs of a step do not fit in memory."""
+    beams = max(config.beam_size, config.candidates)
+    refuse_out_of_memory(
+        2 * sentences * beams * vocab_size,
+        f"A decoding step of {sentences:,} sentences with {beams:,} beams and a vocabulary of "
+        f"{vocab_size:,}",
+        "Use a smaller batch_size or beam_size.",
+        device,
+    )

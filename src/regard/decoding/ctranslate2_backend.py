@@ -1,0 +1,245 @@
+"""The CTranslate2 backend, with the results of the PyTorch searches.
+
+CTranslate2 has one length limit for a whole batch, and returns hypotheses that reach it without
+EOS; it excludes a forced prefix from the score; and it redistributes the probability of banned
+tokens.
+
+Therefore the first search is unconstrained except for the minimum length, which the PyTorch
+searches treat in the same way. Hypotheses that are too long, have no EOS or contain a banned token
+are rare: these segments, and all segments with a forced prefix, are searched again with
+constraints, and CTranslate2 then scores the resulting hypotheses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice, repeat
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.decoding.backend import (
+    DEFAULT_BATCH_SIZE,
+    Hypothesis,
+    Request,
+    SearchResult,
+    batch_by_length,
+    finished_hypothesis,
+    reduce_for_beams,
+    sort_by_score,
+)
+from regard.decoding.config import SearchConfig
+from regard.errors import ModelError
+from regard.exchange.ctranslate2_files import VMAP, read_checked_config
+from regard.text.special import SPECIAL
+from regard.text.tokenizer import Tokenizers
+
+# CTranslate2 always stops after a number of finished hypotheses. With this patience, its result is
+# almost always that of a search until no beam can win.
+_DEFAULT_PATIENCE = 1.5
+_BANNED = frozenset([SPECIAL.pad, SPECIAL.unk, SPECIAL.bos])
+
+
+class TokenRequest(NamedTuple):
+    """A request in the format of CTranslate2."""
+
+    number: int
+    source: list[str]
+    prefix: list[str]
+    limit: int  # tokens, EOS included
+
+
+Pending = tuple[TokenRequest, Any]  # a request that is being searched, and the future of its result
+Unscored = tuple[TokenRequest, list[int]]  # a request and ids of a hypothesis, without EOS
+
+
+class CTranslate2Backend:
+    """A model in CTranslate2, which runs as many batches in parallel as PyTorch has threads."""
+
+    def __init__(self, folder: Path, tokenizers: Tokenizers, compute: str = "default") -> None:
+        import ctranslate2
+
+        self._threads = torch.get_num_threads()
+        self.max_length = read_checked_config(folder, tokenizers).max_length
+        try:
+            self._translator = ctranslate2.Translator(
+                str(folder),
+                compute_type=compute,
+                inter_threads=self._threads,
+                intra_threads=1,
+                max_queued_batches=-1,
+            )
+        except (RuntimeError, ValueError, OSError, MemoryError) as error:
+            raise ModelError(
+                f"CTranslate2 cannot load {folder}: {error}. Export the model again."
+            ) from None
+        source, target = tokenizers.source, tokenizers.target
+        self._source_tokens = source.ids_to_tokens(range(source.vocab_size))
+        self._target_tokens = target.ids_to_tokens(range(target.vocab_size))
+        self._target_ids = {token: i for i, token in enumerate(self._target_tokens)}
+        self._use_vmap = (folder / VMAP).is_file()
+
+    def __str__(self) -> str:
+        return f"CTranslate2, {self.precision}"
+
+    @property
+    def precision(self) -> str:
+        """The data type of the weights."""
+        return str(self._translator.compute_type).removesuffix("_float32")
+
+    def search(
+        self, requests: Iterable[Request], config: SearchConfig, batch_size: int | None
+    ) -> Iterator[SearchResult]:
+        """`num_hypotheses` hypotheses per request; those of a second search come last."""
+        assert not config.sample, "sampling is implemented by the PyTorch backend only"
+        size = self._batch_size(config) if batch_size is None else batch_size
+        queue = (self._to_tokens(n, request, config) for n, request in enumerate(requests))
+        prefetch = 8 * self._threads * size  # requests that are submitted before the first result
+        pending: deque[Pending] = deque()
+        second_searches: list[Pending] = []
+        truncated: list[Unscored] = []
+        chunk = list(islice(queue, max(size, 1)))  # submit the first batch without delay
+        while chunk or pending:
+            constrained = [request for request in chunk if request.prefix]
+            free = [request for request in chunk if not request.prefix]
+            pending.extend(self._submit(free, config, size))
+            while len(pending) > (prefetch if chunk else 0):
+                request, future = pending.popleft()
+                result = future.result()
+                outputs = [list(map(self._target_ids.__getitem__, p)) for p in result.hypotheses]
+                if all(_satisfies_constraints(ids, request.limit) for ids in outputs):
+                    scored = zip(outputs, result.scores or [math.nan], strict=True)
+                    yield SearchResult(
+                        request.number,
+                        [
+                            Hypothesis(ids[:-1], score * len(ids) ** config.length_penalty, score)
+                            for ids, score in scored
+                        ],
+                    )
+                elif config.beam_size == 1 and _BANNED.isdisjoint(outputs[0]):
+                    truncated.append((request, outputs[0][: request.limit - 1]))
+                else:
+                    constrained.append(request)
+            second_searches += self._submit_constrained(constrained, config, size)
+            chunk = list(islice(queue, 4 * size))  # enough for batches of similar length
+        yield from self._score([*truncated, *self._unscored(second_searches)], config)
+
+    def _batch_size(self, config: SearchConfig) -> int:
+        """The default batch size: half as large for beam search, and half as large in int8."""
+        size = DEFAULT_BATCH_SIZE if config.beam_size == 1 else DEFAULT_BATCH_SIZE // 2
+        return reduce_for_beams(size // 2 if self.precision == "int8" else size, config)
+
+    def _to_tokens(self, number: int, request: Request, config: SearchConfig) -> TokenRequest:
+        limit = config.limit(len(request.source) + 1, self.max_length)
+        return TokenRequest(
+            number,
+            list(map(self._source_tokens.__getitem__, request.source)),
+            list(map(self._target_tokens.__getitem__, request.prefix)),
+            max(limit, len(request.prefix) + 1),  # the limit never truncates a forced prefix
+        )
+
+    def _submit(
+        self,
+        requests: Sequence[TokenRequest],
+        config: SearchConfig,
+        batch_size: int,
+        *,
+        constrained: bool = False,
+    ) -> Iterator[Pending]:
+        """Start searches: unconstrained, or with limits, forced prefixes and banned tokens."""
+        for batch in batch_by_length(requests, lambda request: len(request.source), batch_size):
+            longest = max(1, *(request.limit - 1 for request in batch))
+            options: dict[str, Any] = {"num_hypotheses": config.num_hypotheses}
+            if constrained:
+                # Without a length penalty, the search stops after `num_hypotheses` are finished.
+                exact = config.patience > 0 and config.length_penalty == 0
+                options = {
+                    "num_hypotheses": config.num_hypotheses if exact else config.beam_size,
+                    "target_prefix": [request.prefix for request in batch],
+                    "suppress_sequences": [[self._target_tokens[token]] for token in _BANNED],
+                }
+            futures = self._translator.translate_batch(
+                [request.source for request in batch],
+                asynchronous=True,
+                beam_size=config.beam_size,
+                patience=config.patience or _DEFAULT_PATIENCE,
+                length_penalty=config.length_penalty,
+                max_decoding_length=longest,
+                min_decoding_length=min(config.effective_min_length, longest),
+                max_input_length=0,  # never truncate silently
+                return_scores=_needs_scores(config),
+                return_end_token=True,
+                use_vmap=self._use_vmap,
+                **options,
+            )
+            yield from zip(batch, futures, strict=True)
+
+    def _submit_constrained(
+        self, requests: Sequence[TokenRequest], config: SearchConfig, batch_size: int
+    ) -> Iterator[Pending]:
+        """Start constrained searches, one length limit per batch."""
+        limit = attrgetter("limit")
+        for _, group in groupby(sorted(requests, key=limit), limit):
+            yield from self._submit(list(group), config, batch_size, constrained=True)
+
+    def _unscored(self, pending: Iterable[Pending]) -> Iterator[Unscored]:
+        """The distinct hypotheses of constrained searches, to be scored and ranked."""
+        for request, future in pending:
+            outputs = [map(self._target_ids.__getitem__, p) for p in future.result().hypotheses]
+            limit = request.limit - 1
+            without_eos = [tuple(i for i in ids if i != SPECIAL.eos)[:limit] for ids in outputs]
+            yield from ((request, list(ids)) for ids in dict.fromkeys(without_eos))
+
+    def _score(self, unscored: Sequence[Unscored], config: SearchConfig) -> Iterator[SearchResult]:
+        """The hypotheses of each request with EOS, scored and ranked."""
+        totals: Iterable[float] = repeat(math.nan)
+        if _needs_scores(config):
+            totals = self._log_probs(unscored, config.effective_min_length)
+        results: dict[int, list[Hypothesis]] = {request.number: [] for request, _ in unscored}
+        for (request, ids), total in zip(unscored, totals, strict=False):
+            hypothesis = finished_hypothesis([*ids, SPECIAL.eos], total, config.length_penalty)
+            results[request.number].append(hypothesis)
+        for number, hypotheses in results.items():
+            yield SearchResult(number, sort_by_score(hypotheses)[: config.num_hypotheses])
+
+    def _log_probs(self, unscored: Sequence[Unscored], min_length: int) -> list[float]:
+        """Log-probs, conditioned on EOS not being among the first `min_length` tokens."""
+        min_length = min([min_length, *(request.limit - 1 for request, _ in unscored)])
+        prefixes = {
+            (request.number, *ids[:length]): (request, ids[:length])
+            for request, ids in unscored
+            for length in range(min_length)
+        }
+        pairs = [*unscored, *prefixes.values()]
+        results = self._translator.score_batch(
+            [request.source for request, _ in pairs],
+            [list(map(self._target_tokens.__getitem__, ids)) for _, ids in pairs],
+            max_batch_size=min(DEFAULT_BATCH_SIZE, -(-len(pairs) // self._threads) or 1),
+            max_input_length=0,
+        )
+        rows = [result.log_probs for result in results]  # of each token and of EOS
+        eos = dict(zip(prefixes, (row[-1] for row in rows[len(unscored) :]), strict=True))
+        return [
+            sum(row) - sum(_log1mexp(eos[request.number, *ids[:n]]) for n in range(min_length))
+            for row, (request, ids) in zip(rows, unscored, strict=False)
+        ]
+
+
+def _needs_scores(config: SearchConfig) -> bool:
+    """Whether scores are computed: always by beam search; greedy search is faster without."""
+    return config.scores or config.beam_size > 1
+
+
+def _log1mexp(log_prob: float) -> float:
+    """log(1 - p), limited by the precision of a float32 p."""
+    return math.log(max(-math.expm1(log_prob), 2**-24))
+
+
+def _satisfies_constraints(ids: Sequence[int], limit: int) -> bool:
+    """Whether an output ends in EOS, is within the limit and has no banned token."""
+    has_eos = len(ids) > 0 and ids[-1] == SPECIAL.eos
+    return has_eos and len(ids) <= limit and _BANNED.isdisjoint(ids)

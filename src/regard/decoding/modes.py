@@ -1,0 +1,89 @@
+"""Decoding modes, and the search settings that each of them supports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, cast
+
+from regard.config import build
+from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.errors import ConfigError, format_problems
+from regard.models.base import ModelConfig
+from regard.models.nonautoregressive import NonAutoregressiveConfig
+from regard.option_sets import option_name
+
+_SEARCH, _SAMPLING = {"greedy search", "beam search"}, {"sampling"}
+_FERTILITIES = {"decoding with fertilities"}
+_AUTOREGRESSIVE = _SEARCH | _SAMPLING
+# Settings that have an effect in some modes only; all others have an effect in every mode.
+_MODES: dict[str, set[str]] = {
+    "beam_size": _SEARCH,
+    "patience": _SEARCH,  # greedy search is beam search with one beam
+    "max_ratio": _AUTOREGRESSIVE | _FERTILITIES,
+    "max_extra": _AUTOREGRESSIVE | _FERTILITIES,
+    "min_length": _AUTOREGRESSIVE,
+    "at_limit": _AUTOREGRESSIVE,
+    "sample": _AUTOREGRESSIVE,
+    "temperature": _SAMPLING,
+    "top_k": _SAMPLING,
+    "top_p": _SAMPLING,
+    "seed": _SAMPLING | _FERTILITIES,
+    "fertility": _FERTILITIES,
+    "candidates": _FERTILITIES | {"CTC decoding"},
+}
+# Settings whose default, if passed, is not "off".
+_DEFAULT_IS_REQUEST = {"beam_size", "seed", "max_ratio", "max_extra"}
+_OFF = {"beam_size": 1}
+
+
+def decoding_mode(config: SearchConfig, model: ModelConfig) -> str:
+    """The mode in which a model decodes with these settings."""
+    if not model.autoregressive:
+        ctc = cast(NonAutoregressiveConfig, model).length_prediction == "ctc"
+        return "CTC decoding" if ctc else "decoding with fertilities"
+    if config.sample:
+        return "sampling"
+    return "greedy search" if config.beam_size == 1 else "beam search"
+
+
+def unused_settings(config: SearchConfig, names: Collection[str], mode: str) -> list[str]:
+    """Those of the named settings that have no effect in this mode and are not "off"."""
+    defaults = {setting.name: setting.default for setting in fields(SearchConfig)}
+    off = {
+        name: value for name, value in defaults.items() if name not in _DEFAULT_IS_REQUEST
+    } | _OFF
+    return [
+        name
+        for name in names
+        if mode not in _MODES.get(name, {mode})
+        and (name not in off or getattr(config, name) != off[name])
+    ]
+
+
+def refuse_unused(config: SearchConfig, keywords: Mapping[str, Any], mode: str) -> None:
+    """Raise a ConfigError for keywords that would be ignored."""
+    problems = [
+        f"{name} ({option_name(name)}) has no effect in {mode}; it is for "
+        f"{' and '.join(sorted(_MODES[name]))}. Leave it out"
+        for name in unused_settings(config, keywords, mode)
+    ]
+    if problems:
+        raise ConfigError(format_problems(problems, "Search settings") + ".")
+
+
+def effective_settings(keywords: SearchKeywords, model: ModelConfig) -> SearchKeywords:
+    """The settings that have an effect with this model."""
+    config = build(SearchConfig, dict(keywords))
+    ignored = unused_settings(config, keywords, decoding_mode(config, model))
+    used = {name: value for name, value in keywords.items() if name not in ignored}
+    return SearchKeywords(**used)  # type: ignore[typeddict-item]
+
+
+def refuse_unused_by_all(keywords: SearchKeywords, models: Sequence[ModelConfig]) -> None:
+    """Raise a ConfigError for settings that have no effect with any of these models."""
+    config = build(SearchConfig, dict(keywords))
+    if models:
+        used = set().union(*(effective_settings(keywords, model) for model in models))
+        ignored = {name: value for name, value in keywords.items() if name not in used}
+        refuse_unused(config, ignored, decoding_mode(config, models[0]))
