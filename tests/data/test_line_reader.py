@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
+import sys
 import tracemalloc
 from collections.abc import Callable
 from io import BufferedReader, BytesIO
@@ -86,6 +88,18 @@ def test_invalid_utf8_is_reported_with_file_line_and_byte(tmp_path: Path) -> Non
     with pytest.raises(DataError, match=r"line 2: not valid UTF-8 \(byte 4\)") as caught:
         read_lines(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_file_is_closed_when_a_line_is_invalid(tmp_path: Path) -> None:
+    path = write_file(tmp_path, b"fine\nabc\xffd\n")
+    with pytest.raises(DataError) as caught:
+        read_lines(path)
+    assert caught.value.__traceback__  # keeps the frames of the reader alive
+    open_files = [
+        os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")
+    ]
+    assert str(path.resolve()) not in open_files
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])

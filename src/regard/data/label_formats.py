@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.line_reader import decode_line, raw_lines
+from regard.data.line_reader import read_lines
 from regard.errors import ConfigError, DataError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -164,7 +164,7 @@ def read_examples(
     default_column: str | None = None,
 ) -> list[Example]:
     """All examples of a test file; errors name the line."""
-    lines = [(n, decode_line(line, path, n).strip()) for n, line in enumerate(raw_lines(path), 1)]
+    lines = [(number, line.strip()) for number, line in enumerate(read_lines(path), 1)]
     try:
         if content == "tagged":
             layout = detect_layout(lines, column, default_column)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from io import BufferedReader
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def max_line_length() -> int:
     return _max_line_length
 
 
-def raw_lines(path: Path, max_length: int | None = None) -> Iterator[bytes]:
+def raw_lines(path: Path, max_length: int | None = None) -> Generator[bytes]:
     """Lines without their line feed; gzip is detected by its first bytes, not by the file name.
 
     A line longer than `max_length` characters is truncated to a length that `decode_line` rejects.
@@ -58,7 +59,7 @@ def raw_lines(path: Path, max_length: int | None = None) -> Iterator[bytes]:
 
 def raw_lines_from(
     file: BufferedReader, where: Path | str, max_length: int | None = None
-) -> Iterator[bytes]:
+) -> Generator[bytes]:
     """Lines of an open file or pipe, as in `raw_lines`."""
     limit = (
         _max_bytes(max_length or _max_line_length) + 1
@@ -85,7 +86,8 @@ def raw_lines_from(
 
 def read_lines(path: Path) -> list[str]:
     """All lines of a file, decoded and otherwise unchanged."""
-    return [decode_line(line, path, number) for number, line in enumerate(raw_lines(path), 1)]
+    with closing(raw_lines(path)) as lines:  # an error must not leave the file open
+        return [decode_line(line, path, number) for number, line in enumerate(lines, 1)]
 
 
 def decode_line(line: bytes, where: Path | str, number: int, max_length: int | None = None) -> str:
