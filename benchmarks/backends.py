@@ -17,8 +17,9 @@ from pathlib import Path
 import torch
 
 from regard.decoding.backend import Backend
+from regard.decoding.text_search import Translation
 from regard.decoding.torch_backend import TorchBackend
-from regard.decoding.translator import Translation, Translator
+from regard.decoding.translator import Translator
 from regard.exchange.onnx_model import OnnxModel
 
 

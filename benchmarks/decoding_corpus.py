@@ -12,9 +12,9 @@ import torch
 
 from decoders.runners import TextEvaluator
 from decoding_task import DecodingTask
-from regard.decoding.backend import Request
-from regard.decoding.backend_selection import require_autoregressive
+from regard.decoding.backend import Request, search_requests
 from regard.decoding.config import SearchConfig
+from regard.decoding.lazy_models import require_autoregressive
 from regard.decoding.torch_backend import TorchBackend
 from regard.errors import RegardError
 from regard.exchange.ctranslate2 import write_model
@@ -66,7 +66,7 @@ class DecodingCorpus:
         if search not in self._expected:
             backend = TorchBackend([require_autoregressive(self._model)], torch.device("cpu"))
             requests = [Request(ids, []) for ids in self._base.sentences]
-            hypotheses = dict(backend.search(requests, search, None))
+            hypotheses = dict(search_requests(backend, requests, search, None))
             best = [hypotheses[number][0].tokens for number in range(len(requests))]
             decode = self._folder.tokenizers.target.decode
             self._expected[search] = [decode(ids) for ids in best]

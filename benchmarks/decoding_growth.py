@@ -22,7 +22,8 @@ from curves import Point, draw, run_isolated, table
 from decoders import ours
 from memory import peak_memory, reset_peak
 from pages import fill
-from regard.devices import keep_freed_memory, resolve_device
+from regard.devices import resolve_device
+from regard.machine import keep_freed_memory
 from synthetic import synthetic_task
 
 AXES = {

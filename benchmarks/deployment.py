@@ -27,8 +27,8 @@ import torch
 import machine
 from pages import fill
 from regard.decoding.translator import Translator
-from regard.devices import keep_freed_memory
 from regard.evaluation.metrics import MetricConfig
+from regard.machine import keep_freed_memory
 
 PAGE = Path("docs/results/benchmarks.md")
 TEST = "test_2016_flickr"

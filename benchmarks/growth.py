@@ -24,7 +24,8 @@ from memory import peak_memory, reset_peak
 from pages import fill
 from regard.data.batch import Batch
 from regard.data.pairs import with_eos
-from regard.devices import keep_freed_memory, resolve_device
+from regard.devices import resolve_device
+from regard.machine import keep_freed_memory
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import RunConfig

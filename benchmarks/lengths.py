@@ -26,7 +26,7 @@ from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
-from regard.devices import keep_freed_memory
+from regard.machine import keep_freed_memory
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.config import TrainingConfig

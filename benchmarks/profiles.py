@@ -18,7 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from peers import ours
-from regard.decoding.backend import Request
+from regard.decoding.backend import Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.torch_backend import TorchBackend
 from regard.models.protocol import Vocabulary
@@ -90,7 +90,7 @@ def search(size: str, beams: int, sentences: int, times: int) -> tuple[Callable[
 
     def work() -> None:
         for _ in range(times):
-            list(backend.search(requests, config, sentences))
+            list(search_requests(backend, requests, config, sentences))
 
     return work, times * sentences * TOKENS
 

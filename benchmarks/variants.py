@@ -28,8 +28,8 @@ from regard.cli.demo import SETTINGS
 from regard.config import build
 from regard.data.demo import demo_corpus
 from regard.data.store import Store
-from regard.devices import keep_freed_memory
 from regard.evaluation.metrics import exact_match
+from regard.machine import keep_freed_memory
 from regard.settings_tree import merge_trees
 from regard.tasks import task_of
 from regard.training.config import RunConfig

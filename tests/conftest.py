@@ -19,6 +19,12 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cache of its own, also for processes that tests start."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def reversal_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A prepared folder of lines and their reversals, with a validation set."""

@@ -48,8 +48,9 @@ def work_on(
     """Translate a shard, or only some chunks of it, and join the chunks if none is missing."""
     shard = shard or Shard()
     with work.locked_shard(shard) as folder:
-        for chunk in work.missing_chunks(shard)[:stop_after]:
-            work.translate(
-                chunk, folder, translator, batch_size=32, similarity=similarity, notice=pytest.fail
-            )
+        chunks = work.missing_chunks(shard)[:stop_after]
+        translated = work.translate(
+            chunks, folder, translator, similarity=similarity, batch_size=32, notice=pytest.fail
+        )
+        assert [*translated] == chunks
     return work.join()

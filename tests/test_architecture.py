@@ -18,8 +18,8 @@ SOURCE = Path(regard.__file__).parent
 # Reading order: each package or top-level module imports only those before it.
 ORDER = [
     *["version", "errors", "json_text", "regular_files", "os_errors", "files"],
-    *["foreign_models", "bounds"],
-    *["config", "settings_tree", "option_sets", "schema", "devices", "memory"],
+    *["cache", "foreign_models", "bounds"],
+    *["config", "settings_tree", "option_sets", "schema", "machine", "devices"],
     *["cuda_graphs", "distributed"],
     *["notices", "progress", "plugins"],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],

@@ -20,8 +20,13 @@ from regard.config import build
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.data.store import Store
 from regard.errors import DataError, ModelError, RegardError, RunError
-from regard.exchange.ctranslate2 import CTRANSLATE2_FOLDER, export, is_installed
-from regard.exchange.ctranslate2_files import VMAP, read_checked_config
+from regard.exchange.ctranslate2 import export
+from regard.exchange.ctranslate2_files import (
+    CTRANSLATE2_FOLDER,
+    VMAP,
+    is_installed,
+    read_checked_config,
+)
 from regard.exchange.digests import DIGESTS, verify_digests
 from regard.models import ARCHITECTURES, meta_model, new_model, uninitialized_model
 from regard.models.folder import (

@@ -10,11 +10,12 @@ import torch
 
 from decoding_task import DecodingTask
 from regard.config import build
-from regard.decoding.backend import Request
+from regard.decoding.backend import Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.torch_backend import TorchBackend
 from regard.decoding.translator import Translator
-from regard.devices import keep_freed_memory, resolve_device
+from regard.devices import resolve_device
+from regard.machine import keep_freed_memory
 from regard.models.folder import load_model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
@@ -61,7 +62,7 @@ def _id_decoder(task: DecodingTask) -> Callable[[Sequence[list[int]]], list[list
 
     def search(sentences: Sequence[list[int]]) -> list[list[int]]:
         requests = [Request(ids, []) for ids in sentences]
-        hypotheses = dict(backend.search(requests, config, task.batch_size))
+        hypotheses = dict(search_requests(backend, requests, config, task.batch_size))
         return [hypotheses[number][0].tokens for number in range(len(requests))]
 
     return search

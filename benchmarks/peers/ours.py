@@ -10,7 +10,8 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.pairs import with_eos
-from regard.devices import Precision, keep_freed_memory
+from regard.devices import Precision
+from regard.machine import keep_freed_memory
 from regard.models import new_model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import TransformerConfig

@@ -13,9 +13,10 @@ from regard.config import RenamedWarning, Tree, build, settings_of
 from regard.data.file_options import FILE_OPTIONS, FileOptions, select_files
 from regard.data.prepare import prepare as prepare_store
 from regard.data.store import Store
-from regard.devices import keep_freed_memory, resolve_device
+from regard.devices import resolve_device
 from regard.distributed import SINGLE_PROCESS, DistributedContext
 from regard.errors import ConfigError, StorageError
+from regard.machine import keep_freed_memory
 from regard.models import register_model as register_model
 from regard.models.folder import ModelFolder
 from regard.progress import TrainingProgressBar, progress_counter

@@ -1,8 +1,7 @@
-"""Devices and their precision: device names, autocast, Triton, and the CPU allocator."""
+"""Devices and their precision: device names, autocast and Triton."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import re
 from collections.abc import Mapping
@@ -83,19 +82,3 @@ def has_triton() -> bool:
     except Exception:  # no compiler, no Python headers, no driver: various exceptions
         return False
     return torch.cuda.get_device_capability() >= (8, 0)
-
-
-def keep_freed_memory() -> None:
-    """Make glibc keep freed memory instead of returning it to the system.
-
-    A training step or a beam search on a CPU allocates tensors of the same sizes again and again;
-    this saves a quarter of its time.
-    """
-    mmap_max, trim_threshold, top_pad = -4, -1, -2  # M_MMAP_MAX and so on, from malloc.h
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return  # not glibc
-    mallopt(mmap_max, 0)
-    mallopt(trim_threshold, -1)
-    mallopt(top_pad, 64 * 2**20)

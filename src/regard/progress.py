@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from math import exp, inf
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 # Text is printed verbatim: rich would interpret "[b]" or ":cat:".
 console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -73,6 +75,8 @@ class ProgressDisplay:
     """
 
     def __init__(self, *, keep: bool = False) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn  # not needed for help
+
         self._bars = Progress(
             TextColumn("{task.description} {task.fields[count]}"),
             BarColumn(bar_width=24),

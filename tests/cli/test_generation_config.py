@@ -76,7 +76,9 @@ def parsed(command: str) -> dict[str, Any]:
     if name == "generate" and "beam_size" not in search_settings:
         search_settings["sample"] = True
     config = build(SearchConfig, search_settings)
-    refuse_unused(config, search_settings, decoding_mode(config, TransformerConfig()))
+    refuse_unused(
+        config, search_settings, decoding_mode(config, TransformerConfig().decoding_family)
+    )
     return parameters
 
 

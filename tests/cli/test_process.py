@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from regard.cli import build_app
 from regard.data.store import Store
 from regard.models.folder import WEIGHTS, read_tensors
 from regard.training.checkpoint import checkpoint_folders
+from toys import write_model_folder
 
 SETTINGS = [
     "model.d_model=16",
@@ -136,3 +138,34 @@ def test_full_disk_is_reported() -> None:
     assert result.returncode == 2
     assert "disk is full" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_lines_in_a_pipe_are_answered_at_once(tmp_path: Path, reversal_store: Store) -> None:
+    """And a signal ends the command while it waits for input."""
+    model = write_model_folder(tmp_path / "model", reversal_store)
+    command = [sys.executable, "-m", "regard", "translate", str(model), "--buffer-size", "1"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("a b c", "", "d"):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()  # waits forever if the output is buffered
+            assert answer.endswith("\n")
+            assert bool(answer.strip()) == bool(line)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped by Ctrl-C" in errors
+    assert "Fatal" not in errors
+
+
+def test_help_without_subcommands_lists_the_same_summaries() -> None:
+    """`regard --help` imports no subcommand, so it has the first lines of their help itself."""
+    stubs = getattr(typer.main.get_command(build_app(used=())), "commands", {})
+    assert [*stubs] == COMMANDS
+    for name, command in getattr(COMMAND, "commands", {}).items():
+        assert stubs[name].help == command.help.split("\n\n")[0].replace("\n", " ")
+        assert stubs[name].hidden == command.hidden

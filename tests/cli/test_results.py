@@ -13,6 +13,7 @@ import pytest
 from cli.commands import Command, regard
 from docs.generated import DOCS
 from labelled import write_labelled_store, write_tagged_store
+from regard.cache import add_entry
 from regard.data.store import Store
 from toys import write_model_folder, write_text_store
 
@@ -51,6 +52,13 @@ def pair(world: Path) -> list[str | Path]:
 
 
 Words = list[str | Path]
+
+
+def list_cache() -> Words:
+    add_entry("kind", "key", lambda folder: None)
+    return ["cache"]
+
+
 COMMANDS: dict[str, Callable[[Path], Words]] = {
     "translate": lambda w: ["translate", w / "transformer", "--num-hypotheses", "2"],
     "generate": lambda w: ["generate", w / "causal", "a b", "--max-tokens", "3"],
@@ -74,6 +82,7 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     ],
     "compare layers": lambda _: ["compare", "--lengths", "4", "--d-model", "8", "--rounds", "1"],
     "shortlist": lambda w: ["shortlist", w / "transformer", "--data", w / "pairs", "--overwrite"],
+    "cache": lambda _: list_cache(),
     "show positions": lambda _: ["show", "positions", "--length", "2", "--d-model", "2"],
     "show mask": lambda _: ["show", "mask", "causal", "--length", "2"],
     "show scores": lambda _: ["show", "scores", "4"],

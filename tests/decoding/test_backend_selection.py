@@ -13,7 +13,7 @@ import torch
 import regard
 from regard.data.store import Store
 from regard.errors import ConfigError, ModelError
-from regard.exchange import ctranslate2
+from regard.exchange import ctranslate2, ctranslate2_files
 from regard.models.folder import load_model
 from toys import write_model_folder
 
@@ -67,7 +67,7 @@ def test_notice_says_why_ctranslate2_is_not_used(
     assert notice.startswith("Backend: PyTorch on the CPU, float32. CTranslate2 is not used: ")
     assert "model.norm is batch" in notice
     assert "model.positional_encoding is relative" in notice
-    monkeypatch.setattr(ctranslate2, "is_installed", lambda: False)
+    monkeypatch.setattr(ctranslate2_files, "is_installed", lambda: False)
     notice = regard.load(model, device="cpu").backend_notice
     assert notice.endswith("it is not installed (pip install 'regard[fast]').")
     assert "\n" not in notice
@@ -93,7 +93,7 @@ def test_requested_backend_and_precision_are_used_or_refused(
         ConfigError, match=r"Unknown precision 'int4'. Use float32, bfloat16 or int8"
     ):
         regard.load(model, precision="int4")
-    monkeypatch.setattr(ctranslate2, "is_installed", lambda: False)
+    monkeypatch.setattr(ctranslate2_files, "is_installed", lambda: False)
     with pytest.raises(ConfigError, match="it is not installed"):
         regard.load(model, backend="ctranslate2")
 
@@ -146,6 +146,7 @@ def test_unsupported_uses_of_an_exported_folder_are_refused(
             call()
     with pytest.raises(ConfigError, match="was exported in int8"):
         regard.load(exported, precision="float32")
-    monkeypatch.setattr("regard.exchange.requirements.find_spec", lambda name: None)
+    for module in ("requirements", "ctranslate2_files"):
+        monkeypatch.setattr(f"regard.exchange.{module}.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"regard\[fast\]"):
         regard.load(exported)

@@ -245,9 +245,8 @@ def test_teacher_with_another_direction_is_refused(
     reversal_store: Store, translator: Translator
 ) -> None:
     turned: dict[str, str | None] = {"source": "yy", "target": "xx"}
-    folder = replace(translator.folder, languages=turned)
     other = copy.copy(translator)
-    other.folder = folder
+    other.text = replace(translator.text, languages=turned)
     with pytest.raises(
         ConfigError, match=r"translates yy to xx, but the source language of .* is xx"
     ):
@@ -259,9 +258,8 @@ def test_teacher_with_other_normalization_is_refused(
 ) -> None:
     tokenizers = translator.folder.tokenizers
     lower = replace(tokenizers, config=replace(tokenizers.config, lowercase=True))
-    folder = replace(translator.folder, tokenizers=lower)
     other = copy.copy(translator)
-    other.folder = folder
+    other.text = replace(translator.text, tokenizers=lower)
     with pytest.raises(
         ConfigError, match="is not lowercased, but the teacher's text is lowercased"
     ):

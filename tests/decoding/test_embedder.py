@@ -59,10 +59,10 @@ def test_long_texts_are_truncated() -> None:
     ids = reader.folder.tokenizers.source.encode(long)[:6]
     same = reader.folder.tokenizers.source.decode(ids)
     notices: list[str] = []
-    vectors = reader.embed(["the", long], notice=notices.append, first_line=5)
+    vectors = reader.embed(["the", long], notice=notices.append)
     assert np.allclose(vectors[1:], reader.embed([same]), atol=1e-6)
     count = len(reader.folder.tokenizers.source.encode(long))
-    assert notices == [f"Line 6 has {count} tokens and is truncated to 6."]
+    assert notices == [f"Line 2 has {count} tokens and is truncated to 6."]
 
 
 @pytest.mark.parametrize("kind", ["causal", "transformer"])

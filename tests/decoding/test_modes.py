@@ -78,13 +78,13 @@ def test_refused_settings_have_no_effect(mode: str, name: str) -> None:
     if (mode, name) == ("greedy search", "num_hypotheses"):
         return  # refused by the validation of settings
     config = SearchConfig(**settings)
-    if decoding_mode(config, model.config) != mode:
+    if decoding_mode(config, model.config.decoding_family) != mode:
         return  # the setting changes the mode
-    if not unused_settings(config, [name], decoding_mode(config, model.config)):
-        refuse_unused(config, settings, decoding_mode(config, model.config))
+    if not unused_settings(config, [name], decoding_mode(config, model.config.decoding_family)):
+        refuse_unused(config, settings, decoding_mode(config, model.config.decoding_family))
         return
     with pytest.raises(ConfigError, match=f"{name}.*no effect in {mode}"):
-        refuse_unused(config, settings, decoding_mode(config, model.config))
+        refuse_unused(config, settings, decoding_mode(config, model.config.decoding_family))
     if name in ("sample", "min_length", "fertility") and isinstance(model, NonAutoregressive):
         return  # refused by the search, too
     assert decode(model, settings) == decode(model, MODES[mode])
@@ -100,13 +100,14 @@ def test_settings_that_are_off_are_accepted(mode: str) -> None:
         for field in dataclasses.fields(SearchConfig)
         if field.name not in choices
     }
-    refuse_unused(config, off, decoding_mode(config, model.config))
+    refuse_unused(config, off, decoding_mode(config, model.config.decoding_family))
     assert {"temperature", "patience", "candidates"} <= set(off)
 
 
 def test_effective_settings_per_model() -> None:
     keywords: SearchKeywords = {"beam_size": 2, "candidates": 4, "length_penalty": 0.5}
-    in_turn, at_once = TransformerConfig(), NonAutoregressiveConfig()
+    in_turn = TransformerConfig().decoding_family
+    at_once = NonAutoregressiveConfig().decoding_family
     assert set(effective_settings(keywords, in_turn)) == {"beam_size", "length_penalty"}
     assert set(effective_settings(keywords, at_once)) == {"candidates", "length_penalty"}
     refuse_unused_by_all(keywords, [in_turn, at_once])

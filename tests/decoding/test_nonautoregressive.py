@@ -17,9 +17,9 @@ from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.backend_selection import require_autoregressive
 from regard.decoding.config import SearchConfig
 from regard.decoding.forward_passes import CudaGraphPasses, EagerPasses, Forward, Shape
+from regard.decoding.lazy_models import require_autoregressive
 from regard.decoding.nonautoregressive import (
     choose_fertilities,
     decode_sentence,

@@ -11,7 +11,7 @@ import torch
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.decoding import runners
-from regard.decoding.backend import Hypothesis, Request
+from regard.decoding.backend import Hypothesis, Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.runners import CudaGraphRunner, EagerRunner, nested_tensors
 from regard.decoding.search import search
@@ -109,7 +109,7 @@ def test_gpu_backend_matches_cpu_backend(config: SearchConfig, variant: str) -> 
         sources = sentences(21, seed=seed)
         requests = [Request(ids, [7, 8] if ids[0] % 5 == 0 else []) for ids in sources]
         actual, expected = (
-            [result.hypotheses for result in sorted(backend.search(requests, config, 8))]
+            [result.hypotheses for result in sorted(search_requests(backend, requests, config, 8))]
             for backend in (gpu, cpu)
         )
         assert_equal(actual, expected)

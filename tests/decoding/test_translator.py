@@ -168,7 +168,7 @@ def test_model_folder_is_self_contained(translator: Translator, tmp_path: Path) 
 
 
 def test_repr_of_a_translator(translator: Translator) -> None:
-    assert repr(translator).endswith(f": transformer, xx to yy. {translator.backend_notice}>")
+    assert repr(translator).endswith(f": xx to yy. {translator.backend_notice}>")
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:

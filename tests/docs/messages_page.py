@@ -24,7 +24,9 @@ _APP = typer.main.get_command(build_app()).commands  # type: ignore[attr-defined
 _COMMANDS = {*_APP, *_APP["show"].commands}
 _NOTICES = {"notify", "notice", "warn", "_print_error"}
 _HELP = {"Doc", "argument", "number_option"}
-_REASONS = re.compile("reason|obstacle|problem|advice|explain|hint|notice|suggest|refus|limit")
+_REASONS = re.compile(
+    "reason|obstacle|problem|advice|explain|hint|notice|suggest|refus|limit|remark"
+)
 Message = tuple[int, str, str]  # line, kind, text
 
 

@@ -29,6 +29,7 @@ def runs(tmp_path: Path, reversal_store: Store, monkeypatch: pytest.MonkeyPatch)
     for kind, write in labels.items():
         (tmp_path / kind).mkdir()
         write_model_folder(tmp_path / "runs" / kind, write(tmp_path / kind), kind=kind)
+    (tmp_path / "test.en").write_text("a b c\n\nd e\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "runs"
 
@@ -41,7 +42,7 @@ def test_from_python(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     for program in programs:
         exec(program, names)
-    assert len(programs) == 2
+    assert len(programs) == 3
     assert len(names["best"].alternatives) == 2
     assert names["best"].attention.cross.ndim == 4
     assert names["result"].prompt == "In the beginning"

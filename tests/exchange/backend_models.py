@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.decoding.backend import Backend, Hypothesis, Request
+from regard.decoding.backend import Backend, Hypothesis, Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.ctranslate2_backend import CTranslate2Backend
 from regard.decoding.torch_backend import TorchBackend
@@ -42,7 +42,7 @@ def describe_model(model: Transformer) -> ModelFolder:
     tokenizers: Any = IdTokenizers(model)
     languages: dict[str, str | None] = {"source": "en", "target": "de"}
     return ModelFolder(
-        model.config, model.vocabulary, tokenizers, languages, DataStatistics(9, 0.0)
+        model.vocabulary, tokenizers, languages, DataStatistics(9, 0.0), model.config
     )
 
 
@@ -71,6 +71,6 @@ def run_search(
     """The hypotheses that a backend returns for each source, in order."""
     prefixes = prefixes or [[] for _ in sources]
     requests = [Request(source, prefix) for source, prefix in zip(sources, prefixes, strict=True)]
-    results = sorted(backend.search(iter(requests), SearchConfig(**settings), batch_size))
+    results = sorted(search_requests(backend, requests, SearchConfig(**settings), batch_size))
     assert [result.request for result in results] == list(range(len(requests)))
     return [result.hypotheses for result in results]

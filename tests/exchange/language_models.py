@@ -36,7 +36,7 @@ def describe_model(config: ModelConfig, tokenizers: Tokenizers) -> ModelFolder:
     size = tokenizers.source.vocab_size
     languages: dict[str, str | None] = {"source": None, "target": None}
     return ModelFolder(
-        config, Vocabulary(size, size), tokenizers, languages, DataStatistics(64, 1.0)
+        Vocabulary(size, size), tokenizers, languages, DataStatistics(64, 1.0), config
     )
 
 

@@ -50,11 +50,11 @@ def describe_model(
     settings = {"num_layers": 2, "d_model": 24, "num_heads": 3, "ffn_dim": 32, **fields}
     settings |= {"max_positions": 64}
     return ModelFolder(
-        build(ARCHITECTURES[kind][0], settings),
         Vocabulary(size, size, True, LABELS),
         tokenizers,
         {"source": None, "target": None},
         DataStatistics(64, 1.0, texts=texts),
+        build(ARCHITECTURES[kind][0], settings),
     )
 
 

@@ -102,11 +102,11 @@ def test_exported_folders_have_normalizing_tokenizers(
 ) -> None:
     size = tokenizers.source.vocab_size
     folder = ModelFolder(
-        TransformerConfig(num_encoder_layers=1, num_decoder_layers=1, d_model=8, num_heads=1),
         Vocabulary(size, size, joint=True),
         tokenizers,
         {"source": "de", "target": "de"},
         DataStatistics(9, 0.0),
+        TransformerConfig(num_encoder_layers=1, num_decoder_layers=1, d_model=8, num_heads=1),
     )
     ctranslate2.export(folder, folder.model(), tmp_path / "out")
     processor = sentencepiece.SentencePieceProcessor(

@@ -77,11 +77,11 @@ def with_separate_vocabularies(config: dict[str, Any]) -> tuple[ModelFolder, Tra
     )
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     folder = ModelFolder(
-        build(TransformerConfig, {**SIZES, **config}),
         Vocabulary(*sizes, joint=False),
         tokenizers,
         {"source": "en", "target": "de"},
         DataStatistics(7, 0.0),
+        build(TransformerConfig, {**SIZES, **config}),
     )
     torch.manual_seed(1)
     model = folder.model()

@@ -104,7 +104,7 @@ def describe_random_model(kind: str, draw: random.Random) -> ModelFolder:
     languages: dict[str, str | None] = {"source": None, "target": None}
     config = build(ARCHITECTURES[kind][0], fields)
     return ModelFolder(
-        config, Vocabulary(size, size, True), tokenizers, languages, DataStatistics(64, 1.0)
+        Vocabulary(size, size, True), tokenizers, languages, DataStatistics(64, 1.0), config
     )
 
 

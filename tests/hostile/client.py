@@ -116,9 +116,10 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """Environment variables of the server: one thread, and the path of the code."""
+    """Environment variables of the server: one thread, path of the code, a cache in its home."""
     path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
-    plain = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    other = ("PYTHONUNBUFFERED", "XDG_CACHE_HOME")
+    plain = {name: value for name, value in os.environ.items() if name not in other}
     return {**plain, **ONE_THREAD, "PYTHONPATH": path}
 
 

@@ -170,14 +170,14 @@ def test_texts_with_and_without_masks(filler: MaskFiller) -> None:
     assert encode_with_masks(tokenizer, "[MASK]", 1) == [1]
     notices: list[str] = []
     texts = ["a b c", "a [MASK] c", "[MASK] a" + " b" * 40, ""]
-    without_mask, filled, too_long, empty = filler.fill(texts, notice=notices.append, first_line=5)
+    without_mask, filled, too_long, empty = filler.fill(texts, notice=notices.append)
     assert [filled] == filler.fill(["a [MASK] c"])  # independent of other lines
     for text, result in zip(["a b c", texts[2], ""], [without_mask, too_long, empty], strict=True):
         assert (result.text, result.best, result.blanks) == (text, text, [])
     assert [" ".join(notice.split()[:4]) for notice in notices] == [
-        "Line 5 has no",
-        "Line 7 has 42",
-        "Line 8 has no",
+        "Line 1 has no",
+        "Line 3 has 42",
+        "Line 4 has no",
     ]
     assert filler.fill(["a b c"]) == [without_mask]  # notices are optional
 

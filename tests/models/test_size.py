@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard import memory
+from regard import machine
 from regard.data.store import Store
 from regard.decoding.backend import reduce_for_beams, refuse_large_search
 from regard.decoding.config import SearchConfig
@@ -88,7 +88,7 @@ def test_models_too_large_for_memory_raise_errors(kind: str) -> None:
 
 
 def test_training_memory_includes_optimizer_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "memory_limit", lambda: 16_000)
+    monkeypatch.setattr(machine, "memory_limit", lambda: 16_000)
     refuse_untrainable(1000, 1000, CPU, averaged=False)
     with pytest.raises(ConfigError, match="Training 1,000 of 1,000 parameters needs"):
         refuse_untrainable(1000, 1000, CPU, averaged=True)
@@ -101,7 +101,7 @@ def test_runs_too_large_for_memory_raise_errors(
     config = small_run(tmp_path / "run", reversal_store)
     vocabulary = new_folder(config.model, reversal_store).vocabulary
     fits = 16 * count_parameters(config.model, vocabulary)
-    monkeypatch.setattr(memory, "memory_limit", lambda: fits - 1)
+    monkeypatch.setattr(machine, "memory_limit", lambda: fits - 1)
     monkeypatch.setattr(loop, "initialize_model", None)
     with pytest.raises(ConfigError, match=r"Training .* but this machine has"):
         run(config, reversal_store)
@@ -109,11 +109,11 @@ def test_runs_too_large_for_memory_raise_errors(
 
 
 def test_searches_too_large_for_memory_raise_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "memory_limit", lambda: 8 * 10 * 1000)
+    monkeypatch.setattr(machine, "memory_limit", lambda: 8 * 10 * 1000)
     refuse_large_search(SearchConfig(beam_size=10), 1, 1000, CPU)
     with pytest.raises(ConfigError, match="2 sentences with 10 beams and a vocabulary of 1,000"):
         refuse_large_search(SearchConfig(beam_size=10), 2, 1000, CPU)
-    monkeypatch.setattr(memory, "memory_limit", lambda: None)  # nothing is known
+    monkeypatch.setattr(machine, "memory_limit", lambda: None)  # nothing is known
     refuse_large_search(SearchConfig(beam_size=1000), 10**9, 1000, CPU)
 
 
@@ -124,21 +124,21 @@ def test_batch_size_is_reduced_for_many_beams() -> None:
 
 
 def test_resamples_too_large_for_memory_raise_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "memory_limit", lambda: 1000)
+    monkeypatch.setattr(machine, "memory_limit", lambda: 1000)
     with pytest.raises(ConfigError, match="A bootstrap of 1,000 resamples of 2 sentences needs"):
         compare(["a", "b"], ["a", "b"], [["a", "b"]], MetricConfig(), resamples=1000)
 
 
 def test_machine_memory() -> None:
-    actual = memory.memory_limit()
+    actual = machine.memory_limit()
     assert actual is not None
     assert 2**28 < actual < 2**50
 
 
 def test_cgroup_memory_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
     (tmp_path / "memory.max").write_text("max\n")
-    most = memory.memory_limit()
+    most = machine.memory_limit()
     (tmp_path / "memory.max").write_text("123456\n")
-    assert memory.memory_limit() == 123456
+    assert machine.memory_limit() == 123456
     assert most != 123456

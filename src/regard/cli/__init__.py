@@ -1,6 +1,7 @@
 """The `regard` command, with one module per subcommand.
 
-Subcommands import modules that need torch when they run, which keeps help and completion fast.
+Only the subcommand that is called is imported, and it imports modules that need PyTorch when it
+runs, which keeps help fast.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Collection
 from importlib import import_module
 from typing import Annotated, NoReturn
 
@@ -17,22 +19,48 @@ import typer
 
 from regard.cli.app import App, refuse_undecodable
 from regard.cli.failures import exit_status, show_warning
-from regard.cli.show import build_app as build_show
 from regard.cli.stdio import standard_streams
 from regard.data.line_reader import MAX_LINE_LENGTH, set_max_line_length
 from regard.plugins import load_installed_plugins, load_plugin, plugin_arguments
 from regard.progress import heartbeat
 from regard.version import __version__
 
-_COMMANDS = (  # modules, each with a function of the same name
-    *("demo", "prepare", "train", "translate", "generate", "fill", "tag", "classify", "embed"),
-    *("evaluate", "compare", "score", "align", "average", "merge", "distill", "shortlist"),
-    *("import_", "export"),
-)
+# The subcommands and the first lines of their help. `import` is in `import_.py`, because it is a
+# keyword of Python.
+_COMMANDS = {
+    "demo": "Train a small Transformer on a synthetic corpus, evaluate it, and plot its attention.",
+    "prepare": "Validate and filter text files, train a tokenizer, and write token ids for "
+    "training.",
+    "train": "Train a model; running the same command again resumes a stopped run.",
+    "translate": "Translate each line of standard input.",
+    "generate": "Continue prompts by sampling (the default), greedy search or beam search.",
+    "fill": "Print the most probable tokens for each [MASK] of a text, by a masked language model.",
+    "tag": "Predict the label of each word of sentences in plain text, CoNLL-U or other columns.",
+    "classify": "Predict the label of each text, and print label, tab, text.",
+    "embed": "Compute an embedding of each line of standard input.",
+    "evaluate": "Evaluate translations (BLEU, chrF, TER of sacrebleu), perplexity, or predicted "
+    "labels.",
+    "compare": "Compare BLEU, size, training cost and speed of models, or the cost of layer types.",
+    "score": "Print the score of each translation: length-normalized log-probability, as in beam "
+    "search.",
+    "align": "Print word alignments of parallel text, or write fertilities to a prepared folder.",
+    "average": "Average the weights of the last or best checkpoints of a run.",
+    "merge": "Merge an adapter into its base model, and write a model folder without adapters.",
+    "distill": "Translate training data with a teacher model (sequence-level knowledge "
+    "distillation).",
+    "shortlist": "Learn a lexical shortlist from training data, and write it to the model folder.",
+    "import": "Convert a model of HuggingFace transformers: Marian, GPT-2, BERT, RoBERTa or XLNet.",
+    "export": "Export a model to CTranslate2, Argos Translate, ONNX or HuggingFace transformers.",
+    "cache": "List models that were converted to CTranslate2, which are kept to load faster.",
+    "show": "Plot position encodings, masks, schedules and attention; print models and settings.",
+}
 
 
-def build_app() -> App:
-    """Build the typer app, including the options of plugins that have been loaded."""
+def build_app(used: Collection[str] = tuple(_COMMANDS)) -> App:
+    """Build the typer app, including the options of plugins that have been loaded.
+
+    Subcommands that are not `used` are listed in the help, but not imported.
+    """
     app = App(
         name="regard",
         help="Train, run and analyze sequence-to-sequence Transformers.",
@@ -41,12 +69,20 @@ def build_app() -> App:
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode="rich",
     )
-    app.callback()(options)
-    for name in _COMMANDS:
-        command = getattr(import_module(f"regard.cli.{name}"), name)
-        app.command(name.removesuffix("_"))(command)
-    app.add_typer(build_show(), name="show")
+    app.callback()(global_options)
+    for name, summary in _COMMANDS.items():
+        if name not in used:
+            app.command(name, help=summary)(_unused)
+        elif name == "show":
+            app.add_typer(import_module("regard.cli.show").build_app(), name=name)
+        else:
+            function = name.replace("import", "import_")
+            app.command(name)(getattr(import_module(f"regard.cli.{function}"), function))
     return app
+
+
+def _unused() -> None:
+    raise AssertionError("only subcommands among the arguments are called")
 
 
 def _print_version(value: bool) -> None:
@@ -55,7 +91,7 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-def options(
+def global_options(
     version: Annotated[
         bool,
         typer.Option(
@@ -89,7 +125,8 @@ def _run() -> None:
     load_installed_plugins()
     for name in plugin_arguments(arguments):
         load_plugin(name)
-    build_app()()
+    completes = "_REGARD_COMPLETE" in os.environ  # the command line is in another variable
+    build_app(_COMMANDS if completes else arguments)()
 
 
 def main() -> NoReturn:

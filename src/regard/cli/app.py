@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard.cli.command import expand_settings
-from regard.cli.hints import suggest_option
 from regard.errors import ConfigError
 from regard.progress import notify
 
@@ -70,6 +69,8 @@ class StrictCommand(TyperCommand):
             option = getattr(error, "option_name", None)
             if not hasattr(error, "possibilities"):  # only typer's error for unknown options has it
                 raise
+            from regard.cli.hints import suggest_option  # rarely needed
+
             command = command_name(ctx)
             known = [name for param in self.params for name in (*param.opts, *param.secondary_opts)]
             hint = suggest_option(command, str(option), known)

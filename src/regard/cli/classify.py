@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Annotated
 
 import typer
@@ -9,14 +11,19 @@ import typer
 from regard.cli.command import Fields, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import FormatOnly
-from regard.cli.stdin import read_texts
+from regard.cli.stdin import is_interactive, read_texts, stream_keywords
+from regard.decoding.config import ThroughputOptions
 from regard.evaluation.options import LabelledOptions
+from regard.progress import notify
+
+_HEADER_LINES = 2000  # whose labels are compared with that of the first line
 
 
 def classify(
     context: typer.Context,
     model: Model,
     runtime: TorchRuntime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     tsv: Annotated[LabelledOptions, Fields(only=("header",), panel="Labelled lines")],
     texts: Annotated[
@@ -34,16 +41,24 @@ def classify(
 
     A text pair is written as two texts separated by a tab.
     """
-    from regard.data.label_formats import has_header
     from regard.decoding.labelling import Classifier
 
     if not labelled or texts:
         refuse_options(context, ["header"], "no effect without --labelled. Leave it out.")
     classifier = Classifier.load(model, device=runtime.device)
+    lines = read_texts(texts)
+    if labelled and not texts:
+        lines = _without_header(lines, tsv.header)
+    rows = (line.split("\t")[int(labelled) :] for line in lines)
     with output.results(context) as results:
-        for number, lines in enumerate(read_texts(texts)):
-            if labelled and number == 0 and not texts:
-                lines = lines[int(has_header(enumerate(lines, 1), tsv.header)) :]
-            rows = [line.split("\t")[int(labelled) :] for line in lines]
-            for result in classifier.classify(rows, batch_size=runtime.batch_size):
-                results.add(result, "\t".join([result.label, *result.texts]))
+        stream = stream_keywords(runtime, throughput, classifier.model.device, notify)
+        for result in classifier.classify_iterable(rows, **stream):
+            results.add(result, "\t".join([result.label, *result.texts]))
+
+
+def _without_header(lines: Iterator[str], header: bool | None) -> Iterator[str]:
+    """The lines without a header, which is recognized by its label if `header` is None."""
+    from regard.data.label_formats import has_header
+
+    first = [*islice(lines, 1 if is_interactive() else _HEADER_LINES)]
+    return chain(first[int(has_header(enumerate(first, 1), header)) :], lines)

@@ -125,7 +125,7 @@ def compare(
     Without models, the computed and measured cost of self-attention, recurrent and convolutional
     layers is printed by sequence length.
     """
-    from regard.devices import keep_freed_memory
+    from regard.machine import keep_freed_memory
 
     if models:
         names = {field.name for field in fields(LayersOptions)}
@@ -243,9 +243,9 @@ def _build_test_setup(options: ModelsOptions, beam_size: int) -> TestSetup:
 
 def _load_models(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[ComparedModel]:
     """Load all models before the first is evaluated, so that errors are reported at once."""
-    from regard.decoding.backend_selection import refuse_exported
     from regard.decoding.translator import Translator
     from regard.evaluation.model_comparison import ComparedModel
+    from regard.foreign_models import refuse_exported
 
     for path in folders:
         refuse_exported(path)  # parameters and gradients are needed

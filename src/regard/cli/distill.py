@@ -58,7 +58,7 @@ def distill(
     from regard.data.store import Store
     from regard.decoding.distill import Distillation, refuse_unsuitable_teacher
     from regard.decoding.translator import Translator
-    from regard.devices import keep_freed_memory
+    from regard.machine import keep_freed_memory
 
     refuse_overlaps({"--out": out}, [*teachers, data])
     config, shard_spec, store = (
@@ -114,6 +114,8 @@ def _translate(
     similarity: Similarity,
 ) -> None:
     """Translate the missing chunks of a shard, with a progress bar."""
+    from regard.decoding.text_stream import default_workers
+
     with work.locked_shard(shard_spec) as folder:
         missing = work.missing_chunks(shard_spec)
         total = sum(len(work.sentences(number)) for number in work.chunks(shard_spec))
@@ -125,15 +127,15 @@ def _translate(
             limited_notices(notify) as notice,
         ):
             try:
-                for number in missing:
-                    work.translate(
-                        number,
-                        folder,
-                        translator,
-                        batch_size=batch_size,
-                        similarity=similarity,
-                        notice=notice,
-                    )
+                for number in work.translate(
+                    missing,
+                    folder,
+                    translator,
+                    similarity=similarity,
+                    batch_size=batch_size,
+                    workers=default_workers(translator.backend.device),
+                    notice=notice,
+                ):
                     translated += len(work.sentences(number))
                     progress(translated)
             except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,8 +13,9 @@ from regard.cli.command import refuse_options
 from regard.cli.options import Model, Overwrite, TorchRuntime
 from regard.cli.outputs import reserve_outputs
 from regard.cli.results import FormatOnly
-from regard.cli.stdin import read_texts
+from regard.cli.stdin import collected, read_stdin, stream_keywords
 from regard.config import Doc, Flag, Settings
+from regard.decoding.config import ThroughputOptions
 from regard.errors import ConfigError
 from regard.files import atomic_file
 from regard.json_text import dumps
@@ -41,8 +42,9 @@ class VectorOptions(Settings):
 def embed(
     context: typer.Context,
     model: Model,
-    vectors: VectorOptions,
+    vector_options: VectorOptions,
     runtime: TorchRuntime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     out: Annotated[
         Path | None,
@@ -62,29 +64,24 @@ def embed(
         refuse_options(context, ["format"], "no effect with --out. Leave one of them out.")
     reserve_outputs(context, {"--out": out}, inputs=[model], overwrite=overwrite)
     embedder = Embedder.load(model, device=runtime.device)
-    chunks = []
-    line_count = 0
+    lines: deque[str] = deque()  # whose embeddings are not printed yet
+    vectors = []
     with limited_notices(notify) as notice, output.results(context) as results:
-        for lines in read_texts(None):
-            embeddings = embedder.embed(
-                lines,
-                pool=vectors.pooling,
-                normalize=vectors.normalize,
-                batch_size=runtime.batch_size,
-                notice=notice,
-                first_line=line_count + 1,
-            )
-            line_count += len(lines)
+        embeddings = embedder.embed_iterable(
+            collected(read_stdin(), lines),
+            pool=vector_options.pooling,
+            normalize=vector_options.normalize,
+            **stream_keywords(runtime, throughput, embedder.model.device, notice),
+        )
+        for vector in embeddings:
             if out is not None:
-                chunks.append(embeddings)
+                vectors.append(vector)
                 continue
-            for line, vector in zip(lines, embeddings, strict=True):
-                numbers = [round(float(number), 7) for number in vector]
-                results.add({"text": line, "vector": numbers}, dumps(numbers))
-            sys.stdout.flush()
+            numbers = [round(float(number), 7) for number in vector]
+            results.add({"text": lines.popleft(), "vector": numbers}, dumps(numbers))
     if out is not None:
         import numpy as np
 
         with atomic_file(out) as temporary, temporary.open("wb") as file:
-            np.save(file, np.concatenate(chunks))
-        notify(f"Wrote {line_count:,} embeddings to {out}.")
+            np.save(file, np.stack(vectors) if vectors else embedder.embed([]))
+        notify(f"Wrote {len(vectors):,} embeddings to {out}.")

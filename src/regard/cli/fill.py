@@ -9,8 +9,9 @@ import typer
 
 from regard.cli.options import Model, TorchRuntime, argument, number_option
 from regard.cli.results import FormatOnly, ResultWriter
-from regard.cli.stdin import read_texts
+from regard.cli.stdin import read_texts, stream_keywords
 from regard.cli.tables import print_table, table
+from regard.decoding.config import ThroughputOptions
 from regard.errors import DataError
 from regard.notices import limited_notices
 from regard.progress import notify
@@ -23,6 +24,7 @@ def fill(
     context: typer.Context,
     model: Model,
     runtime: TorchRuntime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     texts: Annotated[
         list[str] | None,
@@ -34,19 +36,14 @@ def fill(
     from regard.decoding.mask_filler import MaskFiller
 
     filler = MaskFiller.load(model, device=runtime.device)
-    line_count = filled_count = 0
+    line_count, filled_count = 0, 0
     with limited_notices(notify) as notice, output.results(context) as results:
-        for lines in read_texts(texts):
-            for filled in filler.fill(
-                lines,
-                top_k=top_k,
-                batch_size=runtime.batch_size,
-                notice=notice,
-                first_line=line_count + 1,
-            ):
-                _print(filled, results)
-                filled_count += bool(filled.blanks)
-            line_count += len(lines)
+        stream = stream_keywords(runtime, throughput, filler.model.device, notice)
+        filled_texts = filler.fill_iterable(read_texts(texts), top_k=top_k, **stream)
+        for filled in filled_texts:
+            _print(filled, results)
+            line_count += 1
+            filled_count += bool(filled.blanks)
     if line_count and not filled_count:
         raise DataError("No line contains [MASK]. Write [MASK] for each token to predict.")
 

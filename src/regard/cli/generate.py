@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.bounds import Ge, Le
-from regard.cli.command import Fields, given_settings
+from regard.cli.command import Fields, given_settings, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import FormatOnly, ResultWriter
-from regard.cli.stdin import read_texts
+from regard.cli.stdin import read_texts, stream_keywords
 from regard.config import Doc, Flag, Settings
-from regard.decoding.config import MAX_TOKENS, SearchConfig
+from regard.decoding.config import MAX_TOKENS, SearchConfig, ThroughputOptions
 from regard.errors import ConfigError
 from regard.progress import notify
 
@@ -63,6 +63,7 @@ def generate(
     text: TextOptions,
     search: Annotated[SearchConfig, Fields(only=_SEARCH, defaults=_SAMPLING)],
     runtime: TorchRuntime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     prompts: Annotated[
         list[str] | None,
@@ -76,42 +77,43 @@ def generate(
     if text.beam_size is None:
         keywords |= {"sample": True, "temperature": search.temperature, "top_p": search.top_p}
     generator = Generator.load(model, device=runtime.device)
-    streams = text.streams(output.format)
-    is_limit_reported = False
+    lines = _report_limit(generator, read_texts(prompts), text.max_tokens)
     with output.results(context) as results:
-        for lines in read_texts(prompts, 1 if streams else 2000):
-            is_limit_reported = is_limit_reported or _report_limit(
-                generator, lines, text.max_tokens
+        if text.streams(output.format):
+            reason = "no effect when tokens are printed as they are generated. Use --no-stream."
+            refuse_options(context, ["buffer_size", "workers"], reason)
+            for prompt in lines:
+                print(prompt, end="", flush=True)
+                print_token = partial(print, end="", flush=True)
+                generator.stream(prompt, print_token, max_tokens=text.max_tokens, **keywords)
+                print()
+            return
+        stream = stream_keywords(runtime, throughput, generator.model.device, notify)
+        _print(
+            generator.generate_iterable(lines, max_tokens=text.max_tokens, **stream, **keywords),
+            results,
+        )
+
+
+def _report_limit(generator: Generator, prompts: Iterable[str], max_tokens: int) -> Iterator[str]:
+    """Yield the prompts; print a notice if a text may reach the maximum length of the model."""
+    is_reported = False
+    for prompt in prompts:
+        if not is_reported and not generator.fits_context(prompt, max_tokens):
+            notify(
+                f"The maximum length of this model is {generator.context} tokens including the "
+                f"prompt, so texts may end before --max-tokens {max_tokens}."
             )
-            if streams:
-                for prompt in lines:
-                    print(prompt, end="", flush=True)
-                    print_token = partial(print, end="", flush=True)
-                    generator.stream(prompt, print_token, max_tokens=text.max_tokens, **keywords)
-                    print()
-                continue
-            generations = generator.generate(
-                lines, max_tokens=text.max_tokens, batch_size=runtime.batch_size, **keywords
-            )
-            _print(generations, results)
+            is_reported = True
+        yield prompt
 
 
-def _report_limit(generator: Generator, prompts: Iterable[str], max_tokens: int) -> bool:
-    """Print a notice, and return True, if a text may reach the maximum length of the model."""
-    if all(generator.fits_context(prompt, max_tokens) for prompt in prompts):
-        return False
-    notify(
-        f"The maximum length of this model is {generator.context} tokens including the prompt, so "
-        f"texts may end before --max-tokens {max_tokens}."
-    )
-    return True
-
-
-def _print(generations: Sequence[Generation], results: ResultWriter) -> None:
+def _print(generations: Iterable[Generation], results: ResultWriter) -> None:
+    """Print texts, with blank lines between texts of several lines."""
+    previous = ""
     for generation in generations:
+        texts = [generation.prompt + other.text for other in generation.continuations]
         results.add(generation)
-    texts = [g.prompt + continuation.text for g in generations for continuation in g.continuations]
-    # Blank lines separate texts of several lines.
-    separator = "\n\n" if any("\n" in text for text in texts) else "\n"
-    if texts and results.is_text:
-        print(separator.join(texts))
+        for text in texts if results.is_text else ():
+            print(f"\n{text}" if previous and "\n" in previous + text else text)
+            previous = text

@@ -10,8 +10,10 @@ import typer
 from regard.cli.command import Fields
 from regard.cli.options import Models, TorchRuntime
 from regard.cli.results import FormatOnly
+from regard.cli.stdin import stream_keywords
 from regard.data.line_reader import read_parallel
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import SearchConfig, ThroughputOptions
+from regard.progress import notify
 
 
 def score(
@@ -19,6 +21,7 @@ def score(
     models: Models,
     search: Annotated[SearchConfig, Fields(only=("length_penalty",))],
     runtime: TorchRuntime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     source: Annotated[Path, typer.Option(help="Source text file.", show_default=False)],
     target: Annotated[Path, typer.Option(help="Target text file.", show_default=False)],
@@ -28,11 +31,9 @@ def score(
 
     sources, targets = read_parallel(source, target)
     translator = Translator.load(*models, device=runtime.device, backend="torch")
-    scores = translator.score(
-        sources,
-        targets,
-        length_penalty=search.length_penalty,
-        batch_size=runtime.batch_size,
+    stream = stream_keywords(runtime, throughput, translator.models[0].device, notify)
+    scores = translator.score_iterable(
+        zip(sources, targets, strict=True), length_penalty=search.length_penalty, **stream
     )
     with output.results(context) as results:
         for source_text, text, value in zip(sources, targets, scores, strict=True):

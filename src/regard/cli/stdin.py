@@ -1,47 +1,79 @@
-"""Reads texts from arguments or standard input, in chunks of lines."""
+"""Reads texts from arguments or standard input, and passes them to pipelines as a stream."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from io import BufferedReader
+from collections import deque
+from collections.abc import Iterable, Iterator
+from io import BufferedReader, FileIO
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.data.line_reader import decode_line, raw_lines_from
+from regard.decoding.config import Runtime, ThroughputOptions
 from regard.errors import DataError
 from regard.progress import notify
 
+if TYPE_CHECKING:
+    import torch
+
+    from regard.decoding.text_stream import StreamKeywords
+    from regard.notices import Notice
+
+T = TypeVar("T")
 _NAME = "standard input"
 
 
-def read_texts(texts: list[str] | None, size: int = 2000) -> Iterator[list[str]]:
-    """Yield the arguments of a command, or else chunks of up to `size` lines of standard input.
-
-    If standard input is a terminal, each chunk is one line.
-    """
-    if texts:
-        yield texts
-        return
+def read_stdin() -> Iterator[str]:
+    """Yield the lines of standard input."""
     if sys.stdin is None:
         raise DataError(f"There is no {_NAME}. Redirect a file: < FILE")
-    if sys.stdin.isatty():
-        size = 1
-    file = sys.stdin.buffer
-    if not isinstance(file, BufferedReader):  # a host program has replaced it
-        file = BufferedReader(file)
-    lines: list[str] = []
     number = 0
     try:
-        for number, line in enumerate(raw_lines_from(file, _NAME), 1):
-            lines.append(decode_line(line, _NAME, number))
-            if len(lines) == size:
-                yield lines
-                lines = []
-    except DataError:
-        yield lines  # process the lines before a bad one
-        raise
+        for number, line in enumerate(raw_lines_from(_reader(sys.stdin.buffer), _NAME), 1):
+            yield decode_line(line, _NAME, number)
     except OSError as error:  # for example, a file opened for writing
-        yield lines
         raise DataError(f"{_NAME} cannot be read: {error.strerror}.") from None
     if not number:
         notify(f"{_NAME} is empty.")
-    yield lines
+
+
+def _reader(file: Any) -> BufferedReader:
+    """A reader of standard input that a thread may wait for while Python exits."""
+    if not isinstance(file, BufferedReader):  # a host program has replaced it
+        return BufferedReader(file)
+    if isinstance(file.raw, FileIO):
+        return BufferedReader(FileIO(file.fileno(), closefd=False))  # Python closes sys.stdin
+    return file
+
+
+def read_texts(texts: list[str] | None) -> Iterator[str]:
+    """Yield the arguments of a command, or else the lines of standard input."""
+    return iter(texts) if texts else read_stdin()
+
+
+def is_interactive() -> bool:
+    """Whether standard input is a terminal, where each line is answered at once."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def collected(items: Iterable[T], queue: deque[T]) -> Iterator[T]:
+    """Yield the items and append them to a queue, from which their results can be labelled."""
+    for item in items:
+        queue.append(item)
+        yield item
+
+
+def stream_keywords(
+    runtime: Runtime, throughput: ThroughputOptions, device: torch.device | None, notice: Notice
+) -> StreamKeywords:
+    """The keyword arguments of a pipeline's method that processes an iterable of texts."""
+    from regard.decoding.text_stream import default_workers
+
+    workers = throughput.workers
+    return {
+        "batch_size": runtime.batch_size,
+        "window": 1 if is_interactive() else throughput.buffer_size,
+        "workers": default_workers(device) if workers is None else workers,
+        "notice": notice,
+        "on_wait": sys.stdout.flush,
+    }

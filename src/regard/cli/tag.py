@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,22 +12,24 @@ import typer
 from regard.cli.command import Fields, check_choice, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import FormatOnly, ResultWriter
-from regard.cli.stdin import read_texts
+from regard.cli.stdin import collected, read_texts, stream_keywords
 from regard.config import Flag
+from regard.decoding.config import ThroughputOptions
 from regard.errors import DataError
 from regard.evaluation.options import TaggedOptions
+from regard.progress import notify
 
 if TYPE_CHECKING:
     from regard.data.label_formats import Layout
     from regard.decoding.labelling import Tagger
-
-_CHUNK_SIZE = 1000  # sentences
+    from regard.decoding.text_stream import StreamKeywords
 
 
 def tag(
     context: typer.Context,
     model: Model,
     runtime: TorchRuntime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     columns: Annotated[TaggedOptions, Fields(only=("column",), panel="Columns")],
     texts: Annotated[
@@ -50,11 +53,10 @@ def tag(
     from regard.decoding.labelling import Tagger
 
     tagger = Tagger.load(model, device=runtime.device)
-    chunks = read_texts(texts, _CHUNK_SIZE)
-    first = next(chunks, [])
-    chunks = chain([first], chunks)
+    stream = stream_keywords(runtime, throughput, tagger.model.device, notify)
+    first, lines = _peek(read_texts(texts))
     has_columns = input_format == "columns" or (
-        input_format == "auto" and not texts and _has_columns(first)
+        input_format == "auto" and not texts and "\t" in first
     )
     if not has_columns:
         refuse_options(
@@ -64,50 +66,43 @@ def tag(
         )
     with output.results(context) as results:
         if has_columns:
-            _tag_columns(
-                tagger, chain.from_iterable(chunks), columns.column, runtime.batch_size, results
-            )
+            _tag_columns(tagger, lines, columns.column, stream, results)
             return
-        for lines in chunks:
-            for tagged in tagger.tag(lines, batch_size=runtime.batch_size):
-                rows = map("\t".join, zip(tagged.words, tagged.labels, strict=True))
-                results.add(tagged, "\n".join([*rows, ""]))
+        for tagged in tagger.tag_iterable(lines, **stream):
+            rows = map("\t".join, zip(tagged.words, tagged.labels, strict=True))
+            results.add(tagged, "\n".join([*rows, ""]))
+
+
+def _peek(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """The first line that is neither blank nor a comment, and all lines."""
+    skipped = []
+    for line in lines:
+        skipped.append(line)
+        if line and not line.startswith("#"):
+            return line, chain(skipped, lines)
+    return "", iter(skipped)
 
 
 def _tag_columns(
     tagger: Tagger,
     lines: Iterable[str],
     column: str | None,
-    batch_size: int | None,
+    stream: StreamKeywords,
     results: ResultWriter,
 ) -> None:
     """Tag sentences with one word per line, and print them with their labels replaced."""
-    for blocks, layout in _blocks(lines, column, tagger.folder.data_statistics.column):
-        sentences = [[*_words(block, layout)] for block in blocks]
-        predictions = tagger.tag(sentences, batch_size=batch_size)
-        for block, tagged in zip(blocks, predictions, strict=True):
-            results.add(tagged, "\n".join([*_with_labels(block, layout, tagged.labels), ""]))
-
-
-def _has_columns(lines: Iterable[str]) -> bool:
-    """Whether the first line that is neither blank nor a comment has a tab."""
-    return "\t" in next((line for line in lines if line and not line.startswith("#")), "")
-
-
-def _blocks(
-    lines: Iterable[str], column: str | None, default: str | None
-) -> Iterator[tuple[list[list[tuple[int, str]]], Layout]]:
-    """Yield chunks of sentences, each a list of numbered lines, and the column layout."""
     from regard.data.label_formats import detect_layout, group_sentences
 
     sentences = group_sentences(enumerate(lines, 1))
-    chunk = [*islice(sentences, _CHUNK_SIZE)]
-    if not chunk:
+    first = next(sentences, None)
+    if first is None:
         return
-    layout = detect_layout(chain.from_iterable(chunk), column, default)
-    while chunk:
-        yield chunk, layout
-        chunk = [*islice(sentences, _CHUNK_SIZE)]
+    layout = detect_layout(first, column, tagger.folder.data_statistics.column)
+    blocks: deque[list[tuple[int, str]]] = deque()  # whose labels are not printed yet
+    words = ([*_words(block, layout)] for block in collected(chain([first], sentences), blocks))
+    for tagged in tagger.tag_iterable(words, **stream):
+        lines_with_labels = _with_labels(blocks.popleft(), layout, tagged.labels)
+        results.add(tagged, "\n".join([*lines_with_labels, ""]))
 
 
 def _words(block: list[tuple[int, str]], layout: Layout) -> Iterator[str]:

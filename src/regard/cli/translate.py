@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.command import Fields, given_settings
-from regard.cli.options import Models, number_option
-from regard.cli.results import FormatOnly, ResultWriter
-from regard.cli.stdin import read_texts
+from regard.cli.options import Models
+from regard.cli.results import FormatOnly
+from regard.cli.stdin import read_stdin, stream_keywords
 from regard.cli.tables import format_throughput
-from regard.config import Flag
-from regard.decoding.config import Runtime, SearchConfig
+from regard.decoding.config import Runtime, SearchConfig, ThroughputOptions
 from regard.errors import ConfigError
 from regard.notices import limited_notices
 from regard.progress import notify, progress_counter
 
 if TYPE_CHECKING:
-    from regard.decoding.translator import Translation, Translator
+    from regard.decoding.text_search import Translation
+from regard.decoding.translator import Translator
 
 
 def translate(
@@ -31,6 +31,7 @@ def translate(
     models: Models,
     search: Annotated[SearchConfig, Fields(without=("scores",))],
     runtime: Runtime,
+    throughput: ThroughputOptions,
     output: FormatOnly,
     teacher: Annotated[
         Path | None,
@@ -44,15 +45,6 @@ def translate(
     scores: Annotated[
         bool, typer.Option("--scores", help="Print rank and score before each translation.")
     ] = False,
-    buffer_size: Annotated[
-        int,
-        number_option(
-            "Number of lines to read before translating; 1: translate each immediately",
-            1,
-            1_000_000,
-        ),
-        Flag(formerly=("--buffer",)),
-    ] = 2000,
 ) -> None:
     """Translate each line of standard input."""
     keywords: Any = given_settings(context, SearchConfig)
@@ -64,35 +56,31 @@ def translate(
         )
     translator = _load_translator(models, search, runtime, teacher)
     notify(translator.backend_notice)
-    line_count, seconds = 0, 0.0
+    line_count, start = 0, time.perf_counter()
     with (
         progress_counter() as progress,
         limited_notices(notify) as notice,
         output.results(context) as results,
     ):
-        for lines in read_texts(None, buffer_size):
-            start = time.perf_counter()
-            for translation in translator.translate(
-                lines,
-                batch_size=runtime.batch_size,
-                prefixes=[prefix] * len(lines) if prefix else None,
-                notice=notice,
-                first_line=line_count + 1,
-                **keywords,
-            ):
-                _print(translation, search.num_hypotheses, results, scores=scores)
-            sys.stdout.flush()
-            line_count, seconds = line_count + len(lines), seconds + time.perf_counter() - start
+        rows: Iterator[Any] = translator.translate_rendered(
+            read_stdin(),
+            _render_text(search.num_hypotheses, scores=scores) if results.is_text else _to_row,
+            prefix=prefix,
+            **stream_keywords(runtime, throughput, translator.backend.device, notice),
+            **keywords,
+        )
+        for line_count, row in enumerate(rows, 1):
+            results.add(row, row)
             progress("lines translated", line_count)
     if line_count:
-        notify(format_throughput(line_count, seconds))
+        notify(format_throughput(line_count, time.perf_counter() - start))
 
 
 def _load_translator(
     models: Sequence[Path], search: SearchConfig, runtime: Runtime, teacher: Path | None
 ) -> Translator:
     from regard.decoding.translator import Translator
-    from regard.devices import keep_freed_memory
+    from regard.machine import keep_freed_memory
 
     for path in models:
         if path.is_file():
@@ -106,9 +94,12 @@ def _load_translator(
     return Translator.load(*models, **runtime.loading, teacher=teacher)
 
 
-def _print(
-    translation: Translation, num_hypotheses: int, results: ResultWriter, *, scores: bool
-) -> None:
+def _render_text(num_hypotheses: int, *, scores: bool) -> Callable[[Translation], str]:
+    return partial(_format_lines, num_hypotheses=num_hypotheses, scores=scores)
+
+
+def _format_lines(translation: Translation, num_hypotheses: int, scores: bool) -> str:
+    """The translations of a text, one per line."""
     ranked = [(translation.text, translation.score)]
     ranked += [(other.text, other.score) for other in translation.alternatives]
     ranked += [ranked[-1]] * (num_hypotheses - len(ranked))  # also n lines for an empty sentence
@@ -116,6 +107,10 @@ def _print(
         f"{rank}\t{score:.6f}\t{text}" if scores else text
         for rank, (text, score) in enumerate(ranked, 1)
     ]
+    return "\n".join(lines)
+
+
+def _to_row(translation: Translation) -> dict[str, Any]:
+    """A row of the JSON output."""
     row = {name: getattr(translation, name) for name in ("source", "text", "score")}
-    others = [vars(other) for other in translation.alternatives]
-    results.add({**row, "alternatives": others}, "\n".join(lines))
+    return {**row, "alternatives": [vars(other) for other in translation.alternatives]}

@@ -23,8 +23,8 @@ from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.data.rows import Rows
-from regard.decoding.backend import map_pairs_by_length
 from regard.decoding.nonautoregressive import decode_sentence
+from regard.decoding.pair_batches import map_pairs_by_length
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
 from regard.models.base import Model

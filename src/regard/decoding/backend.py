@@ -1,18 +1,20 @@
-"""The interface of inference backends: requests of token ids in, hypotheses out."""
+"""The interface of inference backends: requests of token ids in, hypotheses out.
+
+This module does not import PyTorch, which other backends do not need.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-import torch
-
-from regard.data.batch import Batch
-from regard.data.pairs import with_eos
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
-from regard.memory import refuse_out_of_memory
+from regard.machine import refuse_out_of_memory
 from regard.text.special import SPECIAL
+
+if TYPE_CHECKING:
+    import torch
 
 DEFAULT_BATCH_SIZE = 64  # sentences
 _TUNED_BEAM_SIZE = 8  # for which the default batch sizes were measured
@@ -57,8 +59,15 @@ class Request(NamedTuple):
 class SearchResult(NamedTuple):
     """The hypotheses of a request, best first."""
 
-    request: int  # index of the request
+    request: int  # its number, counted over all batches
     hypotheses: list[Hypothesis]
+
+
+class BatchLimit(NamedTuple):
+    """The maximum size of a batch."""
+
+    size: int
+    in_tokens: bool = False  # rather than in sentences
 
 
 class Backend(Protocol):
@@ -66,15 +75,46 @@ class Backend(Protocol):
 
     max_length: int | None  # of sources and targets, EOS included; None: unlimited
 
+    @property
+    def device(self) -> torch.device | None:
+        """The device of a backend in PyTorch; others run on the CPU."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """The number of sentences that are sorted by length before they are batched."""
+        ...
+
+    def batch_limit(self, config: SearchConfig) -> BatchLimit:
+        """The batch size that is used unless the user chooses one."""
+        ...
+
     def search(
-        self, requests: Iterable[Request], config: SearchConfig, batch_size: int | None
+        self, batches: Iterable[Sequence[Request]], config: SearchConfig
     ) -> Iterator[SearchResult]:
         """`num_hypotheses` hypotheses per request, in any order.
 
-        Long requests should come first. A backend may consume requests while it works on others. If
-        `batch_size` is None, it chooses one.
+        A backend may take several batches before it returns the results of the first.
         """
         ...
+
+
+def search_requests(
+    backend: Backend, requests: Sequence[Request], config: SearchConfig, batch_size: int | None
+) -> Iterator[SearchResult]:
+    """The results of requests in memory, in any order; `request` is the index of the request."""
+    refuse_bad_batch_size(batch_size)
+    limit = backend.batch_limit(config) if batch_size is None else BatchLimit(batch_size)
+    order = [*batch_by_length(range(len(requests)), lambda n: request_length(requests[n]), limit)]
+    numbers = [number for batch in order for number in batch]
+    batches = ([requests[number] for number in batch] for batch in order)
+    for number, hypotheses in backend.search(batches, config):
+        yield SearchResult(numbers[number], hypotheses)
+
+
+def request_length(request: Request) -> int:
+    """The length of the source, EOS included."""
+    return len(request.source) + 1
 
 
 def map_by_length(
@@ -84,25 +124,12 @@ def map_by_length(
     function: Callable[[list[T]], list[R]],
 ) -> list[R]:
     """Apply a function to batches of items of similar length; results in the order of the items."""
+    refuse_bad_batch_size(batch_size)
     results: dict[int, R] = {}
-    for numbers in batch_by_length(range(len(items)), lambda i: length(items[i]), batch_size):
+    limit = BatchLimit(batch_size or DEFAULT_BATCH_SIZE)
+    for numbers in batch_by_length(range(len(items)), lambda i: length(items[i]), limit):
         results.update(zip(numbers, function([items[i] for i in numbers]), strict=True))
     return [results[i] for i in range(len(items))]
-
-
-def map_pairs_by_length(
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-    device: torch.device,
-    batch_size: int | None,
-    function: Callable[[Batch], list[R]],
-) -> list[R]:
-    """Like `map_by_length`, for pairs of ids; the function takes a `Batch`, with EOS appended."""
-
-    def on_chunk(chunk: list[tuple[Sequence[int], Sequence[int]]]) -> list[R]:
-        source, target = (with_eos(side) for side in zip(*chunk, strict=True))
-        return function(Batch(source, target).to(device))
-
-    return map_by_length(pairs, lambda pair: len(pair[0]) + len(pair[1]), batch_size, on_chunk)
 
 
 def refuse_bad_batch_size(batch_size: int | None) -> None:
@@ -114,20 +141,14 @@ def refuse_bad_batch_size(batch_size: int | None) -> None:
 
 
 def batch_by_length(
-    items: Sequence[T],
-    length: Callable[[T], int],
-    batch_size: int | None,
-    *,
-    in_tokens: bool = False,
+    items: Sequence[T], length: Callable[[T], int], limit: BatchLimit
 ) -> Iterator[list[T]]:
-    """Batches of items of similar length, longest first; `batch_size` is in items or tokens."""
-    refuse_bad_batch_size(batch_size)
-    size = DEFAULT_BATCH_SIZE if batch_size is None else batch_size
+    """Batches of items of similar length, longest first."""
     batch: list[T] = []
     total = 0
     for item in sorted(items, key=length, reverse=True):
-        added = length(item) if in_tokens else 1
-        if batch and total + added > size:
+        added = length(item) if limit.in_tokens else 1
+        if batch and total + added > limit.size:
             yield batch
             batch, total = [], 0
         batch.append(item)
@@ -142,7 +163,7 @@ def reduce_for_beams(sentences: int, config: SearchConfig) -> int:
 
 
 def refuse_large_search(
-    config: SearchConfig, sentences: int, vocab_size: int, device: torch.device
+    config: SearchConfig, sentences: int, vocab_size: int, device: torch.device | None
 ) -> None:
     """Raise an error if the logits and log-probs of a step do not fit in memory."""
     beams = max(config.beam_size, config.candidates)

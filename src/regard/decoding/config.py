@@ -10,6 +10,8 @@ from regard.bounds import COUNT, IDS, SEED, Ge, Le
 from regard.config import Doc, Flag, Formerly, Settings
 
 BackendName = Literal["auto", "torch", "ctranslate2"]
+MAX_WORKERS = 256  # processes
+MAX_WINDOW = 1_000_000  # texts
 MAX_TOKENS = Le(50_000)  # generated after a prompt
 AtLimit = Literal["scored", "free", "cut"]
 Fertility = Literal["argmax", "average"]
@@ -204,6 +206,28 @@ class Runtime(Settings):
     def loading(self) -> dict[str, Any]:
         """The keyword arguments of `Translator.load`."""
         return {"device": self.device, "backend": self.backend, "precision": self.precision}
+
+
+@dataclass(frozen=True)
+class ThroughputOptions(Settings):
+    """Processing of many lines."""
+
+    buffer_size: Annotated[
+        int | None,
+        Doc(
+            "lines that are sorted by length and processed together; 1: each line at once; "
+            "default: chosen by the backend"
+        ),
+        Ge(1),
+        Le(MAX_WINDOW),
+        Flag(formerly=("--buffer",)),
+    ] = None
+    workers: Annotated[
+        int | None,
+        Doc("processes that tokenize and detokenize; default: 0 on a CPU, up to 8 with a GPU"),
+        Ge(0),
+        Le(MAX_WORKERS),
+    ] = None
 
 
 @dataclass(frozen=True)

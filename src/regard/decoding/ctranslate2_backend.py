@@ -12,18 +12,18 @@ constraints, and CTranslate2 then scores the resulting hypotheses.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice, repeat
+from itertools import groupby, repeat
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.decoding.backend import (
     DEFAULT_BATCH_SIZE,
+    BatchLimit,
     Hypothesis,
     Request,
     SearchResult,
@@ -33,14 +33,21 @@ from regard.decoding.backend import (
     sort_by_score,
 )
 from regard.decoding.config import SearchConfig
+from regard.decoding.text_stream import CPU_WINDOW
 from regard.errors import ModelError
 from regard.exchange.ctranslate2_files import VMAP, read_checked_config
+from regard.machine import core_count
 from regard.text.special import SPECIAL
 from regard.text.tokenizer import Tokenizers
+
+if TYPE_CHECKING:
+    import torch
 
 # CTranslate2 always stops after a number of finished hypotheses. With this patience, its result is
 # almost always that of a search until no beam can win.
 _DEFAULT_PATIENCE = 1.5
+_BATCHES_PER_THREAD = 8  # submitted before the first result is awaited
+_SECOND_SEARCH_INTERVAL = 32  # batches
 _BANNED = frozenset([SPECIAL.pad, SPECIAL.unk, SPECIAL.bos])
 
 
@@ -58,12 +65,15 @@ Unscored = tuple[TokenRequest, list[int]]  # a request and ids of a hypothesis, 
 
 
 class CTranslate2Backend:
-    """A model in CTranslate2, which runs as many batches in parallel as PyTorch has threads."""
+    """A model in CTranslate2, which runs as many batches in parallel as there are cores."""
+
+    device: torch.device | None = None
+    window = CPU_WINDOW
 
     def __init__(self, folder: Path, tokenizers: Tokenizers, compute: str = "default") -> None:
         import ctranslate2
 
-        self._threads = torch.get_num_threads()
+        self._threads = core_count()
         self.max_length = read_checked_config(folder, tokenizers).max_length
         try:
             self._translator = ctranslate2.Translator(
@@ -91,47 +101,51 @@ class CTranslate2Backend:
         """The data type of the weights."""
         return str(self._translator.compute_type).removesuffix("_float32")
 
-    def search(
-        self, requests: Iterable[Request], config: SearchConfig, batch_size: int | None
-    ) -> Iterator[SearchResult]:
-        """`num_hypotheses` hypotheses per request; those of a second search come last."""
-        assert not config.sample, "sampling is implemented by the PyTorch backend only"
-        size = self._batch_size(config) if batch_size is None else batch_size
-        queue = (self._to_tokens(n, request, config) for n, request in enumerate(requests))
-        prefetch = 8 * self._threads * size  # requests that are submitted before the first result
-        pending: deque[Pending] = deque()
-        second_searches: list[Pending] = []
-        truncated: list[Unscored] = []
-        chunk = list(islice(queue, max(size, 1)))  # submit the first batch without delay
-        while chunk or pending:
-            constrained = [request for request in chunk if request.prefix]
-            free = [request for request in chunk if not request.prefix]
-            pending.extend(self._submit(free, config, size))
-            while len(pending) > (prefetch if chunk else 0):
-                request, future = pending.popleft()
-                result = future.result()
-                outputs = [list(map(self._target_ids.__getitem__, p)) for p in result.hypotheses]
-                if all(_satisfies_constraints(ids, request.limit) for ids in outputs):
-                    scored = zip(outputs, result.scores or [math.nan], strict=True)
-                    yield SearchResult(
-                        request.number,
-                        [
-                            Hypothesis(ids[:-1], score * len(ids) ** config.length_penalty, score)
-                            for ids, score in scored
-                        ],
-                    )
-                elif config.beam_size == 1 and _BANNED.isdisjoint(outputs[0]):
-                    truncated.append((request, outputs[0][: request.limit - 1]))
-                else:
-                    constrained.append(request)
-            second_searches += self._submit_constrained(constrained, config, size)
-            chunk = list(islice(queue, 4 * size))  # enough for batches of similar length
-        yield from self._score([*truncated, *self._unscored(second_searches)], config)
-
-    def _batch_size(self, config: SearchConfig) -> int:
-        """The default batch size: half as large for beam search, and half as large in int8."""
+    def batch_limit(self, config: SearchConfig) -> BatchLimit:
+        """In sentences: half as many for beam search, and half as many in int8."""
         size = DEFAULT_BATCH_SIZE if config.beam_size == 1 else DEFAULT_BATCH_SIZE // 2
-        return reduce_for_beams(size // 2 if self.precision == "int8" else size, config)
+        size = size // 2 if self.precision == "int8" else size
+        return BatchLimit(reduce_for_beams(size, config))
+
+    def search(
+        self, batches: Iterable[Sequence[Request]], config: SearchConfig
+    ) -> Iterator[SearchResult]:
+        """`num_hypotheses` hypotheses per request; those of a second search come later."""
+        assert not config.sample, "sampling is implemented by the PyTorch backend only"
+        pending: deque[list[Pending]] = deque()
+        second = _SecondSearch(self, config)
+        numbers = itertools.count()
+        for index, batch in enumerate(batches, 1):
+            requests = [self._to_tokens(next(numbers), request, config) for request in batch]
+            second.requests += [request for request in requests if request.prefix]
+            free = [request for request in requests if not request.prefix]
+            pending.append(self.submit(free, config) if free else [])
+            if len(pending) > _BATCHES_PER_THREAD * self._threads:
+                yield from self._results(pending.popleft(), second)
+            if index % _SECOND_SEARCH_INTERVAL == 0:
+                yield from second.run()
+        while pending:
+            yield from self._results(pending.popleft(), second)
+        yield from second.run()
+        yield from second.run()
+
+    def _results(self, batch: Iterable[Pending], second: _SecondSearch) -> Iterator[SearchResult]:
+        """The results of a batch that satisfy the constraints; the others are searched again."""
+        length_penalty = second.config.length_penalty
+        for request, future in batch:
+            result = future.result()
+            outputs = [*map(self.to_ids, result.hypotheses)]
+            if all(_satisfies_constraints(ids, request.limit) for ids in outputs):
+                scored = zip(outputs, result.scores or [math.nan], strict=True)
+                hypotheses = [
+                    Hypothesis(ids[:-1], score * len(ids) ** length_penalty, score)
+                    for ids, score in scored
+                ]
+                yield SearchResult(request.number, hypotheses)
+            elif second.config.beam_size == 1 and _BANNED.isdisjoint(outputs[0]):
+                second.truncated.append((request, outputs[0][: request.limit - 1]))
+            else:
+                second.requests.append(request)
 
     def _to_tokens(self, number: int, request: Request, config: SearchConfig) -> TokenRequest:
         limit = config.limit(len(request.source) + 1, self.max_length)
@@ -142,71 +156,41 @@ class CTranslate2Backend:
             max(limit, len(request.prefix) + 1),  # the limit never truncates a forced prefix
         )
 
-    def _submit(
-        self,
-        requests: Sequence[TokenRequest],
-        config: SearchConfig,
-        batch_size: int,
-        *,
-        constrained: bool = False,
-    ) -> Iterator[Pending]:
-        """Start searches: unconstrained, or with limits, forced prefixes and banned tokens."""
-        for batch in batch_by_length(requests, lambda request: len(request.source), batch_size):
-            longest = max(1, *(request.limit - 1 for request in batch))
-            options: dict[str, Any] = {"num_hypotheses": config.num_hypotheses}
-            if constrained:
-                # Without a length penalty, the search stops after `num_hypotheses` are finished.
-                exact = config.patience > 0 and config.length_penalty == 0
-                options = {
-                    "num_hypotheses": config.num_hypotheses if exact else config.beam_size,
-                    "target_prefix": [request.prefix for request in batch],
-                    "suppress_sequences": [[self._target_tokens[token]] for token in _BANNED],
-                }
-            futures = self._translator.translate_batch(
-                [request.source for request in batch],
-                asynchronous=True,
-                beam_size=config.beam_size,
-                patience=config.patience or _DEFAULT_PATIENCE,
-                length_penalty=config.length_penalty,
-                max_decoding_length=longest,
-                min_decoding_length=min(config.effective_min_length, longest),
-                max_input_length=0,  # never truncate silently
-                return_scores=_needs_scores(config),
-                return_end_token=True,
-                use_vmap=self._use_vmap,
-                **options,
-            )
-            yield from zip(batch, futures, strict=True)
+    def submit(
+        self, batch: Sequence[TokenRequest], config: SearchConfig, *, constrained: bool = False
+    ) -> list[Pending]:
+        """Start a search: unconstrained, or with a limit, forced prefixes and banned tokens."""
+        longest = max(1, *(request.limit - 1 for request in batch))
+        options: dict[str, Any] = {"num_hypotheses": config.num_hypotheses}
+        if constrained:
+            # Without a length penalty, the search stops after `num_hypotheses` are finished.
+            exact = config.patience > 0 and config.length_penalty == 0
+            options = {
+                "num_hypotheses": config.num_hypotheses if exact else config.beam_size,
+                "target_prefix": [request.prefix for request in batch],
+                "suppress_sequences": [[self._target_tokens[token]] for token in _BANNED],
+            }
+        futures = self._translator.translate_batch(
+            [request.source for request in batch],
+            asynchronous=True,
+            beam_size=config.beam_size,
+            patience=config.patience or _DEFAULT_PATIENCE,
+            length_penalty=config.length_penalty,
+            max_decoding_length=longest,
+            min_decoding_length=min(config.effective_min_length, longest),
+            max_input_length=0,  # never truncate silently
+            return_scores=_needs_scores(config),
+            return_end_token=True,
+            use_vmap=self._use_vmap,
+            **options,
+        )
+        return [*zip(batch, futures, strict=True)]
 
-    def _submit_constrained(
-        self, requests: Sequence[TokenRequest], config: SearchConfig, batch_size: int
-    ) -> Iterator[Pending]:
-        """Start constrained searches, one length limit per batch."""
-        limit = attrgetter("limit")
-        for _, group in groupby(sorted(requests, key=limit), limit):
-            yield from self._submit(list(group), config, batch_size, constrained=True)
+    def to_ids(self, tokens: Sequence[str]) -> list[int]:
+        """The ids of target tokens."""
+        return [*map(self._target_ids.__getitem__, tokens)]
 
-    def _unscored(self, pending: Iterable[Pending]) -> Iterator[Unscored]:
-        """The distinct hypotheses of constrained searches, to be scored and ranked."""
-        for request, future in pending:
-            outputs = [map(self._target_ids.__getitem__, p) for p in future.result().hypotheses]
-            limit = request.limit - 1
-            without_eos = [tuple(i for i in ids if i != SPECIAL.eos)[:limit] for ids in outputs]
-            yield from ((request, list(ids)) for ids in dict.fromkeys(without_eos))
-
-    def _score(self, unscored: Sequence[Unscored], config: SearchConfig) -> Iterator[SearchResult]:
-        """The hypotheses of each request with EOS, scored and ranked."""
-        totals: Iterable[float] = repeat(math.nan)
-        if _needs_scores(config):
-            totals = self._log_probs(unscored, config.effective_min_length)
-        results: dict[int, list[Hypothesis]] = {request.number: [] for request, _ in unscored}
-        for (request, ids), total in zip(unscored, totals, strict=False):
-            hypothesis = finished_hypothesis([*ids, SPECIAL.eos], total, config.length_penalty)
-            results[request.number].append(hypothesis)
-        for number, hypotheses in results.items():
-            yield SearchResult(number, sort_by_score(hypotheses)[: config.num_hypotheses])
-
-    def _log_probs(self, unscored: Sequence[Unscored], min_length: int) -> list[float]:
+    def log_probs(self, unscored: Sequence[Unscored], min_length: int) -> list[float]:
         """Log-probs, conditioned on EOS not being among the first `min_length` tokens."""
         min_length = min([min_length, *(request.limit - 1 for request, _ in unscored)])
         prefixes = {
@@ -227,6 +211,55 @@ class CTranslate2Backend:
             sum(row) - sum(_log1mexp(eos[request.number, *ids[:n]]) for n in range(min_length))
             for row, (request, ids) in zip(rows, unscored, strict=False)
         ]
+
+
+class _SecondSearch:
+    """Collects requests whose result violates the constraints, and searches them again together.
+
+    `run` starts the searches that were requested since the last call, and returns the results of
+    those started by the last call, so that CTranslate2 always has work.
+    """
+
+    def __init__(self, backend: CTranslate2Backend, config: SearchConfig) -> None:
+        self.config = config
+        self.requests: list[TokenRequest] = []  # to be searched with constraints
+        self.truncated: list[Unscored] = []  # cut at the limit, to be scored
+        self._backend = backend
+        self._pending: list[Pending] = []
+
+    def run(self) -> Iterator[SearchResult]:
+        """Start new searches; yield the results of earlier ones."""
+        started, self._pending = self._pending, [*self._submit(self.requests)]
+        unscored = [*self.truncated, *self._unscored(started)]
+        self.requests, self.truncated = [], []
+        return self._score(unscored) if unscored else iter(())
+
+    def _submit(self, requests: Sequence[TokenRequest]) -> Iterator[Pending]:
+        """Start constrained searches, one length limit per batch."""
+        limit, size = attrgetter("limit"), self._backend.batch_limit(self.config)
+        for _, group in groupby(sorted(requests, key=limit), limit):
+            for batch in batch_by_length([*group], lambda request: len(request.source), size):
+                yield from self._backend.submit(batch, self.config, constrained=True)
+
+    def _unscored(self, pending: Iterable[Pending]) -> Iterator[Unscored]:
+        """The distinct hypotheses of constrained searches, to be scored and ranked."""
+        for request, future in pending:
+            outputs = map(self._backend.to_ids, future.result().hypotheses)
+            limit = request.limit - 1
+            without_eos = [tuple(i for i in ids if i != SPECIAL.eos)[:limit] for ids in outputs]
+            yield from ((request, list(ids)) for ids in dict.fromkeys(without_eos))
+
+    def _score(self, unscored: Sequence[Unscored]) -> Iterator[SearchResult]:
+        """The hypotheses of each request with EOS, scored and ranked."""
+        totals: Iterable[float] = repeat(math.nan)
+        if _needs_scores(self.config):
+            totals = self._backend.log_probs(unscored, self.config.effective_min_length)
+        results: dict[int, list[Hypothesis]] = {request.number: [] for request, _ in unscored}
+        for (request, ids), total in zip(unscored, totals, strict=False):
+            hypothesis = finished_hypothesis([*ids, SPECIAL.eos], total, self.config.length_penalty)
+            results[request.number].append(hypothesis)
+        for number, hypotheses in results.items():
+            yield SearchResult(number, sort_by_score(hypotheses)[: self.config.num_hypotheses])
 
 
 def _needs_scores(config: SearchConfig) -> bool:

@@ -18,7 +18,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
+from typing import Unpack
 
 from regard.config import Tree
 from regard.data.distributions import DISTRIBUTIONS, write_distributions
@@ -27,8 +29,9 @@ from regard.data.sampling import Shard
 from regard.data.store import Store
 from regard.data.target_replacement import TargetReplacement, replace_targets, select_target
 from regard.decoding.config import DistillConfig, SearchConfig, SearchKeywords
-from regard.decoding.pipeline import Notice
-from regard.decoding.translator import Translation, Translator
+from regard.decoding.text_search import Translation
+from regard.decoding.text_stream import StreamKeywords
+from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError, RunError, StorageError
 from regard.files import (
     LOCK,
@@ -115,30 +118,48 @@ class Distillation:
 
     def translate(
         self,
-        chunk: int,
+        chunks: Sequence[int],
         folder: Path,
         translator: Translator,
         *,
-        batch_size: int | None,
         similarity: Similarity,
-        notice: Notice,
-    ) -> None:
-        """Translate one chunk and store it in the folder of its shard."""
-        indices, tokenizers = self.sentences(chunk), self._store.tokenizers
+        **keywords: Unpack[StreamKeywords],
+    ) -> Iterator[int]:
+        """Translate chunks as one stream, and store each in the folder of its shard.
+
+        Yields the number of each stored chunk.
+        """
+        tokenizers = self._store.tokenizers
+        numbers = [index for chunk in chunks for index in self.sentences(chunk)]
+        sources = (tokenizers.source.decode(self._part.source[n].tolist()) for n in numbers)
+        keywords["line_numbers"] = (number + 1 for number in numbers)
+        stream = translator.translate_iterable(sources, **self._search_keywords(), **keywords)
+        for chunk in chunks:
+            translations = [*islice(stream, len(self.sentences(chunk)))]
+            self._write_chunk(chunk, folder, translator, translations, similarity)
+            yield chunk
+
+    def _search_keywords(self) -> SearchKeywords:
+        """The search settings that differ from the defaults; others may have no effect."""
         defaults = to_tree(SearchConfig())
         settings = to_tree(self._config.search).items()
         search = {name: value for name, value in settings if value != defaults[name]}
         if self._config.select == "best-bleu":
             search["num_hypotheses"] = self._config.search.beam_size
-        keywords = SearchKeywords(**search)  # type: ignore[typeddict-item]
+        return SearchKeywords(**search)  # type: ignore[typeddict-item]
+
+    def _write_chunk(
+        self,
+        chunk: int,
+        folder: Path,
+        translator: Translator,
+        translations: Sequence[Translation],
+        similarity: Similarity,
+    ) -> None:
+        """Store the new targets of a chunk, and their distributions if these are wanted."""
+        tokenizers = self._store.tokenizers
+        indices = self.sentences(chunk)
         pairs = [(self._part.source[i].tolist(), self._part.target[i].tolist()) for i in indices]
-        translations = translator.translate(
-            [tokenizers.source.decode(source) for source, _ in pairs],
-            batch_size=batch_size,
-            notice=notice,
-            first_line=indices.start + 1,
-            **keywords,
-        )
         texts = [translation.text for translation in translations]
         if self._config.select == "best-bleu":
             originals = [tokenizers.target.decode(target) for _, target in pairs]
@@ -305,7 +326,7 @@ def refuse_unsuitable_teacher(translator: Translator, store: Store, config: Dist
 
     Its tokenizers may differ, unless distributions are stored, which need the same target subwords.
     """
-    teacher = translator.folder
+    teacher = translator.text
     refuse_other_direction(teacher, store)
     actual, required = teacher.tokenizers.config, store.tokenizers.config
     for setting, adjective in (("lowercase", "lowercased"), ("nfkc", "NFKC-normalized")):

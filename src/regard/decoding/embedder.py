@@ -6,22 +6,26 @@ model, EOS for the encoder of a translation model, BOS for a causal language mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, Unpack, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.model_text import ModelText
 from regard.data.ragged import Ragged
-from regard.decoding.backend import map_by_length
-from regard.decoding.pipeline import Notice, Pipeline, checked_texts
+from regard.decoding.pipeline import Pipeline
+from regard.decoding.text_stream import Remarked, StreamKeywords, StreamOptions, TextStream
+from regard.decoding.texts import check_each, checked_texts, refuse_single_text
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_subwords
 from regard.models.base import Model
 from regard.models.folder import ModelFolder
 from regard.models.protocol import TextEncoder
+from regard.notices import Notice
 
 MAX_TOKENS = 4096  # of a text, for models without a limit: time is quadratic in it
 Pool = Literal["mean", "first", "last"]
@@ -45,7 +49,6 @@ class Embedder(Pipeline):
         """The maximum number of tokens of a text, without special tokens."""
         return (self.model.max_length or MAX_TOKENS) - len(self._reader.with_special_tokens([]))
 
-    @torch.inference_mode()
     def embed(
         self,
         texts: Sequence[str],
@@ -54,25 +57,39 @@ class Embedder(Pipeline):
         normalize: bool = True,
         batch_size: int | None = None,
         notice: Notice = lambda text: None,
-        first_line: int = 1,
     ) -> Vectors:
         """Embed each text: the mean, first or last of its hidden states. (texts, D)
 
         Longer texts are truncated to `longest` tokens, and `notice` is called with a message that
-        numbers texts as lines, starting at `first_line`.
+        numbers texts as lines.
         """
         texts = checked_texts(texts)
+        vectors = self._stream(pool, batch_size, normalize=normalize).map(texts, notice)
+        return (
+            np.stack(vectors) if vectors else np.zeros((0, self.model.config.d_model), np.float32)
+        )
+
+    def embed_iterable(
+        self,
+        texts: Iterable[str],
+        *,
+        pool: Pool = "mean",
+        normalize: bool = True,
+        **keywords: Unpack[StreamKeywords],
+    ) -> Iterator[Vectors]:
+        """The embedding of each of any number of texts, in order. (D,)"""
+        refuse_single_text(texts)
+        options = StreamOptions(**keywords)
+        stream = self._stream(pool, options.batch_size, normalize=normalize)
+        return stream.iterate(check_each(texts), options)
+
+    def _stream(
+        self, pool: Pool, batch_size: int | None, *, normalize: bool
+    ) -> TextStream[str, list[int], Vectors, Vectors]:
         if pool not in get_args(Pool):
             raise ConfigError(f"Unknown pooling {pool!r}. Use {', '.join(get_args(Pool))}.")
-        ids = self.folder.tokenizers.source.encode_all(texts)
-        for number, tokens in enumerate(ids):
-            if len(tokens) > self.longest:
-                notice(
-                    f"Line {first_line + number} has {len(tokens):,} tokens and is truncated to "
-                    f"{self.longest:,}."
-                )
-        ids = [tokens[: self.longest] for tokens in ids]
 
+        @torch.inference_mode()
         def embed_batch(chunk: list[list[int]]) -> list[Vectors]:
             rows = [self._reader.with_special_tokens(tokens) for tokens in chunk]
             text = Ragged.of(rows).to(self.model.device)
@@ -81,7 +98,32 @@ class Embedder(Pipeline):
                 vectors = torch.nn.functional.normalize(vectors)
             return list(vectors.float().cpu().numpy())
 
-        vectors = map_by_length(ids, len, batch_size, embed_batch)
-        return (
-            np.stack(vectors) if vectors else np.zeros((0, self.model.config.d_model), np.float32)
-        )
+        codec = _TruncatingCodec(self.folder.text, self.longest)
+        return self.text_stream(codec, embed_batch, len, batch_size)
+
+
+@dataclass(frozen=True)
+class _TruncatingCodec:
+    """Encodes texts, truncated to a number of tokens; vectors are returned as they are."""
+
+    text: ModelText
+    longest: int
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """The ids of each text, and their number before truncation."""
+        ids = self.text.tokenizers.source.encode_all(texts)
+        return [tokens[: self.longest] for tokens in ids], [*map(len, ids)]
+
+    def decode(
+        self, items: Sequence[list[int]], lengths: list[int], vectors: Sequence[Vectors]
+    ) -> list[Remarked[Vectors]]:
+        """The vectors, with remarks about truncated texts."""
+        return [
+            Remarked(vector, self._remark(length))
+            for vector, length in zip(vectors, lengths, strict=True)
+        ]
+
+    def _remark(self, length: int) -> str:
+        if length <= self.longest:
+            return ""
+        return f"has {length:,} tokens and is truncated to {self.longest:,}."

@@ -5,7 +5,7 @@ A prompt is a forced prefix of the search, so results do not depend on the batch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Unpack
@@ -14,20 +14,23 @@ import torch
 
 from regard.bounds import Ge, refuse_out_of_bounds
 from regard.config import build
+from regard.data.model_text import ModelText
 from regard.data.pairs import with_eos
 from regard.decoding.backend import (
     DEFAULT_BATCH_SIZE,
     Hypothesis,
-    map_by_length,
     reduce_for_beams,
     refuse_bad_batch_size,
     refuse_large_search,
 )
 from regard.decoding.config import MAX_TOKENS, SearchConfig, SearchKeywords
 from regard.decoding.modes import decoding_mode, refuse_unused
-from regard.decoding.pipeline import Pipeline, checked_texts
+from regard.decoding.pipeline import Pipeline
 from regard.decoding.runners import EagerRunner, R, Search
 from regard.decoding.search import search
+from regard.decoding.text_search import TextKeywords, split_keywords
+from regard.decoding.text_stream import Remarked, TextStream
+from regard.decoding.texts import check_each, checked_texts, refuse_single_text
 from regard.decoding.wrappers import MultiEosModel, PromptedModel
 from regard.errors import ConfigError
 from regard.models.language import CausalLanguageModel
@@ -71,7 +74,7 @@ class Generator(Pipeline):
     def fits_context(self, prompt: str, max_tokens: int) -> bool:
         """Whether the prompt and `max_tokens` new tokens fit into the context."""
         eos = 0 if self.model.bare_prompts else 1
-        return len(self._encode(prompt, max_tokens)) + max_tokens + eos <= self.context
+        return len(self._codec(max_tokens).ids(prompt)) + max_tokens + eos <= self.context
 
     def generate(
         self,
@@ -83,18 +86,45 @@ class Generator(Pipeline):
     ) -> list[Generation]:
         """Generate continuations of each prompt; `keywords` are the fields of `SearchConfig`."""
         prompts = checked_texts(prompts, "Prompt")
-        config = self._config(max_tokens, dict(keywords))
+        stream = self._stream(max_tokens, dict(keywords), batch_size, len(prompts))
+        return stream.map(prompts)
+
+    def generate_iterable(
+        self,
+        prompts: Iterable[str],
+        *,
+        max_tokens: int = 100,
+        **keywords: Unpack[TextKeywords],
+    ) -> Iterator[Generation]:
+        """Generate continuations of any number of prompts, in order."""
+        refuse_single_text(prompts)
+        options, search_keywords = split_keywords(keywords)
+        stream = self._stream(max_tokens, dict(search_keywords), options.batch_size)
+        return stream.iterate(check_each(prompts, "Prompt"), options)
+
+    def _stream(
+        self,
+        max_tokens: int,
+        keywords: dict[str, Any],
+        batch_size: int | None,
+        prompts: int | None = None,
+    ) -> TextStream[str, list[int], list[Hypothesis], Generation]:
+        """From prompts, whose number may be unknown, to generations."""
+        config = self._config(max_tokens, keywords)
         refuse_bad_batch_size(batch_size)
         if batch_size is None:
             batch_size = reduce_for_beams(DEFAULT_BATCH_SIZE, config)
+        largest = batch_size if prompts is None else min(batch_size, prompts)
         vocab_size = self.folder.vocabulary.target
-        refuse_large_search(config, min(batch_size, len(prompts)), vocab_size, self.model.device)
-        rows = [self._encode(prompt, max_tokens) for prompt in prompts]
-        results = map_by_length(rows, len, batch_size, lambda chunk: self._search(chunk, config))
-        return [
-            Generation(prompt, [self._continuation(ids, hypothesis) for hypothesis in hypotheses])
-            for prompt, ids, hypotheses in zip(prompts, rows, results, strict=True)
-        ]
+        refuse_large_search(config, largest, vocab_size, self.model.device)
+        return self.text_stream(
+            self._codec(max_tokens), lambda rows: self._search(rows, config), len, batch_size
+        )
+
+    def _codec(self, max_tokens: int) -> _PromptCodec:
+        start = self.model.decoder_start_id if self.model.bare_prompts else None
+        longest = max(self.context - max_tokens - 1, self.context // 2, 1)
+        return _PromptCodec(self.folder.text, longest, start)
 
     def _search(
         self,
@@ -138,7 +168,7 @@ class Generator(Pipeline):
                 "num_hypotheses."
             )
         (prompt,) = checked_texts([prompt], "Prompt")
-        ids = self._encode(prompt, max_tokens)
+        ids = self._codec(max_tokens).ids(prompt)
         prompt_length = 0 if self.model.bare_prompts else len(ids)
         runner = StreamingRunner(self.tokenizer, prompt_length, callback)
         self._search([ids], config, runner)
@@ -154,7 +184,7 @@ class Generator(Pipeline):
             )
         refuse_out_of_bounds("max_tokens", max_tokens, Ge(1), MAX_TOKENS)
         config = build(SearchConfig, keywords | limits)
-        refuse_unused(config, keywords, decoding_mode(config, self.model.config))
+        refuse_unused(config, keywords, decoding_mode(config, self.model.config.decoding_family))
         return config
 
     def _with_extra_eos(
@@ -165,17 +195,43 @@ class Generator(Pipeline):
         temperature = config.temperature if config.sample else None
         return MultiEosModel(model, others, temperature) if others else model
 
-    def _encode(self, prompt: str, max_tokens: int) -> list[int]:
+
+@dataclass(frozen=True)
+class _PromptCodec:
+    """Encodes prompts and decodes their continuations."""
+
+    text: ModelText
+    longest: int  # tokens of a prompt
+    start: int | None  # first token of texts, for models whose prompts have no EOS
+
+    def ids(self, prompt: str) -> list[int]:
         """The token ids of a prompt, truncated on the left if they would fill the context."""
-        ids = self.tokenizer.encode_lines(prompt) if prompt else []
-        if self.model.bare_prompts and not ids:
-            return [self.model.decoder_start_id]
-        return ids[-max(self.context - max_tokens - 1, self.context // 2, 1) :]
+        ids = self.text.tokenizers.target.encode_lines(prompt) if prompt else []
+        if self.start is not None and not ids:
+            return [self.start]
+        return ids[-self.longest :]
+
+    def encode(self, prompts: Sequence[str]) -> tuple[list[list[int]], Sequence[str]]:
+        """The token ids of each prompt."""
+        return [*map(self.ids, prompts)], prompts
+
+    def decode(
+        self,
+        items: Sequence[list[int]],
+        prompts: Sequence[str],
+        outputs: Sequence[list[Hypothesis]],
+    ) -> list[Remarked[Generation]]:
+        """The continuations of each prompt."""
+        return [
+            Remarked(Generation(prompt, [self._continuation(ids, h) for h in hypotheses]))
+            for prompt, ids, hypotheses in zip(prompts, items, outputs, strict=True)
+        ]
 
     def _continuation(self, prompt: list[int], hypothesis: Hypothesis) -> Continuation:
-        start = len(self.tokenizer.decode_lines(prompt))
-        ids = prompt + hypothesis.tokens if self.model.bare_prompts else hypothesis.tokens
-        return Continuation(self.tokenizer.decode_lines(ids)[start:], hypothesis.score)
+        tokenizer = self.text.tokenizers.target
+        start = len(tokenizer.decode_lines(prompt))
+        ids = hypothesis.tokens if self.start is None else prompt + hypothesis.tokens
+        return Continuation(tokenizer.decode_lines(ids)[start:], hypothesis.score)
 
 
 class StreamingRunner(EagerRunner):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 
 from regard.data.byte_features import ByteFeatures
 from regard.data.labelled import ClassifiedCollate, Collate, TaggedCollate, Texts
-from regard.decoding.backend import map_by_length
-from regard.decoding.pipeline import Pipeline, checked_texts, refuse_single_text
+from regard.data.model_text import ModelText
+from regard.decoding.pipeline import Pipeline
+from regard.decoding.text_stream import Remarked, StreamKeywords, StreamOptions, TextStream
+from regard.decoding.texts import checked_texts, refuse_single_text
 from regard.errors import DataError
 from regard.models.classifier import ClassifierModel
 from regard.models.labelling import LabelModel
 from regard.models.tagger import TaggerModel
+
+_Label = tuple[int, list[float]]  # a label id, from 1, and the probabilities of all labels
 
 
 @dataclass(frozen=True)
@@ -55,30 +60,67 @@ class Tagger(Pipeline):
         A sentence that is longer than the model's limit is processed in parts.
         """
         refuse_single_text(sentences)
-        words = [
-            checked_texts(
-                sentence.split() if isinstance(sentence, str) else sentence,
-                f"Sentence {number}: word",
-            )
-            for number, sentence in enumerate(sentences, 1)
-        ]
-        limit = self.model.config.max_positions - 2
-        tokenizer = self.folder.tokenizers.source
+        words = [*_checked_words(sentences)]
+        return self._stream(batch_size).map(words)
+
+    def tag_iterable(
+        self, sentences: Iterable[str | Sequence[str]], **keywords: Unpack[StreamKeywords]
+    ) -> Iterator[Tagged]:
+        """The labels of any number of sentences, in order."""
+        refuse_single_text(sentences)
+        options = StreamOptions(**keywords)
+        return self._stream(options.batch_size).iterate(_checked_words(sentences), options)
+
+    def _stream(self, batch_size: int | None) -> TextStream[list[str], Texts, list[_Label], Tagged]:
+        config = self.model.config
+        byte_features = (
+            ByteFeatures(self.folder.tokenizers.source) if config.char_embedding_dim else None
+        )
+        collate = TaggedCollate(config.decoder_start_id, byte_features)
+        codec = _TaggingCodec(self.folder.text, config.max_positions - 2)
+        return self.text_stream(codec, _predictor(self.model, collate), _length, batch_size)
+
+
+def _checked_words(sentences: Iterable[str | Sequence[str]]) -> Iterator[list[str]]:
+    """The words of each sentence."""
+    for number, sentence in enumerate(sentences, 1):
+        words = sentence.split() if isinstance(sentence, str) else sentence
+        yield checked_texts(words, f"Sentence {number}: word")
+
+
+@dataclass(frozen=True)
+class _TaggingCodec:
+    """Encodes the words of sentences in parts, and joins the predicted labels."""
+
+    text: ModelText
+    limit: int  # subwords of a part
+
+    def encode(
+        self, sentences: Sequence[list[str]]
+    ) -> tuple[list[Texts], list[tuple[list[str], int]]]:
+        """The parts of all sentences; the words of each sentence and the number of its parts."""
+        tokenizer = self.text.tokenizers.source
         parts = [
-            [*_split(tokenizer.encode_words(sentence), limit)] if sentence else []
-            for sentence in words
+            [*_split(tokenizer.encode_words(words), self.limit)] if words else []
+            for words in sentences
         ]
-        rows = [part for sentence in parts for part in sentence]
-        byte_features = ByteFeatures(tokenizer) if self.model.config.char_embedding_dim else None
-        collate = TaggedCollate(self.model.config.decoder_start_id, byte_features)
-        predictions = iter(_predict(self.model, collate, rows, batch_size))
-        labels = self.folder.vocabulary.labels
+        counts = zip(sentences, map(len, parts), strict=True)
+        return [part for sentence in parts for part in sentence], [*counts]
+
+    def decode(
+        self,
+        items: Sequence[Texts],
+        context: list[tuple[list[str], int]],
+        predictions: Sequence[list[_Label]],
+    ) -> list[Remarked[Tagged]]:
+        """The labels of each sentence."""
+        remaining, labels = iter(predictions), self.text.vocabulary.labels
         results = []
-        for sentence, sentence_parts in zip(words, parts, strict=True):
-            predicted = [label for _ in sentence_parts for label in next(predictions)]
+        for words, count in context:
+            predicted = [label for _ in range(count) for label in next(remaining)]
             names = [labels[label_id - 1] for label_id, _ in predicted]
             probabilities = [row[label_id - 1] for label_id, row in predicted]
-            results.append(Tagged(sentence, names, probabilities))
+            results.append(Remarked(Tagged(words, names, probabilities)))
         return results
 
 
@@ -94,35 +136,67 @@ class Classifier(Pipeline):
     ) -> list[Classified]:
         """Label each text or pair of texts; texts beyond the model's limit are truncated."""
         refuse_single_text(texts)
-        examples = [
-            checked_texts([text] if isinstance(text, str) else text, f"Text {number}: column")
-            for number, text in enumerate(texts, 1)
-        ]
-        columns = self.folder.data_statistics.texts
-        wrong = next((n for n, texts in enumerate(examples, 1) if len(texts) != columns), None)
-        if wrong:
-            raise DataError(
-                f"Text {wrong} has {len(examples[wrong - 1])} columns, but this model was trained "
-                f"with {columns}. Separate columns by tabs; add --labelled if the first is a label."
+        examples = [*self._checked_examples(texts)]
+        return self._stream(batch_size).map(examples)
+
+    def classify_iterable(
+        self, texts: Iterable[str | Sequence[str]], **keywords: Unpack[StreamKeywords]
+    ) -> Iterator[Classified]:
+        """The labels of any number of texts or pairs of texts, in order."""
+        refuse_single_text(texts)
+        options = StreamOptions(**keywords)
+        return self._stream(options.batch_size).iterate(self._checked_examples(texts), options)
+
+    def _checked_examples(self, texts: Iterable[str | Sequence[str]]) -> Iterator[list[str]]:
+        """The columns of each text; their number must be that of the training data."""
+        for number, text in enumerate(texts, 1):
+            columns = checked_texts(
+                [text] if isinstance(text, str) else text, f"Text {number}: column"
             )
-        tokenizer, names = self.folder.tokenizers.source, self.folder.vocabulary.labels
-        ids = [tokenizer.encode_all(example) for example in examples]
+            expected = self.folder.data_statistics.texts
+            if len(columns) != expected:
+                raise DataError(
+                    f"Text {number} has {len(columns)} columns, but this model was trained with "
+                    f"{expected}. Separate columns by tabs; add --labelled if the first is a label."
+                )
+            yield columns
+
+    def _stream(
+        self, batch_size: int | None
+    ) -> TextStream[list[str], Texts, list[_Label], Classified]:
         config = self.model.config
         collate = ClassifiedCollate(config.decoder_start_id, config.max_positions)
-        predictions = _predict(self.model, collate, ids, batch_size)
+        codec = _ClassificationCodec(self.folder.text)
+        return self.text_stream(codec, _predictor(self.model, collate), _length, batch_size)
+
+
+@dataclass(frozen=True)
+class _ClassificationCodec:
+    """Encodes texts or pairs of texts, and names the predicted labels."""
+
+    text: ModelText
+
+    def encode(self, examples: Sequence[list[str]]) -> tuple[list[Texts], Sequence[list[str]]]:
+        """The ids of the texts of each example."""
+        tokenizer = self.text.tokenizers.source
+        return [tokenizer.encode_all(example) for example in examples], examples
+
+    def decode(
+        self,
+        items: Sequence[Texts],
+        examples: Sequence[list[str]],
+        predictions: Sequence[list[_Label]],
+    ) -> list[Remarked[Classified]]:
+        """The label of each example."""
+        names = self.text.vocabulary.labels
         return [
-            Classified(example, names[label_id - 1], dict(zip(names, row, strict=True)))
+            Remarked(Classified(example, names[label_id - 1], dict(zip(names, row, strict=True))))
             for example, [(label_id, row)] in zip(examples, predictions, strict=True)
         ]
 
 
-_Label = tuple[int, list[float]]  # a label id, from 1, and the probabilities of all labels
-
-
-def _predict(
-    model: LabelModel, collate: Collate, examples: Sequence[Texts], batch_size: int | None
-) -> list[list[_Label]]:
-    """The predicted labels of each example."""
+def _predictor(model: LabelModel, collate: Collate) -> Callable[[list[Texts]], list[list[_Label]]]:
+    """A function that predicts the labels of each example of a batch."""
 
     @torch.inference_mode()
     def predict_batch(chunk: list[Texts]) -> list[list[_Label]]:
@@ -132,7 +206,12 @@ def _predict(
         labels = zip(label_ids, model.probabilities(predictions).tolist(), strict=True)
         return [[next(labels) for _ in range(size)] for size in batch.target.lengths.host.tolist()]
 
-    return map_by_length(examples, lambda texts: sum(map(len, texts)), batch_size, predict_batch)
+    return predict_batch
+
+
+def _length(texts: Texts) -> int:
+    """The number of subwords."""
+    return sum(map(len, texts))
 
 
 def _split(words: Texts, limit: int) -> Iterator[Texts]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any
 
 from regard.config import build
+from regard.data.model_text import DecodingFamily
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, format_problems
-from regard.models.base import ModelConfig
-from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.option_sets import option_name
 
 _SEARCH, _SAMPLING = {"greedy search", "beam search"}, {"sampling"}
@@ -37,11 +36,10 @@ _DEFAULT_IS_REQUEST = {"beam_size", "seed", "max_ratio", "max_extra"}
 _OFF = {"beam_size": 1}
 
 
-def decoding_mode(config: SearchConfig, model: ModelConfig) -> str:
-    """The mode in which a model decodes with these settings."""
-    if not model.autoregressive:
-        ctc = cast(NonAutoregressiveConfig, model).length_prediction == "ctc"
-        return "CTC decoding" if ctc else "decoding with fertilities"
+def decoding_mode(config: SearchConfig, family: DecodingFamily) -> str:
+    """The mode in which models of a family decode with these settings."""
+    if family != "autoregressive":
+        return {"ctc": "CTC decoding", "fertilities": "decoding with fertilities"}[family]
     if config.sample:
         return "sampling"
     return "greedy search" if config.beam_size == 1 else "beam search"
@@ -72,18 +70,18 @@ def refuse_unused(config: SearchConfig, keywords: Mapping[str, Any], mode: str) 
         raise ConfigError(format_problems(problems, "Search settings") + ".")
 
 
-def effective_settings(keywords: SearchKeywords, model: ModelConfig) -> SearchKeywords:
-    """The settings that have an effect with this model."""
+def effective_settings(keywords: SearchKeywords, family: DecodingFamily) -> SearchKeywords:
+    """The settings that have an effect with models of a family."""
     config = build(SearchConfig, dict(keywords))
-    ignored = unused_settings(config, keywords, decoding_mode(config, model))
+    ignored = unused_settings(config, keywords, decoding_mode(config, family))
     used = {name: value for name, value in keywords.items() if name not in ignored}
     return SearchKeywords(**used)  # type: ignore[typeddict-item]
 
 
-def refuse_unused_by_all(keywords: SearchKeywords, models: Sequence[ModelConfig]) -> None:
-    """Raise a ConfigError for settings that have no effect with any of these models."""
+def refuse_unused_by_all(keywords: SearchKeywords, families: Sequence[DecodingFamily]) -> None:
+    """Raise a ConfigError for settings that have no effect with any of these families."""
     config = build(SearchConfig, dict(keywords))
-    if models:
-        used = set().union(*(effective_settings(keywords, model) for model in models))
+    if families:
+        used = set().union(*(effective_settings(keywords, family) for family in families))
         ignored = {name: value for name, value in keywords.items() if name not in used}
-        refuse_unused(config, ignored, decoding_mode(config, models[0]))
+        refuse_unused(config, ignored, decoding_mode(config, families[0]))

@@ -23,13 +23,13 @@ from regard.data.ragged import Lengths, Ragged
 from regard.decoding.backend import (
     Hypothesis,
     finished_hypothesis,
-    map_pairs_by_length,
     sort_by_score,
 )
 from regard.decoding.config import SearchConfig
 from regard.decoding.ctc_beam_search import TopProbabilities, prefix_beam_search
 from regard.decoding.forward_passes import EagerPasses
 from regard.decoding.greedy import sample, sentence_generator
+from regard.decoding.pair_batches import map_pairs_by_length
 from regard.decoding.score import token_log_probs
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK, collapse_mask

@@ -1,16 +1,21 @@
-"""The base class of inference pipelines, and the validation of input texts."""
+"""The base class of inference pipelines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
+from regard.decoding.backend import DEFAULT_BATCH_SIZE, refuse_bad_batch_size
+from regard.decoding.codec import Codec
+from regard.decoding.text_stream import Remarked, TextStream, default_window, model_stage
 from regard.devices import resolve_device
-from regard.errors import ConfigError, DataError
 from regard.models.folder import ModelFolder, load_model, read_folder_for_task
 
-Notice = Callable[[str], None]
+I = TypeVar("I")  # noqa: E741  # inputs
+X = TypeVar("X")  # items
+Y = TypeVar("Y")  # outputs
+R = TypeVar("R")  # results
 
 
 class Pipeline:
@@ -32,29 +37,14 @@ class Pipeline:
         description = read_folder_for_task(path, cls.task, *cls.purpose) if cls.task else None
         return cls(path, *load_model(path, resolve_device(device), description))
 
-
-def refuse_single_text(texts: Sequence[object]) -> None:
-    """Raise an error for a single string or bytes, which would be read as a list of characters."""
-    if isinstance(texts, str | bytes):
-        raise ConfigError('A list of texts is required, not a single text: pass ["..."].')
-    if not isinstance(texts, Iterable):
-        raise ConfigError(f"A list of texts is required, not {type(texts).__name__}.")
-
-
-def checked_texts(texts: Sequence[str], label: str = "Text") -> list[str]:
-    """The texts as a list; raises an error with the number of the first invalid text."""
-    refuse_single_text(texts)
-    texts = list(texts)
-    for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            raise ConfigError(
-                f"{label} {number} is of type {type(text).__name__}, not str. Decode it."
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise DataError(
-                f"{label} {number} contains an unpaired surrogate, which is not a valid character. "
-                "Remove it."
-            ) from None
-    return texts
+    def text_stream(
+        self,
+        codec: Codec[I, X, Y, Remarked[R]],
+        run_batch: Callable[[list[X]], Iterable[Y]],
+        length: Callable[[X], int],
+        batch_size: int | None,
+    ) -> TextStream[I, X, Y, R]:
+        """A stream from texts to results; `run_batch` runs the model on items of similar length."""
+        refuse_bad_batch_size(batch_size)
+        stage = model_stage(run_batch, length, batch_size or DEFAULT_BATCH_SIZE)
+        return TextStream(codec, stage, default_window(self.model.device))

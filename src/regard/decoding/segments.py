@@ -8,18 +8,20 @@ sentences if it is longer than the training data, or if lines with several sente
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
-from regard.decoding.backend import Hypothesis, Request, SearchResult, length_normalized
-from regard.models.folder import DataStatistics, ModelFolder
+from regard.data.model_text import DataStatistics, ModelText
+from regard.decoding.backend import Hypothesis, Request, length_normalized
+from regard.decoding.text_stream import Remarked
 from regard.text.sentences import split_sentences, split_to_fit
 
 _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # the line boundaries of `splitlines`
 _RARE = 0.005  # proportion of training lines with several sentences
-_CHUNK = 128  # texts that are encoded or decoded in one call
 _CJK = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
+
+R = TypeVar("R")
 
 
 class Segment(NamedTuple):
@@ -87,94 +89,118 @@ def _space_between(gap: str, translation: str) -> str:
     return gap or " "
 
 
-class SegmentedTexts:
-    """Splits texts into requests for a backend, and joins the translated segments.
+class Source(NamedTuple):
+    """A text to translate, and the forced prefix of its translation."""
 
-    Call `requests`, then `add_results`, then `translations`. The first two are lazy: the backend
-    searches while later texts are encoded and hypotheses of earlier ones are decoded.
-    """
+    text: str
+    prefix: str = ""
 
-    def __init__(
-        self, texts: Sequence[str], folder: ModelFolder, limit: int, prefixes: Sequence[str] | None
-    ) -> None:
-        self.texts = texts
-        self._tokenizers = folder.tokenizers
-        self._statistics = folder.data_statistics
-        self._limit = limit  # subwords of a request
-        self._prefixes = prefixes
-        self._segments: dict[int, Segments] = {}  # by text
-        # By text, the request of each segment; None for empty segments.
-        self._request_numbers: dict[int, list[int | None]] = {}
-        self._sources: list[list[int]] = []  # by request
-        self._results: dict[int, list[tuple[Hypothesis, str]]] = {}  # by request, best first
 
-    def requests(self) -> Iterator[Request]:
-        """The segments to translate, those of the longest texts first."""
-        order = sorted(range(len(self.texts)), key=lambda n: len(self.texts[n]), reverse=True)
-        for start in range(0, len(order), _CHUNK):
-            numbers = order[start : start + _CHUNK]
-            texts = [self.texts[number].strip() for number in numbers]
-            encoded = dict(zip(texts, self._tokenizers.source.encode_all(texts), strict=True))
-            for number in numbers:
-                yield from self._requests_for_text(number, encoded)
+class TranslatedText(NamedTuple):
+    """The translations of a text with their scores, best first."""
 
-    def _requests_for_text(self, number: int, encoded: dict[str, list[int]]) -> Iterator[Request]:
-        """A request for each non-empty segment of a text; the first has the forced prefix."""
+    source: str
+    ranked: list[tuple[str, float]]
+    was_split: bool  # whether a sentence was longer than the limit
+    pairs: list[tuple[list[int], list[int]]]  # ids of each segment and of its best translation
 
-        def encode(text: str) -> list[int]:
-            return encoded[text] if text in encoded else self._tokenizers.source.encode(text)
 
-        segments = split_text(
-            self.texts[number], lambda t: len(encode(t)), self._limit, self._statistics
-        )
-        self._segments[number], self._request_numbers[number] = segments, []
-        prefix = self._tokenizers.target.encode(self._prefixes[number]) if self._prefixes else []
-        for part in segments.parts:
-            self._request_numbers[number].append(len(self._sources) if part.text else None)
-            if part.text:
-                self._sources.append(encode(part.text))
-                yield Request(self._sources[-1], prefix)
-                prefix = []
+# The segments of a text; None for a text that is a single segment, as most are.
+Context = list[tuple[Source, Segments | None]]
 
-    def add_results(self, results: Iterable[SearchResult]) -> None:
-        """Decode the hypotheses of all requests, which may come in any order."""
-        results = iter(results)
-        while chunk := list(islice(results, _CHUNK)):
-            ids = [hypothesis.tokens for result in chunk for hypothesis in result.hypotheses]
-            texts = map(_to_single_line, self._tokenizers.target.decode_all(ids))
-            for request, hypotheses in chunk:
-                self._results[request] = [(hypothesis, next(texts)) for hypothesis in hypotheses]
 
-    @property
-    def split_text_numbers(self) -> list[int]:
-        """The indices of texts with a sentence that was longer than the limit."""
-        return sorted(n for n, segments in self._segments.items() if segments.was_split)
+@dataclass(frozen=True)
+class TranslationCodec(Generic[R]):
+    """Splits texts into requests for a backend, and joins the translated segments."""
 
-    def translations(self, number: int, length_penalty: float) -> list[tuple[str, float]]:
-        """The translations of a text with their scores, best first.
+    text: ModelText
+    limit: int  # subwords of a request
+    length_penalty: float
+    render: Callable[[TranslatedText], R]  # the last step, for example to a line of output
 
-        The k-th joins the k-th hypotheses of all segments, or the last of a segment with fewer.
-        """
-        nbests = [[] if n is None else self._results[n] for n in self._request_numbers[number]]
-        translations = []
-        for rank in range(max(map(len, nbests), default=0) or 1):
-            segment_results = [
-                nbest[min(rank, len(nbest) - 1)] if nbest else None for nbest in nbests
+    def encode(self, sources: Sequence[Source]) -> tuple[list[Request], Context]:
+        """A request for each segment that is not empty; the first has the forced prefix."""
+        texts = [source.text.strip() for source in sources]
+        encoded = dict(zip(texts, self.text.tokenizers.source.encode_all(texts), strict=True))
+        requests: list[Request] = []
+        context: Context = []
+        for source, text in zip(sources, texts, strict=True):
+            segments = self._split(source.text, encoded)
+            context.append((source, None if _is_plain(segments, text, source.text) else segments))
+            prefix = self.text.tokenizers.target.encode(source.prefix) if source.prefix else []
+            for part in segments.parts:
+                if part.text:
+                    requests.append(Request(self._encode(part.text, encoded), prefix))
+                    prefix = []
+        return requests, context
+
+    def _split(self, text: str, encoded: Mapping[str, list[int]]) -> Segments:
+        def count_subwords(part: str) -> int:
+            return len(self._encode(part, encoded))
+
+        return split_text(text, count_subwords, self.limit, self.text.data_statistics)
+
+    def _encode(self, text: str, encoded: Mapping[str, list[int]]) -> list[int]:
+        ids = encoded.get(text)
+        return self.text.tokenizers.source.encode(text) if ids is None else ids
+
+    def decode(
+        self, requests: Sequence[Request], context: Context, outputs: Sequence[list[Hypothesis]]
+    ) -> list[Remarked[R]]:
+        """The rendered translations of all texts, given the hypotheses of all requests."""
+        ids = [hypothesis.tokens for hypotheses in outputs for hypothesis in hypotheses]
+        texts = map(_to_single_line, self.text.tokenizers.target.decode_all(ids))
+        nbests = iter(
+            [
+                (request.source, [(hypothesis, next(texts)) for hypothesis in hypotheses])
+                for request, hypotheses in zip(requests, outputs, strict=True)
             ]
-            texts = [pair[1] if pair else "" for pair in segment_results]
-            hypotheses = [pair[0] for pair in segment_results if pair]
-            score = hypotheses[0].score if hypotheses else 0.0
-            if len(hypotheses) > 1:
-                length = sum(len(hypothesis.tokens) + 1 for hypothesis in hypotheses)
-                total = sum(hypothesis.log_probability for hypothesis in hypotheses)
-                score = length_normalized(total, length, length_penalty)
-            translations.append((join_segments(self._segments[number].parts, texts), score))
-        return translations
+        )
+        translated = [self._join(*part, nbests) for part in context]
+        return [Remarked(self.render(text), self._remark(text)) for text in translated]
 
-    def pairs(self, number: int) -> list[tuple[list[int], list[int]]]:
-        """The ids of each segment of a text and of its best translation."""
-        numbers = [n for n in self._request_numbers[number] if n is not None and self._results[n]]
-        return [(self._sources[n], self._results[n][0][0].tokens) for n in numbers]
+    def _remark(self, translated: TranslatedText) -> str:
+        if not translated.was_split:
+            return ""
+        return (
+            f"has a sentence longer than {self.limit} subwords, the longest that this model was "
+            "trained on; it was split and translated in parts."
+        )
+
+    def _join(
+        self, source: Source, segments: Segments | None, nbests: Iterator[_Nbest]
+    ) -> TranslatedText:
+        """Join the hypotheses of the segments of a text.
+
+        The k-th translation joins the k-th hypotheses, or the last of a segment with fewer.
+        """
+        if segments is None:
+            segments = Segments([Segment("", source.text, "")], was_split=False)
+        used = [next(nbests) if part.text else None for part in segments.parts]
+        ranked = []
+        for rank in range(max((len(nbest[1]) for nbest in used if nbest), default=0) or 1):
+            best = [n[1][min(rank, len(n[1]) - 1)] if n and n[1] else None for n in used]
+            text = join_segments(segments.parts, [pair[1] if pair else "" for pair in best])
+            ranked.append((text, self._score([pair[0] for pair in best if pair])))
+        pairs = [(n[0], n[1][0][0].tokens) for n in used if n and n[1]]
+        return TranslatedText(source.text, ranked, segments.was_split, pairs)
+
+    def _score(self, hypotheses: Sequence[Hypothesis]) -> float:
+        """The score of joined hypotheses."""
+        if len(hypotheses) == 1:
+            return hypotheses[0].score
+        length = sum(len(hypothesis.tokens) + 1 for hypothesis in hypotheses)
+        total = sum(hypothesis.log_probability for hypothesis in hypotheses)
+        return length_normalized(total, length, self.length_penalty) if hypotheses else 0.0
+
+
+# The ids of a segment, and its hypotheses with their texts, best first.
+_Nbest = tuple[list[int], list[tuple[Hypothesis, str]]]
+
+
+def _is_plain(segments: Segments, stripped: str, text: str) -> bool:
+    """Whether a text is one segment without surrounding whitespace."""
+    return len(segments.parts) == 1 and text == stripped != "" and not segments.was_split
 
 
 def _to_single_line(text: str) -> str:

@@ -8,11 +8,13 @@ kernels one by one takes longer than running them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
-from itertools import chain
+from functools import cached_property, partial
+from itertools import chain, islice
 from typing import Any, Protocol, TypeVar, cast
 
 import torch
@@ -21,10 +23,10 @@ from torch import nn
 from regard.cuda_graphs import capture_stream
 from regard.data.pairs import with_eos
 from regard.decoding.backend import (
+    BatchLimit,
     Hypothesis,
     Request,
     SearchResult,
-    batch_by_length,
     reduce_for_beams,
 )
 from regard.decoding.config import SearchConfig
@@ -32,6 +34,7 @@ from regard.decoding.forward_passes import CudaGraphPasses, EagerPasses
 from regard.decoding.nonautoregressive import nonautoregressive_search
 from regard.decoding.runners import CudaGraphRunner, EagerRunner
 from regard.decoding.search import search
+from regard.decoding.text_stream import default_window
 from regard.decoding.wrappers import Ensemble
 from regard.devices import Precision
 from regard.errors import ConfigError
@@ -44,6 +47,8 @@ from regard.models.protocol import Autoregressive
 _CPU_TOKENS, _CPU_TOKENS_TIMES_BEAMS = 6144, 5 * 4096
 _NONAUTOREGRESSIVE_BATCH_SIZES = {"cpu": 64, "cuda": 256}  # defaults for one candidate
 M = TypeVar("M")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class BoundedAutoregressive(Autoregressive[Any], Protocol):
@@ -62,11 +67,11 @@ class _TorchBackend:
     _uses_cuda_graphs: bool
 
     def __init__(self, device: torch.device, precision: Precision) -> None:
-        self._device = device
+        self.device = device
         self._bfloat16 = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
     def __str__(self) -> str:
-        device = "a GPU" if self._device.type == "cuda" else "the CPU"
+        device = "a GPU" if self.device.type == "cuda" else "the CPU"
         return f"PyTorch on {device}, {'bfloat16' if self._bfloat16 else 'float32'}"
 
     def _cast(self, model: M) -> M:
@@ -75,45 +80,49 @@ class _TorchBackend:
             return copy.deepcopy(model).bfloat16()
         return model
 
+    @property
+    def window(self) -> int:
+        """The number of sentences that are sorted by length before they are batched."""
+        return default_window(self.device)
+
     def search(
-        self, requests: Iterable[Request], config: SearchConfig, batch_size: int | None
+        self, batches: Iterable[Sequence[Request]], config: SearchConfig
     ) -> Iterator[SearchResult]:
         """`num_hypotheses` hypotheses per request."""
-        requests = list(requests)
-        lengths = [len(request.source) + 1 for request in requests]  # with EOS
-        size, in_tokens = (
-            (batch_size, False) if batch_size is not None else self._default_batch_size(config)
-        )
-        chunks = list(
-            batch_by_length(range(len(requests)), lengths.__getitem__, size, in_tokens=in_tokens)
-        )
+        numbers = itertools.count()
+        for hypotheses in chain.from_iterable(self._search_batches(batches, config)):
+            yield SearchResult(next(numbers), hypotheses)
 
-        def run(numbers: list[int]) -> list[SearchResult]:
-            hypotheses = self._search_batch([requests[n] for n in numbers], config)
-            return [*map(SearchResult, numbers, hypotheses)]
-
-        if self._device.type == "cpu" and len(chunks) > 1:
-            with single_threaded_workers() as pool:
-                yield from chain.from_iterable(pool.map(run, chunks))
-        elif chunks:
+    def _search_batches(
+        self, batches: Iterable[Sequence[Request]], config: SearchConfig
+    ) -> Iterator[list[list[Hypothesis]]]:
+        """The hypotheses of each batch, in order."""
+        batches = iter(batches)
+        first = [*islice(batches, 2)]
+        search = partial(self._search_batch, config=config)
+        if self.device.type == "cpu" and len(first) > 1:
+            with single_threaded_workers() as (pool, workers):
+                yield from map_ahead(pool, search, chain(first, batches), workers + 1)
+            return
+        for batch in chain(first, batches):
             with (
-                capture_stream(self._device, self._stream)
+                capture_stream(self.device, self._stream)
                 if self._uses_cuda_graphs
                 else nullcontext()
             ):
-                results = [*map(run, chunks)]
-            yield from chain.from_iterable(results)
+                hypotheses = search(batch)
+            yield hypotheses
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
-        return torch.cuda.Stream(self._device)
+        return torch.cuda.Stream(self.device)
 
-    def _default_batch_size(self, config: SearchConfig) -> tuple[int, bool]:
-        """The default batch size, and whether it is in tokens rather than sentences."""
+    def batch_limit(self, config: SearchConfig) -> BatchLimit:
+        """The default batch size."""
         raise NotImplementedError
 
     def _search_batch(
-        self, requests: list[Request], config: SearchConfig
+        self, requests: Sequence[Request], config: SearchConfig
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each request of a batch."""
         raise NotImplementedError
@@ -135,24 +144,27 @@ class TorchBackend(_TorchBackend):
         self._uses_cuda_graphs = device.type == "cuda" and self._model.step_capturable
         self._runner = CudaGraphRunner() if self._uses_cuda_graphs else EagerRunner()
 
-    def _default_batch_size(self, config: SearchConfig) -> tuple[int, bool]:
-        if self._device.type == "cpu":
-            return max(1, min(_CPU_TOKENS, _CPU_TOKENS_TIMES_BEAMS // config.beam_size)), True
-        return reduce_for_beams(256, config), False
+    def batch_limit(self, config: SearchConfig) -> BatchLimit:
+        """In tokens on a CPU, in sentences on a GPU."""
+        if self.device.type == "cpu":
+            tokens = max(1, min(_CPU_TOKENS, _CPU_TOKENS_TIMES_BEAMS // config.beam_size))
+            return BatchLimit(tokens, in_tokens=True)
+        return BatchLimit(reduce_for_beams(256, config))
 
     def _search_batch(
-        self, requests: list[Request], config: SearchConfig
+        self, requests: Sequence[Request], config: SearchConfig
     ) -> list[list[Hypothesis]]:
         count = len(requests)
         if self._uses_cuda_graphs:  # padded with empty sentences, so that there are few shapes
-            requests = requests + [Request([], [])] * ((1 << (count - 1).bit_length()) - count)
+            padding = [Request([], [])] * ((1 << (count - 1).bit_length()) - count)
+            requests = [*requests, *padding]
         source = with_eos([request.source for request in requests])
         if self._uses_cuda_graphs:
             longest = -(-source.lengths.longest // 16) * 16
             source = source.padded_to(min(longest, self.max_length or longest))
         hypotheses = search(
             self._model,
-            source.to(self._device),
+            source.to(self.device),
             config,
             prefixes=[request.prefix for request in requests],
             max_length=self.max_length,
@@ -190,11 +202,13 @@ class NonAutoregressiveBackend(_TorchBackend):
     def __str__(self) -> str:
         return f"{super().__str__()}, non-autoregressive"
 
-    def _default_batch_size(self, config: SearchConfig) -> tuple[int, bool]:
-        return max(4, _NONAUTOREGRESSIVE_BATCH_SIZES[self._device.type] // config.candidates), False
+    def batch_limit(self, config: SearchConfig) -> BatchLimit:
+        """In sentences, fewer with several candidates."""
+        size = _NONAUTOREGRESSIVE_BATCH_SIZES[self.device.type]
+        return BatchLimit(max(4, size // config.candidates))
 
     def _search_batch(
-        self, requests: list[Request], config: SearchConfig
+        self, requests: Sequence[Request], config: SearchConfig
     ) -> list[list[Hypothesis]]:
         if any(request.prefix for request in requests):
             raise ConfigError(
@@ -213,12 +227,29 @@ def common_max_length(models: Sequence[BoundedAutoregressive | Model]) -> int | 
 
 
 @contextmanager
-def single_threaded_workers() -> Iterator[Executor]:
-    """A pool with as many workers as PyTorch has threads; each uses a single thread."""
+def single_threaded_workers() -> Iterator[tuple[Executor, int]]:
+    """A pool with as many workers as PyTorch has threads, each with a single thread; and how many.
+
+    Searches that have not started are dropped if the caller stops early.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(threads)
     try:
-        with ThreadPoolExecutor(threads) as pool:
-            yield pool
+        yield pool, threads
     finally:
+        pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
+
+
+def map_ahead(
+    pool: Executor, function: Callable[[T], R], items: Iterable[T], count: int
+) -> Iterator[R]:
+    """`pool.map` with at most `count` items taken before the first result is returned."""
+    pending: deque[Future[R]] = deque()
+    for item in items:
+        pending.append(pool.submit(function, item))
+        if len(pending) >= count:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()

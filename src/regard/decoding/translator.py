@@ -1,66 +1,64 @@
-"""The translation pipeline: tokenizers, model and search in one object."""
+"""The translation pipeline: tokenizers, model and search in one object.
+
+This module does not import PyTorch; a model in CTranslate2 does not need it.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Self, Unpack
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from regard.config import build
-from regard.data.batch import Batch
-from regard.decoding.attention_maps import AttentionMaps, join_attention_maps, pair_attention_maps
-from regard.decoding.backend import (
-    Backend,
-    map_pairs_by_length,
-    refuse_bad_batch_size,
-    refuse_large_search,
-)
-from regard.decoding.backend_selection import LazyModels, refuse_exported, select_backend
+from regard.data.model_text import CONFIG, DecodingFamily, ModelText, config_folder
+from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large_search
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.modes import decoding_mode, refuse_unused
-from regard.decoding.pipeline import Notice, checked_texts
-from regard.decoding.score import score_pairs, top_tokens
-from regard.decoding.segments import SegmentedTexts
-from regard.devices import resolve_device
-from regard.errors import ConfigError, DataError, ModelError
-from regard.models.base import Model
-from regard.models.folder import DataStatistics, ModelFolder
+from regard.decoding.segments import Source, TranslatedText
+from regard.decoding.text_search import (
+    TextKeywords,
+    TextSearch,
+    Translation,
+    TranslationRenderer,
+    split_keywords,
+    unchanged,
+)
+from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
+from regard.decoding.texts import check_each, checked_texts, refuse_single_text
+from regard.errors import ConfigError, DataError
+from regard.exchange import ctranslate2_files
+from regard.machine import may_have_gpu
+from regard.notices import Notice
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-@dataclass(frozen=True)
-class Alternative:
-    """Another hypothesis for the same text."""
+    from regard.decoding.attention_maps import AttentionMaps
+    from regard.decoding.lazy_models import LazyModels
+    from regard.models.base import Model
+    from regard.models.folder import ModelFolder
 
-    text: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The best translation of a text, and the `num_hypotheses - 1` next best."""
-
-    source: str
-    text: str
-    score: float
-    alternatives: list[Alternative] = field(default_factory=list)
-    attention: AttentionMaps | None = None
+R = TypeVar("R")
 
 
 class Translator:
     """A trained model, or an ensemble, that translates text."""
 
     def __init__(
-        self, folder: ModelFolder, models: LazyModels, backend: Backend, notice: str
+        self,
+        paths: Sequence[Path],
+        text: ModelText,
+        backend: Backend,
+        notice: str,
+        read_models: Callable[[], LazyModels],
+        decoding_family: DecodingFamily = "autoregressive",
     ) -> None:
-        self.folder = folder
+        self.paths, self.text, self.decoding_family = paths, text, decoding_family
         self.backend, self.backend_notice = backend, notice
-        self._models = models
+        self._read_models = read_models
 
     @classmethod
     def load(
@@ -84,28 +82,50 @@ class Translator:
                 'ensemble: load("runs/a", "runs/b").'
             )
         paths = [Path(folder) for folder in folders]
-        descriptions = [ModelFolder.read(path) for path in paths]
-        common = ensemble_description(
-            paths, descriptions
-        )  # validates before any weights are loaded
         teacher_path = None if teacher is None else Path(teacher)
-        models = LazyModels(paths, descriptions, resolve_device(device), precision, teacher_path)
-        selected = select_backend(models, device=device, backend=backend, precision=precision)
-        return cls(common, models, *selected)
+
+        def read_models() -> LazyModels:
+            from regard.decoding.lazy_models import LazyModels  # imports PyTorch
+
+            return LazyModels.read(paths, device, precision, teacher_path)
+
+        if len(paths) == 1 and teacher is None and _may_use_ctranslate2(device, backend):
+            converted = _load_converted(paths[0], precision)
+            if converted is not None:
+                return cls(paths, *converted, read_models)
+        from regard.decoding.backend_selection import select_backend
+
+        models = read_models()
+        selected, notice = select_backend(
+            models, device=device, backend=backend, precision=precision
+        )
+        common = models.common
+        family = common.config.decoding_family
+        return cls(paths, common.text, selected, notice, lambda: models, family)
 
     def __repr__(self) -> str:
-        folders = " + ".join(map(str, self._models.paths))
-        description = f"{self.folder.config.kind}, {self.folder.direction}"
-        return f"<Translator {folders}: {description}. {self.backend_notice}>"
+        folders = " + ".join(map(str, self.paths))
+        return f"<Translator {folders}: {self.text.direction}. {self.backend_notice}>"
+
+    @cached_property
+    def _models(self) -> LazyModels:
+        return self._read_models()
 
     @property
     def models(self) -> list[Model]:
         """The models in PyTorch, loaded on first use: for attention, scores and sampling."""
         return self._models.loaded
 
+    @property
+    def folder(self) -> ModelFolder:
+        """The description of the model folder, or what the folders of an ensemble share."""
+        return self._models.common
+
     def refuse_exported(self) -> None:
         """Raise an error for exported models, whose probabilities are not available."""
-        for path in self._models.paths:
+        from regard.foreign_models import refuse_exported
+
+        for path in self.paths:
             refuse_exported(path)
 
     def translate(
@@ -116,48 +136,88 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         batch_size: int | None = None,
         notice: Notice = lambda text: None,
-        first_line: int = 1,
         **keywords: Unpack[SearchKeywords],
     ) -> list[Translation]:
         """Translate each text; `keywords` are the fields of `SearchConfig`.
 
         `prefixes` are forced prefixes of the translations (of the first segment, where a text has
-        several). `notice` is called with messages for the user, which number texts as lines,
-        starting at `first_line`.
+        several). `notice` is called with messages for the user, which number texts as lines.
         """
         texts = checked_texts(texts)
-        config = build(SearchConfig, dict(keywords))
-        if prefixes is not None:
-            prefixes = checked_texts(prefixes, "Prefix")
-        if prefixes is not None and len(prefixes) != len(texts):
+        prefixes = checked_texts(prefixes, "Prefix") if prefixes is not None else [""] * len(texts)
+        if len(prefixes) != len(texts):
             raise ConfigError(
                 f"{len(texts)} texts and {len(prefixes)} prefixes: pass one per text."
             )
-        refuse_bad_batch_size(batch_size)
-        if attention and len(self._models.paths) > 1:
+        if attention and len(self.paths) > 1:
             raise ConfigError(
                 "Attention maps are not available for ensembles. Load a single model."
             )
-        attention_model = self.models[0] if attention else None
-        refuse_unused(config, keywords, decoding_mode(config, self.folder.config))
+        if attention:
+            self.models  # noqa: B018  # raises an error if it cannot be loaded
+        search = self._search(keywords, batch_size, len(texts))
+        translated = search.stream(unchanged).map([*map(Source, texts, prefixes)], notice)
+        if not attention:
+            return [*map(Translation.of, translated)]
+        return [Translation.of(part, self._attention_maps(part)) for part in translated]
+
+    def translate_iterable(
+        self, texts: Iterable[str], *, prefix: str = "", **keywords: Unpack[TextKeywords]
+    ) -> Iterator[Translation]:
+        """Translate texts of any number, in order, with only a few `window`s in memory.
+
+        `keywords` are the fields of `SearchConfig`, and `batch_size`, `window` (the number of texts
+        that are sorted by length before they are batched), `workers` (processes that tokenize),
+        `notice` and `on_wait` (called before it waits for texts). A thread reads the texts. A
+        script that uses `workers` needs the usual `if __name__ == "__main__":`.
+        """
+        return self.translate_rendered(texts, unchanged, prefix=prefix, **keywords)
+
+    def translate_rendered(
+        self,
+        texts: Iterable[str],
+        render: Callable[[Translation], R],
+        *,
+        prefix: str = "",
+        **keywords: Unpack[TextKeywords],
+    ) -> Iterator[R]:
+        """`translate_iterable` with a last step that runs in the workers, if there are any.
+
+        `render` must be picklable.
+        """
+        refuse_single_text(texts)
+        options, search_keywords = split_keywords(keywords)
+        search = self._search(search_keywords, options.batch_size, None)
+        stream = search.stream(TranslationRenderer(render))
+        return stream.iterate((Source(text, prefix) for text in check_each(texts)), options)
+
+    def _search(
+        self, keywords: SearchKeywords, batch_size: int | None, texts: int | None
+    ) -> TextSearch:
+        """Check the settings of a search over a number of texts, if that is known."""
+        config = build(SearchConfig, dict(keywords))
+        refuse_bad_batch_size(batch_size)
+        refuse_unused(config, keywords, decoding_mode(config, self.decoding_family))
         torch_only = config.sample or config.at_limit != "scored"
         backend = self._models.torch_backend if torch_only else self.backend
-        sentences, vocab_size = min(batch_size or 1, len(texts)), self.folder.vocabulary.target
-        refuse_large_search(config, sentences, vocab_size, self._models.device)
-        limit = self.folder.data_statistics.longest_source  # subwords of a sentence
+        sentences = batch_size or 1
+        refuse_large_search(
+            config,
+            sentences if texts is None else min(sentences, texts),
+            self.text.vocabulary.target,
+            backend.device,
+        )
+        limit = self.text.data_statistics.longest_source  # subwords of a sentence
         if backend.max_length is not None:
             limit = min(limit, backend.max_length - 1)
-        segmented = SegmentedTexts(texts, self.folder, limit, prefixes)
-        segmented.add_results(backend.search(segmented.requests(), config, batch_size))
-        for number in segmented.split_text_numbers:
-            notice(
-                f"Line {first_line + number} has a sentence longer than {limit} subwords, the "
-                "longest that this model was trained on; it was split and translated in parts."
-            )
-        return [
-            self._translation(segmented, number, config, attention_model)
-            for number in range(len(texts))
-        ]
+        return TextSearch(self.text, backend, config, limit, batch_size)
+
+    def _attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
+        from regard.decoding.attention_maps import join_attention_maps, pair_attention_maps
+
+        tokenizers = self.text.tokenizers
+        maps = [pair_attention_maps(self.models[0], tokenizers, *pair) for pair in translated.pairs]
+        return join_attention_maps(maps)
 
     def score(
         self,
@@ -173,23 +233,34 @@ class Translator:
         `translate` does not search for, has score 0. With `min_length`, `translate` reports
         log-probs conditioned on that length.
         """
-        length_penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
-        sources = [text.strip() for text in checked_texts(sources)]
-        targets = [text.strip() for text in checked_texts(targets)]
+        sources, targets = checked_texts(sources), checked_texts(targets)
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: pass one target per source."
             )
-        tokenizers = self.folder.tokenizers
-        ids = tokenizers.source.encode_all(sources), tokenizers.target.encode_all(targets)
+        stream = self._score_stream(length_penalty, batch_size)
+        return stream.map([*zip(sources, targets, strict=True)])
 
-        def score_batch(batch: Batch) -> list[float]:
-            return score_pairs(self.models, batch, length_penalty=length_penalty)
+    def score_iterable(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        length_penalty: float = 1.0,
+        **keywords: Unpack[StreamKeywords],
+    ) -> Iterator[float]:
+        """The `score` of any number of pairs of source and target, in order."""
+        options = StreamOptions(**keywords)
+        stream = self._score_stream(length_penalty, options.batch_size)
+        return stream.iterate(((*checked_texts(pair),) for pair in pairs), options)
 
-        pairs = list(zip(*ids, strict=True))
-        values = map_pairs_by_length(pairs, self._models.device, batch_size, score_batch)
-        texts = zip(sources, targets, strict=True)
-        return [value if any(pair) else 0.0 for value, pair in zip(values, texts, strict=True)]
+    def _score_stream(
+        self, length_penalty: float, batch_size: int | None
+    ) -> TextStream[Any, Any, float, float]:
+        from regard.decoding.score import score_stream
+
+        penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
+        refuse_bad_batch_size(batch_size)
+        return score_stream(self.models, self.text, penalty, batch_size)
 
     def likeliest(
         self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int
@@ -199,12 +270,13 @@ class Translator:
         For each pair, the ids, best first, and their probabilities: (T + 1, count) both; the last
         position is that of EOS.
         """
-        sources = checked_texts(sources)
-        ids = self.folder.tokenizers.source.encode_all(sources)
+        from regard.decoding.pair_batches import map_pairs_by_length
+        from regard.decoding.score import top_tokens
 
-        def top_tokens_of_batch(
-            batch: Batch,
-        ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        sources = checked_texts(sources)
+        ids = self.text.tokenizers.source.encode_all(sources)
+
+        def top_tokens_of_batch(batch: Any) -> list[tuple[Any, Any]]:
             lengths = batch.target.lengths.host.tolist()
             columns = (part.cpu().split(lengths) for part in top_tokens(self.models, batch, count))
             return [(ids.numpy(), values.numpy()) for ids, values in zip(*columns, strict=True)]
@@ -212,58 +284,27 @@ class Translator:
         pairs = list(zip(ids, targets, strict=True))
         return map_pairs_by_length(pairs, self._models.device, None, top_tokens_of_batch)
 
-    def _translation(
-        self,
-        segmented: SegmentedTexts,
-        number: int,
-        config: SearchConfig,
-        attention_model: Model | None,
-    ) -> Translation:
-        (text, score), *others = segmented.translations(number, config.length_penalty)
-        alternatives = [Alternative(*other) for other in others]
-        maps = None
-        if attention_model is not None:
-            tokenizers = self.folder.tokenizers
-            maps = join_attention_maps(
-                [
-                    pair_attention_maps(attention_model, tokenizers, *pair)
-                    for pair in segmented.pairs(number)
-                ]
-            )
-        return Translation(segmented.texts[number], text, score, alternatives, maps)
+
+def _may_use_ctranslate2(device: str, backend: str) -> bool:
+    """Whether CTranslate2 is chosen for models that it supports."""
+    on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
+    return on_cpu and backend in ("auto", "ctranslate2") and ctranslate2_files.is_installed()
 
 
-def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) -> ModelFolder:
-    """The common description of the folders; raises an error if they cannot form an ensemble."""
-    first = folders[0]
-    for path, folder in zip(paths, folders, strict=True):
-        if not folder.config.translates:
-            raise ConfigError(
-                f"{path} is a model for {folder.config.task.replace('_', ' ')} (model kind "
-                f"{folder.config.kind!r}), and does not translate. In Python, `regard.load` "
-                "returns its pipeline; the commands are generate, fill, embed, tag and classify."
-            )
-        if folder.data_statistics.longest_source < 1:  # sentences would be split into single tokens
-            raise ModelError(
-                f"{path}/config.json: data_statistics.longest_source is "
-                f"{folder.data_statistics.longest_source}, but must be at least 1. Copy the whole "
-                "folder again."
-            )
-        if first.mismatched_side(folder.languages):
-            raise ModelError(
-                f"{path} translates {folder.direction}, but {paths[0]} {first.direction}, so they "
-                "cannot form an ensemble. Choose models of the same direction."
-            )
-        if folder.tokenizers != first.tokenizers:
-            raise ModelError(
-                f"{path} and {paths[0]} use different tokenizers, so they cannot form an ensemble. "
-                "Train all of them on the same prepared data."
-            )
-    common = DataStatistics(
-        longest_source=min(folder.data_statistics.longest_source for folder in folders),
-        several_sentences=min(folder.data_statistics.several_sentences for folder in folders),
-    )
-    return dataclasses.replace(first, data_statistics=common)
+def _load_converted(path: Path, precision: str | None) -> tuple[ModelText, Backend, str] | None:
+    """An exported model, or one whose conversion to CTranslate2 is in the cache."""
+    from regard.decoding.ctranslate2_models import load_cached, load_exported
+
+    if not (path / CONFIG).is_file() and not (config_folder(path) / CONFIG).is_file():
+        return None  # the caller explains what is wrong
+    backend: Backend | None = None
+    if ctranslate2_files.ctranslate2_folder(path):
+        text = ModelText.read(path)
+        backend = load_exported(path, text, precision)
+    elif precision in (None, "float32", "int8"):
+        text = ModelText.read(path)
+        backend = load_cached(path, text, "int8" if precision == "int8" else "float32")
+    return None if backend is None else (text, backend, f"Backend: {backend}.")
 
 
 def sentences_per_second(

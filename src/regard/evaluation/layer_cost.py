@@ -30,7 +30,7 @@ from regard.devices import Precision, autocast, uses_bfloat16
 from regard.errors import ConfigError
 from regard.layers.convolution import Convolution
 from regard.layers.recurrent import Recurrence
-from regard.memory import memory_limit
+from regard.machine import memory_limit
 
 _PEAK_FACTOR = 3  # upper bound of a pass's peak memory over its saved activations
 

@@ -110,7 +110,7 @@ class ComparedModel:
     def _search(self, test: TestSetup) -> SearchKeywords:
         """Search settings, without those that have no effect for this model kind."""
         keywords = SearchKeywords(beam_size=test.beam_size, scores=False)
-        return effective_settings(keywords, self._translator.folder.config)
+        return effective_settings(keywords, self._translator.decoding_family)
 
     def gradient_norms(self, test: TestSetup, sentences: int) -> GradientNorms | None:
         """Compute `GradientNorms` on the first sentences; None if 0 or for other tasks."""

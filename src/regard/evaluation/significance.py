@@ -11,7 +11,7 @@ from typing import Any
 from sacrebleu.significance import PairedTest
 
 from regard.evaluation.metrics import LOWER_IS_BETTER, MetricConfig, References
-from regard.memory import refuse_out_of_memory
+from regard.machine import refuse_out_of_memory
 
 _LEVEL = 0.05
 _SEED = "12345"  # sacrebleu's own default

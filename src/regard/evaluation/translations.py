@@ -8,9 +8,10 @@ from pathlib import Path
 
 from regard.data.line_reader import read_lines, read_parallel
 from regard.decoding.config import Runtime, SearchKeywords
+from regard.decoding.lazy_models import ensemble_description
 from regard.decoding.modes import effective_settings, refuse_unused_by_all
-from regard.decoding.translator import Translator, ensemble_description
-from regard.devices import keep_freed_memory
+from regard.decoding.text_stream import default_workers
+from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.evaluation.metrics import (
     METRICS,
@@ -23,6 +24,7 @@ from regard.evaluation.metrics import (
 )
 from regard.evaluation.options import TranslationsOptions
 from regard.evaluation.report import EvaluatedSystems, System
+from regard.machine import keep_freed_memory
 from regard.models.folder import ModelFolder
 from regard.notices import Notice, limited_notices
 
@@ -147,7 +149,7 @@ def _translate(
     # Check all folders before translating with any of them.
     folders = [ensemble_description(paths, [*map(ModelFolder.read, paths)]) for paths in ensembles]
     search = {**search, "scores": False}
-    refuse_unused_by_all(search, [folder.config for folder in folders])
+    refuse_unused_by_all(search, [folder.config.decoding_family for folder in folders])
     if teacher is not None and all(folder.config.autoregressive for folder in folders):
         raise ConfigError("--teacher has no effect for autoregressive models. Leave it out.")
     keep_freed_memory()
@@ -158,13 +160,15 @@ def _translate(
         translator = Translator.load(*paths, **runtime.loading, teacher=reranker)
         notify(translator.backend_notice)
         with limited_notices(notify) as notice:
-            translations = translator.translate(
+            translations = translator.translate_iterable(
                 sources,
                 batch_size=runtime.batch_size,
+                workers=default_workers(translator.backend.device),
                 notice=notice,
-                **effective_settings(search, folder.config),
+                **effective_settings(search, folder.config.decoding_family),
             )
-        yield [translation.text for translation in translations]
+            texts = [translation.text for translation in translations]
+        yield texts
 
 
 def _join_names(paths: Sequence[Path]) -> str:

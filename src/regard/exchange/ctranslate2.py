@@ -11,7 +11,6 @@ CTranslate2 are set explicitly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 from regard.attention.positions import sinusoids
 from regard.data.shortlist import Shortlist
 from regard.errors import ModelError
-from regard.exchange.ctranslate2_files import write_vmap
+from regard.exchange.ctranslate2_files import CTRANSLATE2_FOLDER, write_vmap
 from regard.exchange.digests import write_digests
 from regard.exchange.normalizer import write_tokenizers_with_normalizer
 from regard.exchange.requirements import raise_problems, require_packages, unsupported_settings
@@ -36,7 +35,6 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.special import SPECIAL
 
 WeightPrecision = Literal["float32", "int8", "int16", "float16", "bfloat16"]
-CTRANSLATE2_FOLDER = "ctranslate2"  # subfolder of the exported folder
 _MAX_POSITIONS = 2**16  # rows of a position table; more would take gigabytes
 _MIN_POSITIONS = 1026  # CTranslate2 truncates inputs to 1,024 tokens by default, plus BOS and EOS
 _SUPPORTED = {
@@ -58,11 +56,6 @@ _LAYERS = {  # layers of a block by CTranslate2's name
     "feedforward.gate": "ffn.linear_0_noact",
     "feedforward.contract": "ffn.linear_1",
 }
-
-
-def is_installed() -> bool:
-    """Whether CTranslate2 is installed."""
-    return find_spec("ctranslate2") is not None
 
 
 def export_problems(config: ModelConfig) -> Iterator[str]:
@@ -92,11 +85,6 @@ def export(
         folder.write(temporary)
         write_tokenizers_with_normalizer(folder.tokenizers, temporary)
         write_digests(temporary)
-
-
-def ctranslate2_folder(folder: Path) -> Path | None:
-    """Return the CTranslate2 model in an exported folder; None if there is none."""
-    return folder / CTRANSLATE2_FOLDER if (folder / CTRANSLATE2_FOLDER).is_dir() else None
 
 
 def write_model(
@@ -132,7 +120,7 @@ def write_model(
     spec.config.add_attribute("max_length", max_length)  # read by regard only
     spec.validate()
     spec.optimize(quantization=precision)
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     spec.save(str(out))
     if shortlist is not None:
         write_vmap(shortlist, folder.tokenizers, out)

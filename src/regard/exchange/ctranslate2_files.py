@@ -8,6 +8,7 @@ allowed. CTranslate2 adds special tokens itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from regard.text.tokenizer import Tokenizers
 
 _READER = JsonReader(ModelError, "Export the model again.", limit=256 * MEBIBYTE)
 VMAP = "vmap.txt"
+CTRANSLATE2_FOLDER = "ctranslate2"  # subfolder of the exported folder
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class CTranslate2Config(Settings):
     add_source_eos: bool
     layer_norm_epsilon: Annotated[float | None, Ge(0), Le(1)] = None
     multi_query_attention: bool = False
+
+
+def is_installed() -> bool:
+    """Whether CTranslate2 is installed."""
+    return find_spec("ctranslate2") is not None
+
+
+def ctranslate2_folder(folder: Path) -> Path | None:
+    """Return the CTranslate2 model in an exported folder; None if there is none."""
+    return folder / CTRANSLATE2_FOLDER if (folder / CTRANSLATE2_FOLDER).is_dir() else None
 
 
 def read_checked_config(folder: Path, tokenizers: Tokenizers) -> CTranslate2Config:

@@ -10,6 +10,7 @@ import torch
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.errors import ConfigError
 from regard.exchange import argos, ctranslate2, huggingface, onnx
+from regard.exchange.ctranslate2_files import CTRANSLATE2_FOLDER
 from regard.exchange.normalizer import normalizer_notice
 from regard.foreign_models import refuse_exported
 from regard.models.folder import load_model
@@ -32,7 +33,7 @@ def export_model(path: Path, to: str, out: Path, precision: str | None = None) -
         has_shortlist = (path / SHORTLIST).is_file()
         shortlist = Shortlist.read(path, folder.tokenizers) if has_shortlist else None
         ctranslate2.export(folder, model, out, precision=weight_precision, shortlist=shortlist)
-        message += f"\nThe CTranslate2 model is {out / ctranslate2.CTRANSLATE2_FOLDER}."
+        message += f"\nThe CTranslate2 model is {out / CTRANSLATE2_FOLDER}."
         if has_shortlist:
             message += " It includes the shortlist, which CTranslate2 uses with use_vmap=True."
     elif to == "argos":

@@ -15,6 +15,7 @@ from regard.attention.multihead import AttentionRecorder
 from regard.bounds import WIDTH, Ge, Le
 from regard.config import Doc, Formerly, Settings
 from regard.data.batch import Batch
+from regard.data.model_text import DecodingFamily
 from regard.data.ragged import Ragged
 from regard.errors import ConfigError
 from regard.layers.embedding import Embedding, Projection
@@ -66,6 +67,12 @@ class ModelConfig(Settings):
     def translates(self) -> bool:
         """Whether it is a translation model."""
         return self.task in _TRANSLATION
+
+    @property
+    def decoding_family(self) -> DecodingFamily:
+        """How it decodes, which determines the search settings that have an effect."""
+        assert self.autoregressive
+        return "autoregressive"
 
     @property
     def context(self) -> int | None:

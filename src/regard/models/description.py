@@ -1,4 +1,4 @@
-"""The content of `config.json` of a model folder, and its copy in the metadata of the weights.
+"""The model and adapter of `config.json`, and their copy in the metadata of the weights.
 
 Shapes do not identify the settings of weights: another number of heads, order of labels or
 tokenizer of the same size has the same shapes and gives other results. So the weights file stores
@@ -18,38 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from regard.config import Doc, Formerly, Ge, Le, Settings, Tree
-from regard.data.content import Languages
+from regard.config import Formerly, Settings, Tree
+from regard.data.model_text import CONFIG, READER, DataStatistics
 from regard.errors import ModelError
-from regard.foreign_models import describe_foreign_model
 from regard.layers.adapters import LoraConfig
 from regard.models import ARCHITECTURES
 from regard.models.base import ModelConfig
 from regard.models.protocol import Vocabulary
 from regard.models.tensor_files import read_metadata
-from regard.schema import JsonReader
 from regard.settings_tree import to_tree, tree_differences
-from regard.text.config import TokenizerConfig
-from regard.text.special import SpecialTokens
 
-FORMAT = 1
-CONFIG = "config.json"
-READER = JsonReader(ModelError, "Copy the whole folder again, or update regard.")
 _IDENTITY = "belongs_to"
-
-
-@dataclass(frozen=True)
-class DataStatistics(Settings):
-    """Statistics of the data that a model was trained on."""
-
-    longest_source: Annotated[
-        int, Doc("length of the longest training source sentence in subwords"), Ge(0), Le(2**31 - 1)
-    ]
-    several_sentences: Annotated[
-        float, Doc("fraction of training lines with more than one sentence"), Ge(0), Le(1)
-    ]
-    column: Annotated[str | None, Doc("CoNLL-U column of the labels")] = None
-    texts: Annotated[int, Doc("number of texts per label"), Ge(0), Le(2)] = 1
 
 
 @dataclass(frozen=True)
@@ -88,8 +67,11 @@ class Adapter:
         }
 
     @staticmethod
-    def of(description: AdapterDescription, folder: Path) -> Adapter:
-        """From the adapter section of a folder."""
+    def of(section: Tree, folder: Path) -> Adapter:
+        """From the adapter section of a folder's `config.json`."""
+        description = READER.build(
+            AdapterDescription, section, folder / CONFIG, "adapter.", notify=False
+        )
         relative = Path(os.path.normpath(folder.resolve() / description.origin))
         original = Path(description.origin_once)
         moved = os.path.isdir(original) and not os.path.isdir(relative)
@@ -109,21 +91,6 @@ class Adapter:
                 "base model."
             )
         return self.base_model
-
-
-@dataclass(frozen=True)
-class Description(Settings):
-    """The fields of `config.json`."""
-
-    format: int
-    model: dict[str, Any]  # depends on its `kind`
-    vocabulary: Vocabulary
-    tokenizer: TokenizerConfig
-    special_tokens: SpecialTokens
-    languages: Languages
-    data_statistics: Annotated[DataStatistics, Formerly("seen")]
-    tokenizer_fingerprint: str | None = None  # missing in folders of earlier versions
-    adapter: AdapterDescription | None = None
 
 
 @dataclass(frozen=True)
@@ -186,25 +153,3 @@ def upgrade_settings(model: Tree) -> Tree:
     if kind == "nonautoregressive":
         rest.setdefault("self_attention_mask", "none")
     return {"kind": kind, **rest}
-
-
-def read_description(folder: Path) -> tuple[Description, Tree]:
-    """The validated description of a model folder, and the JSON tree of the file."""
-    if not folder.is_dir():
-        problem = "is a file" if folder.exists() else "does not exist"
-        other = describe_foreign_model(folder)
-        raise ModelError(
-            other or f"There is no model folder {folder}: it {problem}. Check the path."
-        )
-    path = folder / CONFIG
-    if not path.is_file():
-        raise ModelError(
-            describe_foreign_model(folder)
-            or f"{folder} is not a model folder: it has no {CONFIG}. "
-            "Give a folder that `regard train --out` wrote."
-        )
-    tree = READER.read_object(path)
-    if "format" not in tree and (other := describe_foreign_model(folder, tree)):
-        raise ModelError(other)
-    READER.refuse_other_format(tree, path, FORMAT)
-    return READER.build(Description, tree, path, notify=False), tree  # `model_config` notifies

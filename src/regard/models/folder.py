@@ -21,25 +21,27 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import Tree
+from regard.data.model_text import AVERAGE as AVERAGE
+from regard.data.model_text import CONFIG as CONFIG
+from regard.data.model_text import (
+    FORMAT,
+    READER,
+    ModelText,
+    config_folder,
+    read_description,
+    text_side,
+    weights_file,
+)
+from regard.data.model_text import WEIGHTS as WEIGHTS
+from regard.data.model_text import DataStatistics as DataStatistics
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError, ModelError
 from regard.files import atomic_file, write_json
 from regard.layers.adapters import add_adapters, is_adapted, merge_adapters
 from regard.models import meta_model, new_model, uninitialized_model
 from regard.models.base import Model, ModelConfig
-from regard.models.description import CONFIG as CONFIG
-from regard.models.description import (
-    FORMAT,
-    READER,
-    Adapter,
-    Identity,
-    model_config,
-    read_description,
-    refuse_other_identity,
-)
-from regard.models.description import DataStatistics as DataStatistics
+from regard.models.description import Adapter, Identity, model_config, refuse_other_identity
 from regard.models.description import upgrade_settings as upgrade_settings
-from regard.models.protocol import Vocabulary
 from regard.models.tensor_files import (
     MAX_WEIGHT,
     TensorSpec,
@@ -53,35 +55,21 @@ from regard.models.tensor_files import read_tensors as read_tensors
 from regard.models.tensor_files import write_tensors as write_tensors
 from regard.regular_files import fingerprint, read_regular_file
 from regard.settings_tree import to_tree
-from regard.text.folder import compute_tokenizer_fingerprint, load_verified_tokenizers
+from regard.text.folder import compute_tokenizer_fingerprint
 from regard.text.special import SPECIAL
-from regard.text.tokenizer import Tokenizers
-
-WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"
 
 
 @dataclass(frozen=True)
-class ModelFolder:
+class ModelFolder(ModelText):
     """The content of a model folder without the weights."""
 
     config: ModelConfig
-    vocabulary: Vocabulary
-    tokenizers: Tokenizers
-    languages: dict[str, str | None]
-    data_statistics: DataStatistics
     adapter: Adapter | None = None
 
     @property
-    def direction(self) -> str:
-        """The translation direction, such as "en to de"."""
-        return " to ".join(self.languages[side] or "?" for side in ("source", "target"))
-
-    def mismatched_side(self, languages: Mapping[str, str | None]) -> str | None:
-        """The first side whose language differs from that in `languages`, if both are known."""
-        for side, name in self.languages.items():
-            if name and languages[side] and name != languages[side]:
-                return side
-        return None
+    def text(self) -> ModelText:
+        """The text side alone, which worker processes unpickle without PyTorch."""
+        return ModelText(**{f.name: getattr(self, f.name) for f in dataclasses.fields(ModelText)})
 
     def write(self, folder: Path) -> None:
         """Write everything but the weights; `config.json` last, since it completes the folder."""
@@ -125,26 +113,14 @@ class ModelFolder:
     @staticmethod
     def read(folder: Path) -> ModelFolder:
         """Read a model folder, or that of a checkpoint."""
-        folder = _config_folder(folder)
+        folder = config_folder(folder)
         description, tree = read_description(folder)
-        path = folder / CONFIG
-        if description.special_tokens != SPECIAL:
-            raise ModelError(f"{path}: special_tokens differ from this version's. Update regard.")
-        result = ModelFolder(
-            model_config(description.model, path),
-            description.vocabulary,
-            load_verified_tokenizers(folder, description.tokenizer, tree),
-            to_tree(description.languages),
-            description.data_statistics,
-            Adapter.of(description.adapter, folder) if description.adapter else None,
+        text = text_side(folder, description, tree)
+        return ModelFolder(
+            **vars(text),
+            config=model_config(description.model, folder / CONFIG),
+            adapter=Adapter.of(description.adapter, folder) if description.adapter else None,
         )
-        sizes = result.tokenizers.source.vocab_size, result.tokenizers.target.vocab_size
-        if sizes != (result.vocabulary.source, result.vocabulary.target):
-            raise ModelError(
-                f"The tokenizer in {folder} belongs to another model: it has {sizes[0]} subwords, "
-                f"not {result.vocabulary.source}. Copy the whole folder again."
-            )
-        return result
 
     def model(self) -> Model:
         """A randomly initialized model."""
@@ -175,7 +151,7 @@ def load_model(
     An adapter is merged into its base model.
     """
     description = description or ModelFolder.read(folder)
-    path = _weights_file(folder)
+    path = weights_file(folder)
     description.refuse_other_weights(path)
     if description.adapter is None:
         _refuse_other_shape(description, read_tensor_specs(path), path)
@@ -188,14 +164,14 @@ def load_model(
 
 def _load_with_adapter(description: ModelFolder, adapter: Adapter, folder: Path) -> Model:
     """The base model of an adapter, with the adapter merged."""
-    refuse_circular_adapter(_config_folder(folder))
+    refuse_circular_adapter(config_folder(folder))
     trained = inference_weights(folder)
     ranks = {tensor.shape[0] for name, tensor in trained.items() if name.endswith(".down")}
     if ranks != {adapter.lora.rank}:
         raise READER.content_error(
-            _config_folder(folder) / CONFIG, f"adapter.lora.rank differs from {folder / WEIGHTS}"
+            config_folder(folder) / CONFIG, f"adapter.lora.rank differs from {folder / WEIGHTS}"
         )
-    base_model = adapter.find_base_model(_config_folder(folder), weights_fingerprint)
+    base_model = adapter.find_base_model(config_folder(folder), weights_fingerprint)
     available = {**merged_weights(base_model), **trained}
     names = named_weights(meta_model(description.config, description.vocabulary))
     weights = {name: available[name] for name in names if name in available}
@@ -243,7 +219,7 @@ def merged_weights(folder: Path) -> dict[str, Tensor]:
     """All weights of a folder; those of an adapter are merged into its base model's."""
     description = ModelFolder.read(folder)
     if description.adapter is None:
-        path = _weights_file(folder)
+        path = weights_file(folder)
         description.refuse_other_weights(path)
         _refuse_other_shape(description, read_tensor_specs(path), path)
         return inference_weights(folder)
@@ -252,26 +228,14 @@ def merged_weights(folder: Path) -> dict[str, Tensor]:
 
 def inference_weights(folder: Path) -> dict[str, Tensor]:
     """The weights for inference: the moving average of a checkpoint, if any, else its weights."""
-    return read_tensors(_weights_file(folder))[0]
+    return read_tensors(weights_file(folder))[0]
 
 
 def weights_fingerprint(folder: Path) -> str:
     """A fingerprint of the inference weights."""
-    path = _weights_file(folder)
+    path = weights_file(folder)
     read_tensor_specs(path)  # raises an error if the file is missing or damaged
     return fingerprint([read_regular_file(path)])
-
-
-def _weights_file(folder: Path) -> Path:
-    average = folder / AVERAGE
-    return average if average.is_file() else folder / WEIGHTS
-
-
-def _config_folder(folder: Path) -> Path:
-    """The folder with `config.json`; for a checkpoint, that of its run."""
-    run = folder.parent.parent
-    is_checkpoint = folder.parent.name == "checkpoints" and (run / CONFIG).is_file()
-    return run if is_checkpoint else folder
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -314,7 +278,7 @@ def refuse_other_text(model: Path, folder: ModelFolder, store: Store) -> None:
     refuse_other_direction(folder, store)
 
 
-def refuse_other_direction(folder: ModelFolder, store: Store) -> None:
+def refuse_other_direction(folder: ModelText, store: Store) -> None:
     """Raise an error if a model and a store differ in direction."""
     side = folder.mismatched_side(store.languages)
     if side is not None:

@@ -23,6 +23,7 @@ from regard.attention.multihead import AttentionRecorder
 from regard.bounds import Ge, Le
 from regard.config import Doc, Formerly
 from regard.data.batch import Batch, FertilityBatch
+from regard.data.model_text import DecodingFamily
 from regard.data.ragged import Lengths, Ragged
 from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
@@ -62,6 +63,11 @@ class NonAutoregressiveConfig(StackConfig):
             "(diagonal), as Gu et al. (2018)"
         ),
     ] = "diagonal"
+
+    @property
+    def decoding_family(self) -> DecodingFamily:
+        """With CTC or with fertilities."""
+        return "ctc" if self.length_prediction == "ctc" else "fertilities"
 
     def problems(self) -> Iterator[str]:
         """REINFORCE is not implemented for parallel decoding."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.memory import refuse_out_of_memory
+from regard.machine import refuse_out_of_memory
 from regard.models.base import ModelConfig
 from regard.models.protocol import Vocabulary
 

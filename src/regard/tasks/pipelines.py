@@ -48,9 +48,9 @@ class Translator(translator.Translator, Exportable):
     @property
     def path(self) -> Path:  # type: ignore[override]
         """The model folder."""
-        if len(self._models.paths) > 1:
+        if len(self.paths) > 1:
             raise ConfigError("An ensemble has no model folder. Load a single model.")
-        return self._models.paths[0]
+        return self.paths[0]
 
     def evaluate(
         self,

@@ -185,12 +185,12 @@ def import_model(
     weights["projection.bias"] = to_internal_bias(bias, target)
     tokenizer_config = folder.json(TOKENIZER)
     description = ModelFolder(
-        config,
         Vocabulary(tokenizers.source.vocab_size, tokenizers.target.vocab_size, joint),
         tokenizers,
         {side: tokenizer_config.get(f"{side}_lang") for side in ("source", "target")},
         # HuggingFace does not split texts into sentences.
         DataStatistics(settings["max_position_embeddings"] - 1, several_sentences=1.0),
+        config,
     )
     return description, weights
 

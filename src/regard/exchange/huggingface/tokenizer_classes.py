@@ -201,11 +201,11 @@ class TokenizerImporter:
         tokenizers = self.to_tokenizers(id_mapping)
         ids = tokenizers.target.vocab_size
         return ModelFolder(
-            config,
             Vocabulary(ids, ids, labels=labels),
             tokenizers,
             {"source": None, "target": None},
             DataStatistics(config.max_positions, several_sentences=1.0, texts=texts),
+            config,
         )
 
 

@@ -1,0 +1,110 @@
+"""Codecs convert texts to token ids and back, in this process or in worker processes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, Protocol, TypeVar
+
+from regard.errors import RunError
+
+I_contra = TypeVar("I_contra", contravariant=True)  # inputs
+X = TypeVar("X")  # items: what the model takes
+Y_contra = TypeVar("Y_contra", contravariant=True)  # outputs: what the model returns
+R = TypeVar("R")  # results
+
+
+class Codec(Protocol[I_contra, X, Y_contra, R]):
+    """Converts inputs to items for a model, and outputs to results; pickled for workers."""
+
+    def encode(self, inputs: Sequence[I_contra], /) -> tuple[list[X], Any]:
+        """Any number of items, and a context for `decode`."""
+        ...
+
+    def decode(self, items: Sequence[X], context: Any, outputs: Sequence[Y_contra], /) -> list[R]:
+        """A result for each input, given an output for each item."""
+        ...
+
+
+class InlineCodec:
+    """Runs a codec in this process."""
+
+    def __init__(self, codec: Codec[Any, Any, Any, Any]) -> None:
+        self._codec = codec
+
+    def encode(self, inputs: Sequence[Any]) -> Future[tuple[list[Any], Any]]:
+        """Encode inputs now."""
+        return _finished(self._codec.encode(inputs))
+
+    def decode(
+        self, items: Sequence[Any], context: Any, outputs: Sequence[Any]
+    ) -> Future[list[Any]]:
+        """Decode outputs now."""
+        return _finished(self._codec.decode(items, context, outputs))
+
+
+def _finished(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+class WorkerCodec:
+    """Runs the codec of worker processes."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    def encode(self, inputs: Sequence[Any]) -> Future[tuple[list[Any], Any]]:
+        """Encode inputs in a worker."""
+        return self._pool.submit(_encode_in_worker, inputs)
+
+    def decode(
+        self, items: Sequence[Any], context: Any, outputs: Sequence[Any]
+    ) -> Future[list[Any]]:
+        """Decode outputs in a worker."""
+        return self._pool.submit(_decode_in_worker, items, context, outputs)
+
+
+@contextmanager
+def running_codec(
+    codec: Codec[Any, Any, Any, Any], workers: int
+) -> Iterator[InlineCodec | WorkerCodec]:
+    """The codec in this process, or in a number of worker processes."""
+    if not workers:
+        yield InlineCodec(codec)
+        return
+    # Not forked: threads and CUDA do not survive a fork.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (codec,))
+    try:
+        yield WorkerCodec(pool)
+    except BrokenProcessPool:
+        raise RunError(
+            "A worker process for tokenization ended early, perhaps for lack of memory. Use fewer "
+            "workers: --workers 0 uses none."
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+_worker_codec: Codec[Any, Any, Any, Any]  # of a worker process
+
+
+def _start_worker(codec: Codec[Any, Any, Any, Any]) -> None:
+    """Ignore signals: Ctrl-C is sent to all processes, and the main one ends the workers."""
+    global _worker_codec
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _worker_codec = codec
+
+
+def _encode_in_worker(inputs: Sequence[Any]) -> tuple[list[Any], Any]:
+    return _worker_codec.encode(inputs)
+
+
+def _decode_in_worker(items: Sequence[Any], context: Any, outputs: Sequence[Any]) -> list[Any]:
+    return _worker_codec.decode(items, context, outputs)

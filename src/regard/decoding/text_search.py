@@ -1,0 +1,98 @@
+"""Search over texts: settings, and the stream from texts to translations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from regard.data.model_text import ModelText
+from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
+from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.segments import Source, TranslatedText, TranslationCodec
+from regard.decoding.stream import ModelStage
+from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
+
+if TYPE_CHECKING:
+    from regard.decoding.attention_maps import AttentionMaps
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another hypothesis for the same text."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of a text, and the `num_hypotheses - 1` next best."""
+
+    source: str
+    text: str
+    score: float
+    alternatives: list[Alternative] = field(default_factory=list)
+    attention: AttentionMaps | None = None
+
+    @staticmethod
+    def of(translated: TranslatedText, attention: AttentionMaps | None = None) -> Translation:
+        """From the ranked translations of a text."""
+        (text, score), *others = translated.ranked
+        alternatives = [Alternative(*other) for other in others]
+        return Translation(translated.source, text, score, alternatives, attention)
+
+
+@dataclass(frozen=True)
+class TextSearch:
+    """A search with checked settings."""
+
+    text: ModelText
+    backend: Backend
+    config: SearchConfig
+    limit: int  # subwords of a segment
+    batch_size: int | None
+
+    def stream(
+        self, render: Callable[[TranslatedText], R]
+    ) -> TextStream[Source, Request, list[Hypothesis], R]:
+        """From texts to rendered translations; `render` is pickled for worker processes."""
+        limit = self.backend.batch_limit(self.config)
+        if self.batch_size is not None:
+            limit = BatchLimit(self.batch_size)
+        stage = ModelStage(
+            lambda batches: self.backend.search(batches, self.config), request_length, limit
+        )
+        codec = TranslationCodec(self.text, self.limit, self.config.length_penalty, render)
+        return TextStream(codec, stage, self.backend.window)
+
+
+@dataclass(frozen=True)
+class TranslationRenderer(Generic[R]):
+    """Renders a translation in a worker process."""
+
+    render: Callable[[Translation], R]
+
+    def __call__(self, translated: TranslatedText) -> R:
+        """The rendered translation."""
+        return self.render(Translation.of(translated))
+
+
+class TextKeywords(SearchKeywords, StreamKeywords, total=False):
+    """Search settings, and how the texts are processed."""
+
+
+def split_keywords(keywords: TextKeywords) -> tuple[StreamOptions, SearchKeywords]:
+    """The two kinds of keyword arguments."""
+    names = StreamKeywords.__annotations__
+    stream = {name: value for name, value in keywords.items() if name in names}
+    search = {name: value for name, value in keywords.items() if name not in names}
+    return StreamOptions(**stream), SearchKeywords(**search)  # type: ignore[arg-type, typeddict-item]
+
+
+def unchanged(value: T) -> T:
+    """The identity, which can be pickled."""
+    return value

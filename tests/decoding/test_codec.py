@@ -1,0 +1,86 @@
+"""Worker processes that tokenize and detokenize give the results of this process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.data.store import Store
+from regard.decoding.codec import WorkerCodec, running_codec
+from regard.decoding.segments import Source, TranslationCodec
+from regard.decoding.translator import Translator
+from regard.errors import ConfigError, RunError
+from toys import write_model_folder
+
+TEXTS = [" ".join("abcdefghij"[i % 7 : i % 7 + i % 6]) + "  " * (i % 3) for i in range(700)]
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Translator:
+    folder = write_model_folder(tmp_path_factory.mktemp("model"), reversal_store)
+    return Translator.load(folder, device="cpu", backend="torch")
+
+
+def test_translations_do_not_depend_on_workers_or_windows(translator: Translator) -> None:
+    expected = translator.translate(TEXTS, num_hypotheses=2)
+    for workers, window, batch_size in [(0, 1, None), (0, 97, 5), (2, 300, None), (1, 64, 7)]:
+        stream = translator.translate_iterable(
+            iter(TEXTS),
+            workers=workers,
+            window=window,
+            batch_size=batch_size,
+            num_hypotheses=2,
+        )
+        actual = [*stream]
+        assert [t.source for t in actual] == TEXTS
+        assert [t.text for t in actual] == [t.text for t in expected]
+        assert [t.score for t in actual] == pytest.approx([t.score for t in expected], abs=1e-5)
+        others = [[a.text for a in t.alternatives] for t in actual]
+        assert others == [[a.text for a in t.alternatives] for t in expected]
+
+
+def test_forced_prefixes_are_encoded_by_workers(translator: Translator) -> None:
+    expected = translator.translate(TEXTS[:20], prefixes=["b a"] * 20)
+    actual = translator.translate_iterable(TEXTS[:20], prefix="b a", workers=1, window=8)
+    assert [t.text for t in actual] == [t.text for t in expected]
+
+
+def test_split_lines_are_reported_with_their_numbers(translator: Translator) -> None:
+    notices: list[str] = []
+    texts = ["a b", "c " * 300, "d", "e " * 300]
+    stream = translator.translate_iterable(texts, window=2, workers=1, notice=notices.append)
+    assert len([*stream]) == 4
+    assert [notice.split(" has")[0] for notice in notices] == ["Line 2", "Line 4"]
+
+
+def test_worker_that_is_killed_is_reported(translator: Translator) -> None:
+    codec = TranslationCodec(translator.text, 10, 1.0, str)
+
+    def encode_after_kill() -> None:
+        with running_codec(codec, 1) as running:
+            assert isinstance(running, WorkerCodec)
+            running.encode([Source("a b")]).result()
+            for process in running._pool._processes.values():
+                os.kill(process.pid or 0, signal.SIGKILL)
+            running.encode([Source("a b")]).result(timeout=60)
+
+    with pytest.raises(RunError, match="worker process for tokenization ended early"):
+        encode_after_kill()
+
+
+def test_invalid_arguments_are_refused_before_reading(
+    translator: Translator, tmp_path: Path
+) -> None:
+    texts: Any = iter(())
+    for name, value in [("workers", -1), ("workers", 1000), ("window", 0), ("batch_size", 0)]:
+        keywords: Any = {name: value}
+        with pytest.raises(ConfigError, match=name):
+            translator.translate_iterable(texts, **keywords)
+    with pytest.raises(ConfigError, match="list of texts"):
+        translator.translate_iterable("abc")
+    with pytest.raises(ConfigError, match="Text 2 is of type int"):
+        list(translator.translate_iterable(["a", 1], window=1))  # type: ignore[list-item]
