@@ -16,7 +16,7 @@ demo: setup  ## train a small English-French Transformer in a few minutes
 	$(BIN)/regard demo
 
 test: check  ## format, lint, types and tests, site and package included: what CI runs
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-long: dev  ## slow tests
 	$(BIN)/pytest -m long

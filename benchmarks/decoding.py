@@ -14,7 +14,6 @@ output length of 32 tokens.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import statistics
 import sys
 import tempfile
@@ -246,8 +245,7 @@ def _tasks(
         return
     for name, search in SEARCHES.items():
         one_by_one = ONE_BY_ONE if scenario == "latency" else None
-        task = corpus.task(*search, one_by_one=one_by_one)
-        task = dataclasses.replace(task, batch_size=options.batch_size)
+        task = corpus.task(*search, one_by_one=one_by_one, batch_size=options.batch_size)
         yield name, task, corpus.evaluator(task)
 
 

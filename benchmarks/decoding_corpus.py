@@ -48,7 +48,12 @@ class DecodingCorpus:
         np.savez(self._base.weights, **weights)
 
     def task(
-        self, beam_size: int, patience: float = 0.0, *, one_by_one: int | None = None
+        self,
+        beam_size: int,
+        patience: float = 0.0,
+        *,
+        one_by_one: int | None = None,
+        batch_size: int | None = None,
     ) -> DecodingTask:
         """All sentences in batches, or the first `one_by_one` sentences one by one."""
         return dataclasses.replace(
@@ -58,6 +63,7 @@ class DecodingCorpus:
             sentences=self._base.sentences[:one_by_one],
             lines=self.source[:one_by_one],
             one_by_one=one_by_one is not None,
+            batch_size=batch_size,
         )
 
     def evaluator(self, task: DecodingTask) -> TextEvaluator:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+import bulk
 import comparison
 import decoding
 import decoding_growth
 from comparison import Round, Spread, SystemResult, Tree, UnavailableError
+from decoders import bulk as bulk_decoders
 from decoders import ours, token_words
 from decoders.registry import BACKEND_OPTIONS, DEFAULT_PEERS, LIBRARIES, OURS, TOOLKITS
 from decoders.runners import (
@@ -33,7 +35,7 @@ from decoders.weights import (
     rename_weights,
     require_supported,
 )
-from decoders.worker import run_round
+from decoders.worker import make_decoder, run_round
 from decoding_corpus import DecodingCorpus
 from decoding_task import DecodingTask
 from peers.process import Worker, environment, last_line
@@ -306,6 +308,29 @@ def test_regard_matches_the_expected_text(corpus: DecodingCorpus, beam_size: int
     written = ours.decoder(task, "torch")(task.lines)
     amount, metrics = corpus.evaluator(task).evaluate(written)
     assert (amount, metrics["same"]) == (3, 1.0)
+
+
+@pytest.mark.parametrize(("name", "variant"), [("ctranslate2", "float32"), ("ours", "torch")])
+def test_streams_of_decoders_match_batches(
+    corpus: DecodingCorpus, name: str, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert corpus.export() is None
+    task = corpus.task(4, 1.0, batch_size=3)
+    translate, lines = make_decoder(name, variant, task)
+    translate_all = bulk_decoders.load(name, variant, task)
+    assert [*translate_all(iter(corpus.source))] == translate(lines)
+
+
+def test_varied_lines_are_repeated_with_one_other_word(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b c\n\nd e\n")
+    lines = [*bulk.varied_lines([tmp_path / "text"], 9)]
+    assert lines[:3] == ["a b c", "", "d e"]
+    for number, line in enumerate(lines):
+        original = lines[number % 3].split()
+        assert len(line.split()) == len(original)
+        assert sum(a != b for a, b in zip(line.split(), original, strict=True)) <= 1
+    assert len({*lines}) > 3
 
 
 def test_exported_weights_match_the_model(corpus: DecodingCorpus) -> None:

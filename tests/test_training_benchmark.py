@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import math
 import sys
 from pathlib import Path
 
@@ -11,15 +13,20 @@ import torch
 
 import comparison
 import install_peers
+import language_models
 import training
 from comparison import Round, Spread, SystemResult, UnavailableError
 from peers import joeynmt, ours
 from peers.process import Worker, environment
 from peers.toolkit import FAILURE_FILE, Job, Toolkit, ToolkitRunner
 from peers.worker import Rounds, make_trainer
+from regard.config import build
 from regard.data.batch import Batch
+from regard.models import count_parameters
+from regard.models.causal import CausalConfig
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
+from regard.training.presets import PRESETS
 from training import TOOLKITS
 from training_task import SIZES, Size, TrainingTask, matmul_flops, target_tokens
 
@@ -480,3 +487,22 @@ def test_command_on_the_page_has_no_local_paths() -> None:
 
 def test_peers_use_the_pinned_torch() -> None:
     assert install_peers.torch_pin(ROOT / "constraints.txt").startswith("torch==2.")
+
+
+def test_gpts_of_regard_and_huggingface_train() -> None:
+    size = language_models.Gpt(num_layers=2, d_model=32, num_heads=2, context=16, vocabulary=100)
+    options = argparse.Namespace(device="cpu", rows=2, updates=2, warmup=1, size=size)
+    ours, peer, _ = language_models.systems(options)
+    results = []
+    for system in (ours, peer):
+        round_ = system.round()
+        assert round_.amount == 2 * 2 * 16
+        assert round_.metrics["loss"] == pytest.approx(math.log(100), abs=2)
+        results.append(comparison.SystemResult(system.name, system.is_peer, (round_,)))
+    assert "| **regard** |" in language_models.report(results, options, peak=1.0)
+
+
+def test_gpt_base_has_the_size_of_gpt2() -> None:
+    config = build(CausalConfig, PRESETS["gpt-base"]["model"])
+    vocabulary = Vocabulary(50257, 50257, joint=True)
+    assert count_parameters(config, vocabulary) == 124_439_808  # as GPT2LMHeadModel

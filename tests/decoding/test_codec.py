@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regard.data.store import Store
+from regard.decoding import codec
 from regard.decoding.codec import WorkerCodec, running_codec
 from regard.decoding.segments import Source, TranslationCodec
 from regard.decoding.translator import Translator
@@ -17,6 +21,11 @@ from regard.errors import ConfigError, RunError
 from toys import write_model_folder
 
 TEXTS = [" ".join("abcdefghij"[i % 7 : i % 7 + i % 6]) + "  " * (i % 3) for i in range(700)]
+
+
+@pytest.fixture(autouse=True)
+def always_use_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MIN_INPUTS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +67,10 @@ def test_split_lines_are_reported_with_their_numbers(translator: Translator) -> 
 
 
 def test_worker_that_is_killed_is_reported(translator: Translator) -> None:
-    codec = TranslationCodec(translator.text, 10, 1.0, str)
+    translation = TranslationCodec(translator.text, 10, 1.0, str)
 
     def encode_after_kill() -> None:
-        with running_codec(codec, 1) as running:
+        with running_codec(translation, 1) as running:
             assert isinstance(running, WorkerCodec)
             running.encode([Source("a b")]).result()
             for process in running._pool._processes.values():
@@ -70,6 +79,37 @@ def test_worker_that_is_killed_is_reported(translator: Translator) -> None:
 
     with pytest.raises(RunError, match="worker process for tokenization ended early"):
         encode_after_kill()
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Path, reversal_store: Store) -> None:
+    model = write_model_folder(tmp_path / "model", reversal_store)
+    command = [sys.executable, "-m", "regard", "translate", str(model), "--device", "cpu"]
+    options = ["--workers", "2", "--buffer-size", "50"]
+    pipes: Any = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    with subprocess.Popen([*command, *options], text=True, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("a b\n" * 100)
+        process.stdin.flush()
+        assert process.stdout.readline()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers = [Path("/proc") / pid for pid in children.read_text().split()]
+        assert len(workers) >= 2
+        process.kill()
+        process.wait()
+    for _ in range(100):
+        if not any(map(_is_running, workers)):
+            return
+        time.sleep(0.1)
+    pytest.fail("a worker is still running")
+
+
+def _is_running(process: Path) -> bool:
+    try:
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_invalid_arguments_are_refused_before_reading(

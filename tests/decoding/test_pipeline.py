@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from labelled import write_labelled_store, write_tagged_store
 from regard.data.store import Store
+from regard.decoding import codec
 from regard.decoding.embedder import Embedder
 from regard.decoding.generator import Generator
 from regard.decoding.labelling import Classifier, Tagger
@@ -138,8 +139,11 @@ WITH_NOTICES = ("translate", "fill", "embed")
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_iterables_have_the_results_of_lists(pipelines: dict[type[Any], Any], name: str) -> None:
+def test_iterables_have_the_results_of_lists(
+    pipelines: dict[type[Any], Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For any window and number of workers; notices have the line numbers that are given."""
+    monkeypatch.setattr(codec, "MIN_INPUTS", 0)
     cls, inputs = STREAMS[name]
     method = getattr(pipelines[cls], name)
     iterable_method = getattr(pipelines[cls], f"{name}_iterable")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, Protocol, TypeVar
 
 from regard.errors import RunError
@@ -16,6 +18,7 @@ I_contra = TypeVar("I_contra", contravariant=True)  # inputs
 X = TypeVar("X")  # items: what the model takes
 Y_contra = TypeVar("Y_contra", contravariant=True)  # outputs: what the model returns
 R = TypeVar("R")  # results
+MIN_INPUTS = 32  # fewer are encoded and decoded in the main process
 
 
 class Codec(Protocol[I_contra, X, Y_contra, R]):
@@ -53,27 +56,30 @@ def _finished(result: Any) -> Future[Any]:
     return future
 
 
-class WorkerCodec:
-    """Runs the codec of worker processes."""
+class WorkerCodec(InlineCodec):
+    """Runs a codec in worker processes, but a few inputs in this process, which takes less time."""
 
-    def __init__(self, pool: ProcessPoolExecutor) -> None:
+    def __init__(self, codec: Codec[Any, Any, Any, Any], pool: ProcessPoolExecutor) -> None:
+        super().__init__(codec)
         self._pool = pool
 
     def encode(self, inputs: Sequence[Any]) -> Future[tuple[list[Any], Any]]:
         """Encode inputs in a worker."""
+        if len(inputs) < MIN_INPUTS:
+            return super().encode(inputs)
         return self._pool.submit(_encode_in_worker, inputs)
 
     def decode(
         self, items: Sequence[Any], context: Any, outputs: Sequence[Any]
     ) -> Future[list[Any]]:
         """Decode outputs in a worker."""
+        if len(items) < MIN_INPUTS:
+            return super().decode(items, context, outputs)
         return self._pool.submit(_decode_in_worker, items, context, outputs)
 
 
 @contextmanager
-def running_codec(
-    codec: Codec[Any, Any, Any, Any], workers: int
-) -> Iterator[InlineCodec | WorkerCodec]:
+def running_codec(codec: Codec[Any, Any, Any, Any], workers: int) -> Iterator[InlineCodec]:
     """The codec in this process, or in a number of worker processes."""
     if not workers:
         yield InlineCodec(codec)
@@ -81,7 +87,7 @@ def running_codec(
     # Not forked: threads and CUDA do not survive a fork.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (codec,))
     try:
-        yield WorkerCodec(pool)
+        yield WorkerCodec(codec, pool)
     except BrokenProcessPool:
         raise RunError(
             "A worker process for tokenization ended early, perhaps for lack of memory. Use fewer "
@@ -97,9 +103,18 @@ _worker_codec: Codec[Any, Any, Any, Any]  # of a worker process
 def _start_worker(codec: Codec[Any, Any, Any, Any]) -> None:
     """Ignore signals: Ctrl-C is sent to all processes, and the main one ends the workers."""
     global _worker_codec
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _worker_codec = codec
+
+
+def _exit_with_parent() -> None:
+    """End this worker if the main process is killed; it would wait for work forever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _encode_in_worker(inputs: Sequence[Any]) -> tuple[list[Any], Any]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from regard.decoding.backend import BatchLimit, batch_by_length
-from regard.decoding.codec import Codec, InlineCodec, WorkerCodec, running_codec
+from regard.decoding.codec import Codec, InlineCodec, running_codec
 from regard.decoding.input_source import InputSource
 
 _CHUNK = 256  # inputs that are encoded or decoded in one call
@@ -43,7 +43,7 @@ def run_stream(
 ) -> Iterator[R]:
     """The results of all inputs, in order."""
     with running_codec(codec, workers) as running:
-        stream: _Stream[I, X, Y] = _Stream(source, running, stage, ahead=int(workers > 0))
+        stream: _Stream[I, X, Y] = _Stream(source, running, stage, prefetched=int(workers > 0))
         while source.wait():
             # The batches end when no window is ready, so that results never wait for the input.
             for number, output in stage.run(stream.batches()):
@@ -67,12 +67,12 @@ class _Stream(Generic[I, X, Y]):
     def __init__(
         self,
         source: InputSource[I],
-        codec: InlineCodec | WorkerCodec,
+        codec: InlineCodec,
         stage: ModelStage[X, Y],
-        ahead: int,
+        prefetched: int,
     ) -> None:
         self._source, self._codec, self._stage = source, codec, stage
-        self._ahead = ahead  # windows that are encoded before they are needed
+        self._prefetched = prefetched  # windows whose encoding starts before they are needed
         self._windows: deque[list[_Chunk[X, Y]]] = deque()  # whose encoding has started
         self._chunks: deque[_Chunk[X, Y]] = deque()  # in input order
         self._items: dict[int, tuple[_Chunk[X, Y], int]] = {}  # those in the model, by number
@@ -91,7 +91,7 @@ class _Stream(Generic[I, X, Y]):
 
     def _read_windows(self) -> bool:
         """Start to encode the windows that are ready; False if there are none."""
-        while len(self._windows) <= self._ahead and (window := self._source.take()):
+        while len(self._windows) <= self._prefetched and (window := self._source.take()):
             chunks: list[_Chunk[X, Y]] = [
                 _Chunk(self._codec.encode(window[start : start + _CHUNK]))
                 for start in range(0, len(window), _CHUNK)

@@ -24,6 +24,7 @@ X = TypeVar("X")  # items
 Y = TypeVar("Y")  # outputs
 R = TypeVar("R")  # results
 CPU_WINDOW, GPU_WINDOW = 2048, 32_768  # texts; a GPU needs many for large batches
+_MANY = 20_000  # texts for which starting workers takes a small part of the time
 
 
 class Remarked(NamedTuple, Generic[R]):
@@ -105,9 +106,12 @@ def model_stage(
     return ModelStage(run, length, BatchLimit(size))
 
 
-def default_workers(device: torch.device | None) -> int:
-    """Worker processes with which tokenization keeps up with a model; 0 on a CPU."""
-    return 0 if device is None or device.type == "cpu" else min(8, core_count() - 1)
+def default_workers(device: torch.device | None, texts: int | None = None) -> int:
+    """Worker processes with which tokenization keeps up with a GPU; 0 on a CPU or for few texts."""
+    is_slow = device is None or device.type == "cpu"
+    if is_slow or (texts is not None and texts < _MANY):
+        return 0
+    return min(8, core_count() - 1)
 
 
 def default_window(device: torch.device) -> int:

@@ -163,7 +163,7 @@ def _translate(
             translations = translator.translate_iterable(
                 sources,
                 batch_size=runtime.batch_size,
-                workers=default_workers(translator.backend.device),
+                workers=default_workers(translator.backend.device, len(sources)),
                 notice=notice,
                 **effective_settings(search, folder.config.decoding_family),
             )

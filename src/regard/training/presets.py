@@ -131,6 +131,18 @@ _PLAIN_TEXT: dict[str, Preset] = {
         "data": {"batch_tokens": 16384},
         "training": {**_TEXT, "learning_rate": 1e-3, "warmup_steps": 500, "max_steps": 10_000},
     },
+    # the smallest model of Radford et al. (2019), GPT-2; billions of tokens, days on a large GPU
+    "gpt-base": {
+        "model": _model(
+            *("causal", 768, 12, 3072, 0.1),
+            num_layers=12,
+            max_positions=1024,
+            positional_encoding="learned",
+            activation="gelu_tanh",
+        ),
+        "data": {"batch_tokens": 65536},
+        "training": {**_TEXT, "learning_rate": 6e-4, "warmup_steps": 2000, "max_steps": 100_000},
+    },
     # masked language model
     "bert-tiny": _tiny_text(
         *("masked", 0.1, 2e-3, 300, 4000),
