@@ -112,6 +112,16 @@ def _is_running(process: Path) -> bool:
     return state != "Z"
 
 
+def test_codecs_do_not_import_pytorch() -> None:
+    """Which would take a second and 200 MB in each worker."""
+    modules = "label_codecs, mask_codec, segments, text_codecs"
+    program = f"from regard.decoding import {modules}; import sys; print('torch' in sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert output.stdout == "False\n"
+
+
 def test_invalid_arguments_are_refused_before_reading(
     translator: Translator, tmp_path: Path
 ) -> None:

@@ -19,7 +19,8 @@ from exchange.language_models import (
     write_bert,
     write_gpt2,
 )
-from regard.decoding.mask_filler import MASK, MaskFiller
+from regard.decoding.mask_codec import MASK
+from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import import_folder
 from regard.text.imported import HuggingFaceTokenizer

@@ -12,7 +12,8 @@ from regard.config import build
 from regard.data.batch import Batch, SentencePairBatch
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.mask_filler import MaskFiller, encode_with_masks
+from regard.decoding.mask_codec import encode_with_masks
+from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ConfigError
 from regard.evaluation.perplexity import perplexity
 from regard.models.masked import Masked, MaskedConfig

@@ -17,7 +17,7 @@ from regard.notices import limited_notices
 from regard.progress import notify
 
 if TYPE_CHECKING:
-    from regard.decoding.mask_filler import FilledText
+    from regard.decoding.mask_codec import FilledText
 
 
 def fill(

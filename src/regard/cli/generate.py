@@ -21,7 +21,8 @@ from regard.errors import ConfigError
 from regard.progress import notify
 
 if TYPE_CHECKING:
-    from regard.decoding.generator import Generation, Generator
+    from regard.decoding.generator import Generator
+    from regard.decoding.text_codecs import Generation
 
 
 @dataclass(frozen=True)

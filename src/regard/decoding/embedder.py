@@ -7,7 +7,6 @@ model, EOS for the encoder of a translation model, BOS for a causal language mod
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack, cast, get_args
 
@@ -15,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.model_text import ModelText
 from regard.data.ragged import Ragged
 from regard.decoding.pipeline import Pipeline
-from regard.decoding.text_stream import Remarked, StreamKeywords, StreamOptions, TextStream
+from regard.decoding.text_codecs import TruncatingCodec
+from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
 from regard.decoding.texts import check_each, checked_texts, refuse_single_text
 from regard.errors import ConfigError
 from regard.layers.pooling import pool_subwords
@@ -98,32 +97,5 @@ class Embedder(Pipeline):
                 vectors = torch.nn.functional.normalize(vectors)
             return list(vectors.float().cpu().numpy())
 
-        codec = _TruncatingCodec(self.folder.text, self.longest)
+        codec = TruncatingCodec(self.folder.text, self.longest)
         return self.text_stream(codec, embed_batch, len, batch_size)
-
-
-@dataclass(frozen=True)
-class _TruncatingCodec:
-    """Encodes texts, truncated to a number of tokens; vectors are returned as they are."""
-
-    text: ModelText
-    longest: int
-
-    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """The ids of each text, and their number before truncation."""
-        ids = self.text.tokenizers.source.encode_all(texts)
-        return [tokens[: self.longest] for tokens in ids], [*map(len, ids)]
-
-    def decode(
-        self, items: Sequence[list[int]], lengths: list[int], vectors: Sequence[Vectors]
-    ) -> list[Remarked[Vectors]]:
-        """The vectors, with remarks about truncated texts."""
-        return [
-            Remarked(vector, self._remark(length))
-            for vector, length in zip(vectors, lengths, strict=True)
-        ]
-
-    def _remark(self, length: int) -> str:
-        if length <= self.longest:
-            return ""
-        return f"has {length:,} tokens and is truncated to {self.longest:,}."

@@ -6,7 +6,6 @@ A prompt is a forced prefix of the search, so results do not depend on the batch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Unpack
 
@@ -14,7 +13,6 @@ import torch
 
 from regard.bounds import Ge, refuse_out_of_bounds
 from regard.config import build
-from regard.data.model_text import ModelText
 from regard.data.pairs import with_eos
 from regard.decoding.backend import (
     DEFAULT_BATCH_SIZE,
@@ -28,30 +26,15 @@ from regard.decoding.modes import decoding_mode, refuse_unused
 from regard.decoding.pipeline import Pipeline
 from regard.decoding.runners import EagerRunner, R, Search
 from regard.decoding.search import search
+from regard.decoding.text_codecs import Generation, PromptCodec
 from regard.decoding.text_search import TextKeywords, split_keywords
-from regard.decoding.text_stream import Remarked, TextStream
+from regard.decoding.text_stream import TextStream
 from regard.decoding.texts import check_each, checked_texts, refuse_single_text
 from regard.decoding.wrappers import MultiEosModel, PromptedModel
 from regard.errors import ConfigError
 from regard.models.language import CausalLanguageModel
 from regard.models.protocol import Autoregressive
 from regard.text.base import Tokenizer
-
-
-@dataclass(frozen=True)
-class Continuation:
-    """A continuation of a prompt; the score is that of the whole text, including the prompt."""
-
-    text: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Generation:
-    """A prompt and its continuations, best first."""
-
-    prompt: str
-    continuations: list[Continuation] = field(default_factory=list)
 
 
 class Generator(Pipeline):
@@ -121,10 +104,10 @@ class Generator(Pipeline):
             self._codec(max_tokens), lambda rows: self._search(rows, config), len, batch_size
         )
 
-    def _codec(self, max_tokens: int) -> _PromptCodec:
+    def _codec(self, max_tokens: int) -> PromptCodec:
         start = self.model.decoder_start_id if self.model.bare_prompts else None
         longest = max(self.context - max_tokens - 1, self.context // 2, 1)
-        return _PromptCodec(self.folder.text, longest, start)
+        return PromptCodec(self.folder.text, longest, start)
 
     def _search(
         self,
@@ -194,44 +177,6 @@ class Generator(Pipeline):
         others = self.model.extra_eos_ids
         temperature = config.temperature if config.sample else None
         return MultiEosModel(model, others, temperature) if others else model
-
-
-@dataclass(frozen=True)
-class _PromptCodec:
-    """Encodes prompts and decodes their continuations."""
-
-    text: ModelText
-    longest: int  # tokens of a prompt
-    start: int | None  # first token of texts, for models whose prompts have no EOS
-
-    def ids(self, prompt: str) -> list[int]:
-        """The token ids of a prompt, truncated on the left if they would fill the context."""
-        ids = self.text.tokenizers.target.encode_lines(prompt) if prompt else []
-        if self.start is not None and not ids:
-            return [self.start]
-        return ids[-self.longest :]
-
-    def encode(self, prompts: Sequence[str]) -> tuple[list[list[int]], Sequence[str]]:
-        """The token ids of each prompt."""
-        return [*map(self.ids, prompts)], prompts
-
-    def decode(
-        self,
-        items: Sequence[list[int]],
-        prompts: Sequence[str],
-        outputs: Sequence[list[Hypothesis]],
-    ) -> list[Remarked[Generation]]:
-        """The continuations of each prompt."""
-        return [
-            Remarked(Generation(prompt, [self._continuation(ids, h) for h in hypotheses]))
-            for prompt, ids, hypotheses in zip(prompts, items, outputs, strict=True)
-        ]
-
-    def _continuation(self, prompt: list[int], hypothesis: Hypothesis) -> Continuation:
-        tokenizer = self.text.tokenizers.target
-        start = len(tokenizer.decode_lines(prompt))
-        ids = hypothesis.tokens if self.start is None else prompt + hypothesis.tokens
-        return Continuation(tokenizer.decode_lines(ids)[start:], hypothesis.score)
 
 
 class StreamingRunner(EagerRunner):

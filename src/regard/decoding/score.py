@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,7 +12,8 @@ from regard.data.model_text import ModelText
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.decoding.backend import DEFAULT_BATCH_SIZE, length_normalized
-from regard.decoding.text_stream import Remarked, TextStream, default_window, model_stage
+from regard.decoding.text_codecs import IdPair, PairCodec
+from regard.decoding.text_stream import TextStream, default_window, model_stage
 from regard.decoding.wrappers import average_log_probs
 from regard.errors import ConfigError
 from regard.layers.ctc import negative_log_likelihood
@@ -39,11 +39,11 @@ def score_pairs(
 
 def score_stream(
     models: Sequence[Model], text: ModelText, length_penalty: float, batch_size: int | None
-) -> TextStream[tuple[str, str], _IdPair, float, float]:
+) -> TextStream[tuple[str, str], IdPair, float, float]:
     """From pairs of source and target to their scores."""
     device = models[0].device
 
-    def score_batch(pairs: list[_IdPair]) -> list[float]:
+    def score_batch(pairs: list[IdPair]) -> list[float]:
         source, target = (with_eos(side) for side in zip(*pairs, strict=True))
         batch = Batch(source, target).to(device)
         return score_pairs(models, batch, length_penalty=length_penalty)
@@ -51,35 +51,7 @@ def score_stream(
     stage = model_stage(
         score_batch, lambda pair: len(pair[0]) + len(pair[1]), batch_size or DEFAULT_BATCH_SIZE
     )
-    return TextStream(_PairCodec(text), stage, default_window(device))
-
-
-_IdPair = tuple[list[int], list[int]]  # source and target
-
-
-@dataclass(frozen=True)
-class _PairCodec:
-    """Encodes pairs of texts; a pair of blank texts has score 0."""
-
-    text: ModelText
-
-    def encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[_IdPair], list[bool]]:
-        """The ids of pairs that are not blank, and which are."""
-        stripped = [(source.strip(), target.strip()) for source, target in pairs]
-        texts = [pair for pair in stripped if any(pair)]
-        ids = zip(
-            self.text.tokenizers.source.encode_all([source for source, _ in texts]),
-            self.text.tokenizers.target.encode_all([target for _, target in texts]),
-            strict=True,
-        )
-        return [*ids], [not any(pair) for pair in stripped]
-
-    def decode(
-        self, items: Sequence[_IdPair], is_blank: list[bool], scores: Sequence[float]
-    ) -> list[Remarked[float]]:
-        """The score of each pair."""
-        remaining = iter(scores)
-        return [Remarked(0.0 if blank else next(remaining)) for blank in is_blank]
+    return TextStream(PairCodec(text), stage, default_window(device))
 
 
 def _sentence_log_probs(models: Sequence[Model], batch: Batch) -> Tensor:

@@ -27,7 +27,8 @@ from regard.cli import build_app
 from regard.config import build
 from regard.data.ragged import Ragged
 from regard.decoding.embedder import Embedder
-from regard.decoding.mask_filler import MASK, MaskFiller
+from regard.decoding.mask_codec import MASK
+from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.folder import load_model
