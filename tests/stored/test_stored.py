@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ __all__ = ["regard"]  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore::regard.config.RenamedWarning")
 HOME = Path(__file__).parent
 EXPECTED: dict[str, Any] = json.loads((HOME / "expected.json").read_text())
+# Parameters with the biases of keys. Their gradients are rounding errors, which Adam turns into
+# steps of the size of the learning rate, so they differ between processors.
+KEY_BIASES = "attention.project.bias", "cross.memory.bias"
 
 
 @pytest.fixture(autouse=True)
@@ -64,10 +68,15 @@ def test_models_of_each_kind(run_regard: outputs.Regard, kind: str) -> None:
 
 @pytest.mark.parametrize("name", outputs.RUNS)
 def test_runs_resume(run_regard: outputs.Regard, name: str) -> None:
-    actual, expected = outputs.run_outputs(run_regard, name), EXPECTED["runs"][name]
+    actual, expected = outputs.run_outputs(run_regard, name), deepcopy(EXPECTED["runs"][name])
     assert_same(actual.pop("published"), expected["published"])
-    resumed = {part: value for part, value in expected.items() if part != "published"}
-    assert_same(actual, resumed, tolerance=1e-5)
+    for part in expected.keys() - {"published"}:
+        weights, resumed = actual[part], expected[part]
+        if isinstance(resumed, dict):
+            for parameter in [*resumed]:
+                if parameter.endswith(KEY_BIASES):
+                    assert_same(weights.pop(parameter), resumed.pop(parameter), tolerance=0.02)
+        assert_same(weights, resumed, tolerance=1e-5, where=part)
 
 
 def test_an_adapter_is_merged_with_its_base_model(run_regard: outputs.Regard) -> None:
