@@ -88,8 +88,8 @@ def _load_translator(
                 f"{path} is a file, but must be a model folder. Text is read from standard input: "
                 f"use < {path}"
             )
-    if (search.sample or search.at_limit != "scored") and runtime.backend == "auto":
-        runtime = replace(runtime, backend="torch")  # sampling and other length limits need torch
+    if search.requires_torch and runtime.backend == "auto":
+        runtime = replace(runtime, backend="torch")
     keep_freed_memory()
     return Translator.load(*models, **runtime.loading, teacher=teacher)
 

@@ -133,6 +133,11 @@ class SearchConfig(Settings):
             yield f"patience is {self.patience:g}, but must be 0, or at least 1"
 
     @property
+    def requires_torch(self) -> bool:
+        """Whether only the PyTorch backend can search with these settings."""
+        return self.sample or self.at_limit != "scored"
+
+    @property
     def max_finished(self) -> int | None:
         """Finished hypotheses after which beam search stops; None: search until no beam can win."""
         return int(self.beam_size * self.patience + 0.5) if self.patience else None

@@ -72,14 +72,18 @@ def _to_segment(part: str) -> Segment:
     return Segment(part[:start], text, part[start + len(text) :])
 
 
-def join_segments(parts: Sequence[Segment], translations: Sequence[str]) -> str:
-    """The translated text, given one translation per segment, empty for empty segments."""
-    text = ""
+def join_segments(parts: Sequence[Segment], translations: Sequence[str]) -> tuple[str, list[int]]:
+    """The translated text, and where each translation starts in it.
+
+    There is one translation per segment, empty for empty segments.
+    """
+    text, starts = "", []
     for number, (part, translation) in enumerate(zip(parts, translations, strict=True)):
         has_next = part.text and number + 1 < len(parts) and parts[number + 1].text
         after = _space_between(part.after, translation) if has_next else part.after
+        starts.append(len(text) + len(part.before))
         text += part.before + translation + after
-    return text
+    return text, starts
 
 
 def _space_between(gap: str, translation: str) -> str:
@@ -96,13 +100,34 @@ class Source(NamedTuple):
     prefix: str = ""
 
 
+class TranslatedSegment(NamedTuple):
+    """A segment with a translation, and where this is in the translation of the whole text."""
+
+    source: list[int]
+    hypothesis: Hypothesis
+    text: str
+    start: int  # in characters
+
+
+class RankedTranslation(NamedTuple):
+    """A translation of a text: one hypothesis for each segment, joined."""
+
+    text: str
+    score: float
+    segments: list[TranslatedSegment]  # without those that were not searched for
+
+
 class TranslatedText(NamedTuple):
-    """The translations of a text with their scores, best first."""
+    """The translations of a text, best first."""
 
     source: str
-    ranked: list[tuple[str, float]]
+    ranked: list[RankedTranslation]
     was_split: bool  # whether a sentence was longer than the limit
-    pairs: list[tuple[list[int], list[int]]]  # ids of each segment and of its best translation
+
+    @property
+    def pairs(self) -> list[tuple[list[int], list[int]]]:
+        """The ids of each segment and of its best translation."""
+        return [(part.source, part.hypothesis.tokens) for part in self.ranked[0].segments]
 
 
 # The segments of a text; None for a text that is a single segment, as most are.
@@ -177,13 +202,23 @@ class TranslationCodec(Generic[R]):
         if segments is None:
             segments = Segments([Segment("", source.text, "")], was_split=False)
         used = [next(nbests) if part.text else None for part in segments.parts]
-        ranked = []
-        for rank in range(max((len(nbest[1]) for nbest in used if nbest), default=0) or 1):
-            best = [n[1][min(rank, len(n[1]) - 1)] if n and n[1] else None for n in used]
-            text = join_segments(segments.parts, [pair[1] if pair else "" for pair in best])
-            ranked.append((text, self._score([pair[0] for pair in best if pair])))
-        pairs = [(n[0], n[1][0][0].tokens) for n in used if n and n[1]]
-        return TranslatedText(source.text, ranked, segments.was_split, pairs)
+        count = max((len(nbest[1]) for nbest in used if nbest), default=0) or 1
+        ranked = [self._join_rank(segments.parts, used, rank) for rank in range(count)]
+        return TranslatedText(source.text, ranked, segments.was_split)
+
+    def _join_rank(
+        self, parts: Sequence[Segment], nbests: Sequence[_Nbest | None], rank: int
+    ) -> RankedTranslation:
+        """The translation from the hypotheses of this rank."""
+        best = [n[1][min(rank, len(n[1]) - 1)] if n and n[1] else None for n in nbests]
+        text, starts = join_segments(parts, [pair[1] if pair else "" for pair in best])
+        translated = [
+            TranslatedSegment(nbest[0], *pair, start)
+            for nbest, pair, start in zip(nbests, best, starts, strict=True)
+            if nbest and pair
+        ]
+        score = self._score([part.hypothesis for part in translated])
+        return RankedTranslation(text, score, translated)
 
     def _score(self, hypotheses: Sequence[Hypothesis]) -> float:
         """The score of joined hypotheses."""

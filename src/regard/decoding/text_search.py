@@ -41,9 +41,9 @@ class Translation:
     @staticmethod
     def of(translated: TranslatedText, attention: AttentionMaps | None = None) -> Translation:
         """From the ranked translations of a text."""
-        (text, score), *others = translated.ranked
-        alternatives = [Alternative(*other) for other in others]
-        return Translation(translated.source, text, score, alternatives, attention)
+        best, *others = translated.ranked
+        alternatives = [Alternative(other.text, other.score) for other in others]
+        return Translation(translated.source, best.text, best.score, alternatives, attention)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from regard.data.model_text import CONFIG, DecodingFamily, ModelText, config_fol
 from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large_search
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.modes import decoding_mode, refuse_unused
+from regard.decoding.search_backend import search_backend
 from regard.decoding.segments import Source, TranslatedText
 from regard.decoding.text_search import (
     TextKeywords,
@@ -198,8 +199,7 @@ class Translator:
         config = build(SearchConfig, dict(keywords))
         refuse_bad_batch_size(batch_size)
         refuse_unused(config, keywords, decoding_mode(config, self.decoding_family))
-        torch_only = config.sample or config.at_limit != "scored"
-        backend = self._models.torch_backend if torch_only else self.backend
+        backend = search_backend(config, self.backend, lambda: self._models)
         sentences = batch_size or 1
         refuse_large_search(
             config,

@@ -1,0 +1,22 @@
+"""The backend that a search runs on: the selected one or PyTorch, and the wrappers around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from regard.decoding.backend import Backend
+from regard.decoding.config import SearchConfig
+
+if TYPE_CHECKING:
+    from regard.decoding.lazy_models import LazyModels
+
+
+def search_backend(
+    config: SearchConfig, selected: Backend, models: Callable[[], LazyModels]
+) -> Backend:
+    """The backend for a search with these settings.
+
+    `models` loads the models in PyTorch, which some settings need whatever backend was selected.
+    """
+    return models().torch_backend if config.requires_torch else selected
