@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import settings_of
+from regard.config import Settings, settings_of
 from regard.data.store import Store
-from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.config import SearchConfig, SearchKeywords, TextConfig, TextConfigKeywords
+from regard.decoding.segments import TranslatedText
 from regard.decoding.translator import Translator, sentences_per_second
 from regard.errors import ConfigError, DataError, ModelError
 from toys import run, small_run
@@ -29,9 +30,46 @@ def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) 
     return regard.load(out, precision="float32")  # on any device
 
 
-def test_keywords_are_the_fields_of_the_config() -> None:
-    fields = {setting.name: setting.type for setting in settings_of(SearchConfig)}
-    assert get_type_hints(SearchKeywords) == fields
+@pytest.mark.parametrize(
+    ("config", "keywords"), [(SearchConfig, SearchKeywords), (TextConfig, TextConfigKeywords)]
+)
+def test_keywords_are_the_fields_of_the_config(config: type[Settings], keywords: type[Any]) -> None:
+    fields = {setting.name: setting.type for setting in settings_of(config)}
+    assert get_type_hints(keywords) == fields
+
+
+class Affix:
+    """A text step: removes a prefix and a suffix, and adds them to the translations."""
+
+    def __init__(self, prefix: str, suffix: str) -> None:
+        self.prefix, self.suffix = prefix, suffix
+
+    def prepare(self, text: str) -> tuple[str, bool]:
+        inner = text.removeprefix(self.prefix).removesuffix(self.suffix)
+        return inner, inner != text
+
+    def restore(self, translated: TranslatedText, context: bool) -> TranslatedText:
+        if not context:
+            return translated
+        ranked = [
+            part._replace(text=f"{self.prefix}{part.text}{self.suffix}")
+            for part in translated.ranked
+        ]
+        return translated._replace(ranked=ranked)
+
+
+def test_text_steps_are_undone_in_reverse_order(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["<p>[a b c]</p>", "[a b c]", "", "a b c", "<p></p>"]
+    [plain] = translator.translate(["a b c"])
+    steps = Affix("<p>", "</p>"), Affix("[", "]")
+    monkeypatch.setattr("regard.decoding.translator.text_steps", lambda config, text: steps)
+    translations = translator.translate(texts)
+    assert [t.source for t in translations] == texts
+    assert [t.text for t in translations] == [
+        f"<p>[{plain.text}]</p>", f"[{plain.text}]", "", plain.text, "<p></p>",
+    ]  # fmt: skip
 
 
 def test_translations_are_in_the_order_of_texts(translator: Translator) -> None:

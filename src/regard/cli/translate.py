@@ -16,7 +16,7 @@ from regard.cli.options import Models
 from regard.cli.results import FormatOnly
 from regard.cli.stdin import read_stdin, stream_keywords
 from regard.cli.tables import format_throughput
-from regard.decoding.config import Runtime, SearchConfig, ThroughputOptions
+from regard.decoding.config import Runtime, SearchConfig, TextConfig, ThroughputOptions
 from regard.errors import ConfigError
 from regard.notices import limited_notices
 from regard.progress import notify, progress_counter
@@ -30,6 +30,7 @@ def translate(
     context: typer.Context,
     models: Models,
     search: Annotated[SearchConfig, Fields(without=("scores",))],
+    text: TextConfig,
     runtime: Runtime,
     throughput: ThroughputOptions,
     output: FormatOnly,
@@ -47,7 +48,7 @@ def translate(
     ] = False,
 ) -> None:
     """Translate each line of standard input."""
-    keywords: Any = given_settings(context, SearchConfig)
+    keywords: Any = given_settings(context, SearchConfig, TextConfig)
     keywords["scores"] = scores or output.format != "text"
     if teacher is not None and search.candidates == 1:
         raise ConfigError(

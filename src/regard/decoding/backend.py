@@ -28,6 +28,10 @@ class Hypothesis(NamedTuple):
     tokens: list[int]
     log_probability: float  # summed over all tokens, EOS included
     score: float
+    # Computed only if they are needed:
+    token_log_probs: list[float] | None = None  # of each token and of EOS
+    alignment: list[int] | None = None  # the source token that each token translates, by index
+    warnings: tuple[str, ...] = ()  # for the user, such as "is repetitive"
 
 
 def finished_hypothesis(

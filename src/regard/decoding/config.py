@@ -178,6 +178,15 @@ class SearchKeywords(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class TextConfig(Settings):
+    """Settings of what happens to texts before and after a search."""
+
+
+class TextConfigKeywords(TypedDict, total=False):
+    """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
+
+
+@dataclass(frozen=True)
 class Runtime(Settings):
     """Device, backend and precision of inference."""
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from regard.decoding.backend import Backend
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import SearchConfig, TextConfig
 
 if TYPE_CHECKING:
     from regard.decoding.lazy_models import LazyModels
 
 
 def search_backend(
-    config: SearchConfig, selected: Backend, models: Callable[[], LazyModels]
+    config: SearchConfig, text: TextConfig, selected: Backend, models: Callable[[], LazyModels]
 ) -> Backend:
-    """The backend for a search with these settings.
+    """The backend for a search with these settings: the wrappers around it, innermost first.
 
     `models` loads the models in PyTorch, which some settings need whatever backend was selected.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from regard.data.model_text import DataStatistics, ModelText
 from regard.decoding.backend import Hypothesis, Request, length_normalized
@@ -130,8 +130,28 @@ class TranslatedText(NamedTuple):
         return [(part.source, part.hypothesis.tokens) for part in self.ranked[0].segments]
 
 
-# The segments of a text; None for a text that is a single segment, as most are.
-Context = list[tuple[Source, Segments | None]]
+class TextStep(Protocol):
+    """A change to texts before they are split into segments, which is undone in translations.
+
+    Steps are pickled for worker processes.
+    """
+
+    def prepare(self, text: str) -> tuple[str, Any]:
+        """The text to translate, and a context for `restore`."""
+        ...
+
+    def restore(self, translated: TranslatedText, context: Any) -> TranslatedText:
+        """The translations of the original text, given those of the prepared text."""
+        ...
+
+
+class EncodedText(NamedTuple):
+    """A text whose segments are being translated."""
+
+    source: str  # the original text
+    text: str  # to translate: after all steps
+    segments: Segments | None  # None for a text that is a single segment, as most are
+    steps: list[Any]  # the context of each step
 
 
 @dataclass(frozen=True)
@@ -141,23 +161,34 @@ class TranslationCodec(Generic[R]):
     text: ModelText
     limit: int  # subwords of a request
     length_penalty: float
-    render: Callable[[TranslatedText], R]  # the last step, for example to a line of output
+    render: Callable[[TranslatedText], R]  # for example to a line of output
+    steps: tuple[TextStep, ...] = ()
 
-    def encode(self, sources: Sequence[Source]) -> tuple[list[Request], Context]:
+    def encode(self, sources: Sequence[Source]) -> tuple[list[Request], list[EncodedText]]:
         """A request for each segment that is not empty; the first has the forced prefix."""
-        texts = [source.text.strip() for source in sources]
+        prepared = [self._prepare(source.text) for source in sources]
+        texts = [text.strip() for text, _ in prepared]
         encoded = dict(zip(texts, self.text.tokenizers.source.encode_all(texts), strict=True))
         requests: list[Request] = []
-        context: Context = []
-        for source, text in zip(sources, texts, strict=True):
-            segments = self._split(source.text, encoded)
-            context.append((source, None if _is_plain(segments, text, source.text) else segments))
+        context: list[EncodedText] = []
+        for source, (text, steps) in zip(sources, prepared, strict=True):
+            segments = self._split(text, encoded)
+            rest = None if _is_plain(segments, text) else segments
+            context.append(EncodedText(source.text, text, rest, steps))
             prefix = self.text.tokenizers.target.encode(source.prefix) if source.prefix else []
             for part in segments.parts:
                 if part.text:
                     requests.append(Request(self._encode(part.text, encoded), prefix))
                     prefix = []
         return requests, context
+
+    def _prepare(self, text: str) -> tuple[str, list[Any]]:
+        """The text after all steps, and the context of each step."""
+        contexts = []
+        for step in self.steps:
+            text, context = step.prepare(text)
+            contexts.append(context)
+        return text, contexts
 
     def _split(self, text: str, encoded: Mapping[str, list[int]]) -> Segments:
         def count_subwords(part: str) -> int:
@@ -170,7 +201,10 @@ class TranslationCodec(Generic[R]):
         return self.text.tokenizers.source.encode(text) if ids is None else ids
 
     def decode(
-        self, requests: Sequence[Request], context: Context, outputs: Sequence[list[Hypothesis]]
+        self,
+        requests: Sequence[Request],
+        context: Sequence[EncodedText],
+        outputs: Sequence[list[Hypothesis]],
     ) -> list[Remarked[R]]:
         """The rendered translations of all texts, given the hypotheses of all requests."""
         ids = [hypothesis.tokens for hypotheses in outputs for hypothesis in hypotheses]
@@ -181,8 +215,14 @@ class TranslationCodec(Generic[R]):
                 for request, hypotheses in zip(requests, outputs, strict=True)
             ]
         )
-        translated = [self._join(*part, nbests) for part in context]
+        translated = [self._restore(part, self._join(part, nbests)) for part in context]
         return [Remarked(self.render(text), self._remark(text)) for text in translated]
+
+    def _restore(self, encoded: EncodedText, translated: TranslatedText) -> TranslatedText:
+        """The translations of the original text: all steps are undone."""
+        for step, context in zip(reversed(self.steps), reversed(encoded.steps), strict=True):
+            translated = step.restore(translated, context)
+        return translated._replace(source=encoded.source)
 
     def _remark(self, translated: TranslatedText) -> str:
         if not translated.was_split:
@@ -192,19 +232,18 @@ class TranslationCodec(Generic[R]):
             "trained on; it was split and translated in parts."
         )
 
-    def _join(
-        self, source: Source, segments: Segments | None, nbests: Iterator[_Nbest]
-    ) -> TranslatedText:
+    def _join(self, encoded: EncodedText, nbests: Iterator[_Nbest]) -> TranslatedText:
         """Join the hypotheses of the segments of a text.
 
         The k-th translation joins the k-th hypotheses, or the last of a segment with fewer.
         """
+        segments = encoded.segments
         if segments is None:
-            segments = Segments([Segment("", source.text, "")], was_split=False)
+            segments = Segments([Segment("", encoded.text, "")], was_split=False)
         used = [next(nbests) if part.text else None for part in segments.parts]
         count = max((len(nbest[1]) for nbest in used if nbest), default=0) or 1
         ranked = [self._join_rank(segments.parts, used, rank) for rank in range(count)]
-        return TranslatedText(source.text, ranked, segments.was_split)
+        return TranslatedText(encoded.text, ranked, segments.was_split)
 
     def _join_rank(
         self, parts: Sequence[Segment], nbests: Sequence[_Nbest | None], rank: int
@@ -233,9 +272,9 @@ class TranslationCodec(Generic[R]):
 _Nbest = tuple[list[int], list[tuple[Hypothesis, str]]]
 
 
-def _is_plain(segments: Segments, stripped: str, text: str) -> bool:
+def _is_plain(segments: Segments, text: str) -> bool:
     """Whether a text is one segment without surrounding whitespace."""
-    return len(segments.parts) == 1 and text == stripped != "" and not segments.was_split
+    return len(segments.parts) == 1 and text == text.strip() != "" and not segments.was_split
 
 
 def _to_single_line(text: str) -> str:

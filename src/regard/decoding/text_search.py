@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from regard.config import build
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
-from regard.decoding.config import SearchConfig, SearchKeywords
-from regard.decoding.segments import Source, TranslatedText, TranslationCodec
+from regard.decoding.config import SearchConfig, SearchKeywords, TextConfig, TextConfigKeywords
+from regard.decoding.segments import Source, TextStep, TranslatedText, TranslationCodec
 from regard.decoding.stream import ModelStage
 from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
 
@@ -55,6 +56,7 @@ class TextSearch:
     config: SearchConfig
     limit: int  # subwords of a segment
     batch_size: int | None
+    steps: tuple[TextStep, ...] = ()
 
     def stream(
         self, render: Callable[[TranslatedText], R]
@@ -66,7 +68,9 @@ class TextSearch:
         stage = ModelStage(
             lambda batches: self.backend.search(batches, self.config), request_length, limit
         )
-        codec = TranslationCodec(self.text, self.limit, self.config.length_penalty, render)
+        codec = TranslationCodec(
+            self.text, self.limit, self.config.length_penalty, render, self.steps
+        )
         return TextStream(codec, stage, self.backend.window)
 
 
@@ -85,12 +89,39 @@ class TextKeywords(SearchKeywords, StreamKeywords, total=False):
     """Search settings, and how the texts are processed."""
 
 
+class TranslateKeywords(SearchKeywords, TextConfigKeywords, total=False):
+    """Settings of a search, and of what happens to the texts before and after it."""
+
+
+class TranslateTextKeywords(TranslateKeywords, StreamKeywords, total=False):
+    """`TranslateKeywords`, and how the texts are processed."""
+
+
 def split_keywords(keywords: TextKeywords) -> tuple[StreamOptions, SearchKeywords]:
     """The two kinds of keyword arguments."""
-    names = StreamKeywords.__annotations__
-    stream = {name: value for name, value in keywords.items() if name in names}
-    search = {name: value for name, value in keywords.items() if name not in names}
-    return StreamOptions(**stream), SearchKeywords(**search)  # type: ignore[arg-type, typeddict-item]
+    stream, search = _split(keywords, StreamKeywords)
+    return StreamOptions(**stream), SearchKeywords(**search)  # type: ignore[typeddict-item]
+
+
+def split_translate_keywords(
+    keywords: TranslateTextKeywords,
+) -> tuple[StreamOptions, TranslateKeywords]:
+    """The keyword arguments of streams, and all others."""
+    stream, rest = _split(keywords, StreamKeywords)
+    return StreamOptions(**stream), TranslateKeywords(**rest)  # type: ignore[typeddict-item]
+
+
+def split_text_keywords(keywords: TranslateKeywords) -> tuple[TextConfig, SearchKeywords]:
+    """The settings of text, and the keyword arguments of the search."""
+    text, search = _split(keywords, TextConfigKeywords)
+    return build(TextConfig, text), SearchKeywords(**search)  # type: ignore[typeddict-item]
+
+
+def _split(keywords: Mapping[str, Any], selected: type[Any]) -> tuple[dict[str, Any], ...]:
+    """The keywords of a `TypedDict`, and all others."""
+    names = selected.__annotations__
+    mine = {name: value for name, value in keywords.items() if name in names}
+    return mine, {name: value for name, value in keywords.items() if name not in names}
 
 
 def unchanged(value: T) -> T:

@@ -19,13 +19,16 @@ from regard.decoding.modes import decoding_mode, refuse_unused
 from regard.decoding.search_backend import search_backend
 from regard.decoding.segments import Source, TranslatedText
 from regard.decoding.text_search import (
-    TextKeywords,
     TextSearch,
+    TranslateKeywords,
+    TranslateTextKeywords,
     Translation,
     TranslationRenderer,
-    split_keywords,
+    split_text_keywords,
+    split_translate_keywords,
     unchanged,
 )
+from regard.decoding.text_steps import text_steps
 from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
 from regard.decoding.texts import check_each, checked_texts, refuse_single_text
 from regard.errors import ConfigError, DataError
@@ -137,9 +140,9 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         batch_size: int | None = None,
         notice: Notice = lambda text: None,
-        **keywords: Unpack[SearchKeywords],
+        **keywords: Unpack[TranslateKeywords],
     ) -> list[Translation]:
-        """Translate each text; `keywords` are the fields of `SearchConfig`.
+        """Translate each text; `keywords` are the fields of `SearchConfig` and `TextConfig`.
 
         `prefixes` are forced prefixes of the translations (of the first segment, where a text has
         several). `notice` is called with messages for the user, which number texts as lines.
@@ -163,14 +166,14 @@ class Translator:
         return [Translation.of(part, self._attention_maps(part)) for part in translated]
 
     def translate_iterable(
-        self, texts: Iterable[str], *, prefix: str = "", **keywords: Unpack[TextKeywords]
+        self, texts: Iterable[str], *, prefix: str = "", **keywords: Unpack[TranslateTextKeywords]
     ) -> Iterator[Translation]:
         """Translate texts of any number, in order, with only a few `window`s in memory.
 
-        `keywords` are the fields of `SearchConfig`, and `batch_size`, `window` (the number of texts
-        that are sorted by length before they are batched), `workers` (processes that tokenize),
-        `notice` and `on_wait` (called before it waits for texts). A thread reads the texts. A
-        script that uses `workers` needs the usual `if __name__ == "__main__":`.
+        `keywords` are the fields of `SearchConfig` and `TextConfig`, and `batch_size`, `window`
+        (the number of texts that are sorted before they are batched), `workers` (processes
+        that tokenize), `notice` and `on_wait` (called before it waits for texts). A thread reads
+        the texts. A script that uses `workers` needs the usual `if __name__ == "__main__":`.
         """
         return self.translate_rendered(texts, unchanged, prefix=prefix, **keywords)
 
@@ -180,26 +183,27 @@ class Translator:
         render: Callable[[Translation], R],
         *,
         prefix: str = "",
-        **keywords: Unpack[TextKeywords],
+        **keywords: Unpack[TranslateTextKeywords],
     ) -> Iterator[R]:
         """`translate_iterable` with a last step that runs in the workers, if there are any.
 
         `render` must be picklable.
         """
         refuse_single_text(texts)
-        options, search_keywords = split_keywords(keywords)
-        search = self._search(search_keywords, options.batch_size, None)
+        options, rest = split_translate_keywords(keywords)
+        search = self._search(rest, options.batch_size, None)
         stream = search.stream(TranslationRenderer(render))
         return stream.iterate((Source(text, prefix) for text in check_each(texts)), options)
 
     def _search(
-        self, keywords: SearchKeywords, batch_size: int | None, texts: int | None
+        self, keywords: TranslateKeywords, batch_size: int | None, texts: int | None
     ) -> TextSearch:
         """Check the settings of a search over a number of texts, if that is known."""
-        config = build(SearchConfig, dict(keywords))
+        text_config, search_keywords = split_text_keywords(keywords)
+        config = build(SearchConfig, dict(search_keywords))
         refuse_bad_batch_size(batch_size)
-        refuse_unused(config, keywords, decoding_mode(config, self.decoding_family))
-        backend = search_backend(config, self.backend, lambda: self._models)
+        refuse_unused(config, search_keywords, decoding_mode(config, self.decoding_family))
+        backend = search_backend(config, text_config, self.backend, lambda: self._models)
         sentences = batch_size or 1
         refuse_large_search(
             config,
@@ -210,7 +214,8 @@ class Translator:
         limit = self.text.data_statistics.longest_source  # subwords of a sentence
         if backend.max_length is not None:
             limit = min(limit, backend.max_length - 1)
-        return TextSearch(self.text, backend, config, limit, batch_size)
+        steps = text_steps(text_config, self.text)
+        return TextSearch(self.text, backend, config, limit, batch_size, steps)
 
     def _attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
         from regard.decoding.attention_maps import join_attention_maps, pair_attention_maps

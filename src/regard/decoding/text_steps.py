@@ -1,0 +1,12 @@
+"""The steps that change texts before a translation and are undone after it."""
+
+from __future__ import annotations
+
+from regard.data.model_text import ModelText
+from regard.decoding.config import TextConfig
+from regard.decoding.segments import TextStep
+
+
+def text_steps(config: TextConfig, text: ModelText) -> tuple[TextStep, ...]:
+    """The steps that these settings require, in order; they are undone in reverse order."""
+    return ()
