@@ -29,11 +29,11 @@ def banned(*words: str) -> list[str]:
 
 
 def test_every_segmentation_is_banned() -> None:
-    found = banned("Hund")
-    assert len(found) == len({*found}) > 1
-    assert {sequence.replace(" ", "") for sequence in found} == {"▁Hund"}
+    sequences = banned("Hund")
+    assert len(sequences) == len({*sequences}) > 1
+    assert {sequence.replace(" ", "") for sequence in sequences} == {"▁Hund"}
     best = " ".join(TOKENIZER.ids_to_tokens(TOKENIZER.encode("Hund")))
-    assert best in found
+    assert best in sequences
 
 
 def test_spelling_matters_and_sequences_are_distinct() -> None:
@@ -54,6 +54,10 @@ def test_no_words() -> None:
 
 
 def test_errors() -> None:
+    with pytest.raises(ConfigError, match="banned_sequences has the token id 99999"):
+        forbid_words(SearchConfig(banned_sequences=((5, 99999),)), [], TOKENIZER, "sampling")
+    with pytest.raises(ConfigError, match=r"banned_sequences\[0\]\[1\] is -1"):
+        SearchConfig(banned_sequences=((5, -1),))
     with pytest.raises(ConfigError, match="is empty"):
         banned("Hund", "  ")
     with pytest.raises(ConfigError, match=r"forbid .* no effect in CTC decoding"):

@@ -75,9 +75,11 @@ def test_banned_sequences_are_never_completed(
 ) -> None:
     sequences = tuple(map(tuple, banned))
     actual = banned_by(after(prefixes, banned_sequences=sequences), len(prefixes[0]))
-    for prefix, found in zip(prefixes, actual, strict=True):
+    for prefix, tokens_banned in zip(prefixes, actual, strict=True):
         ends = [[*prefix, sequence[-1]][-len(sequence) :] for sequence in banned]
-        assert found == {end[-1] for end, seq in zip(ends, banned, strict=True) if end == seq}
+        assert tokens_banned == {
+            end[-1] for end, seq in zip(ends, banned, strict=True) if end == seq
+        }
 
 
 @given(rows, st.integers(1, 4), st.sampled_from([1.3, 0.7, 2.0]))

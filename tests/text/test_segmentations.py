@@ -16,11 +16,11 @@ LINES = ["the lower newer widest the lowest new wide", "a low new wider one"] * 
 def test_all_segmentations_of_a_word(kind: str) -> None:
     config = build(TokenizerConfig, {"kind": kind, "vocab_size": 310})
     tokenizer = train_tokenizers(lambda: LINES, lambda: LINES, config).target
-    found = segmentations("lower", tokenizer)
-    assert tokenizer.encode("lower") in found
-    assert [len(ids) for ids in found] == sorted(len(ids) for ids in found)
-    assert len({*map(tuple, found)}) == len(found) <= 256
-    assert all(tokenizer.decode(ids) == "lower" for ids in found)
+    sequences = segmentations("lower", tokenizer)
+    assert tokenizer.encode("lower") in sequences
+    assert [len(ids) for ids in sequences] == sorted(len(ids) for ids in sequences)
+    assert len({*map(tuple, sequences)}) == len(sequences) <= 256
+    assert all(tokenizer.decode(ids) == "lower" for ids in sequences)
     tokens = {*tokenizer.ids_to_tokens(range(tokenizer.vocab_size))}
     expected = 0
     for cuts in range(2**5):
@@ -31,7 +31,7 @@ def test_all_segmentations_of_a_word(kind: str) -> None:
             else:
                 parts[-1] += letter
         expected += {*parts} <= tokens
-    assert len(found) == expected
+    assert len(sequences) == expected
     inside = segmentations("lower", tokenizer, inside=True)
     assert all("".join(tokenizer.ids_to_tokens(ids)) == "lower" for ids in inside)
 

@@ -118,6 +118,8 @@ class SearchConfig(Settings):
     banned_sequences: Annotated[
         tuple[tuple[int, ...], ...],
         Doc("sequences of token ids that no hypothesis contains"),
+        Ge(0),
+        IDS,
     ] = ()
     at_limit: Annotated[
         AtLimit,

@@ -24,6 +24,12 @@ def forbid_words(
     config: SearchConfig, words: Sequence[str], tokenizer: Tokenizer, mode: str
 ) -> SearchConfig:
     """The settings of a search in this decoding mode that generates none of the words."""
+    largest = max((max(ids) for ids in config.banned_sequences), default=0)
+    if largest >= tokenizer.vocab_size:
+        raise ConfigError(
+            f"banned_sequences has the token id {largest}, but the target vocabulary has "
+            f"{tokenizer.vocab_size} tokens. Use ids of this model's target tokenizer."
+        )
     if not words:
         return config
     if mode not in ("greedy search", "beam search", "sampling"):

@@ -82,8 +82,8 @@ def _better(
         warnings = problems
     else:
         best, *others = second
-        found = f"is from a second search, since that of the first {' and '.join(problems)}"
-        warnings = remaining or (found,)
+        result = f"is from a second search, since that of the first {' and '.join(problems)}"
+        warnings = remaining or (result,)
     yield best._replace(warnings=(*best.warnings, *warnings))
     yield from others
 

@@ -17,14 +17,14 @@ def ngrams(ids: Sequence[int], size: int) -> list[tuple[int, ...]]:
 
 def has_repeated_ngram(ids: Sequence[int], size: int) -> bool:
     """Whether an n-gram of this size occurs twice; never for size 0."""
-    found = ngrams(ids, size) if size else []
-    return len(set(found)) < len(found)
+    grams = ngrams(ids, size) if size else []
+    return len(set(grams)) < len(grams)
 
 
 def repeated_share(ids: Sequence[int], size: int = 3) -> float:
     """The fraction of n-grams that occurred before."""
-    found = ngrams(ids, size)
-    return 1 - len(set(found)) / len(found) if found else 0.0
+    grams = ngrams(ids, size)
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
 def contains(ids: Sequence[int], part: Sequence[int]) -> bool:

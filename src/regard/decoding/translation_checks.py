@@ -56,11 +56,11 @@ def is_repetitive(tokens: Sequence[int], source: Sequence[int]) -> bool:
     Either a unit of tokens occurs at least three times more in a row than any in the source ("a b a
     b a b a b"), or the fraction of trigrams that occurred before is higher by more than 0.4.
     """
-    found = ngrams(tokens, 3)
-    repeated = len(found) - len(set(found))
+    trigrams = ngrams(tokens, 3)
+    repeated = len(trigrams) - len(set(trigrams))
     if repeated == 0:  # the common case; a unit that occurs four times repeats a trigram
         return False
     if most_repetitions(tokens) >= most_repetitions(source) + _ADDED_REPETITIONS:
         return True
-    share = repeated / len(found)
-    return len(found) >= _MIN_TRIGRAMS and share > repeated_share(source) + _ADDED_SHARE
+    share = repeated / len(trigrams)
+    return len(trigrams) >= _MIN_TRIGRAMS and share > repeated_share(source) + _ADDED_SHARE

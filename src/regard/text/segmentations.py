@@ -42,15 +42,15 @@ def _all_segmentations(surface: str, ids: dict[str, int]) -> list[list[int]]:
         lengths = (fewest[stop] for stop in range(start + 1, end + 1) if surface[start:stop] in ids)
         fewest[start] = 1 + min(lengths, default=float("inf"))
     queue: list[tuple[float, int, list[int]]] = [(fewest[0], 0, [])]
-    found: list[list[int]] = []
-    while queue and queue[0][0] < float("inf") and len(found) < _MAX_SEGMENTATIONS:
+    complete: list[list[int]] = []
+    while queue and queue[0][0] < float("inf") and len(complete) < _MAX_SEGMENTATIONS:
         _, start, prefix = heapq.heappop(queue)
         if start == end:
-            found.append(prefix)
+            complete.append(prefix)
             continue
         for stop in range(start + 1, end + 1):
             token = ids.get(surface[start:stop])
             if token is not None and fewest[stop] < float("inf"):
                 total = len(prefix) + 1 + fewest[stop]
                 heapq.heappush(queue, (total, stop, [*prefix, token]))
-    return found
+    return complete
