@@ -15,6 +15,7 @@ import aligners
 import curves
 import fast
 import growth
+import guards
 import lengths
 import memory_length
 import parallel
@@ -319,3 +320,17 @@ def test_last_tenth_of_the_text_is_held_out(
     ]
     assert [len(part) for part in parts] == [90, 5, 5]
     assert [int(line) for part in parts for line in part] == [*range(100)]
+
+
+def test_guards_are_measured_against_the_plain_search(
+    reversal_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_model_folder(tmp_path / "model", reversal_store)
+    (tmp_path / "source").write_text("a b c\nd e\n")
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "source")]
+    guards.main([str(model), *files, "--beam-size", "1", "2", "--rounds", "1"])
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == 2 * len(guards.GUARDS)
+    assert all("sentences/s" in line and "BLEU" in line for line in lines)
+    assert "1.00 times (1.00 to 1.00), 100.0% equal" in lines[0]
+    assert "doubtful" in lines[1]

@@ -113,6 +113,7 @@ def test_random_settings_give_commands_that_parse(
         ({"max_length": 30, "forced_eos_token_id": 0}, {"max_extra": 29, "at_limit": "free"}),
         ({"min_length": 4}, {"min_length": 3}),
         ({"min_new_tokens": 4}, {"min_length": 4}),
+        ({"no_repeat_ngram_size": 3}, {"no_repeat_ngram_size": 3}),
     ],
 )
 def test_settings_become_options(
@@ -133,6 +134,7 @@ def test_settings_become_options(
         {"forced_bos_token_id": 0},
         {"early_stopping": "never", "num_beams": 3},
         {"repetition_penalty": 1.2},
+        {"no_repeat_ngram_size": -3},
         {"stop_strings": ["."]},
         {"suppress_tokens": [9]},
         {"temperature": 0.0, "do_sample": True},

@@ -110,8 +110,56 @@ def test_jsonl_has_source_text_score_and_alternatives(run: Path, regard: Command
     )
     rows = [json.loads(line) for line in result.out.splitlines()]
     assert [row["source"] for row in rows] == ["a b", "c"]
-    assert all([*row] == ["schema", "source", "text", "score", "alternatives"] for row in rows)
+    fields = ["schema", "source", "text", "score", "alternatives", "warnings"]
+    assert all([*row] == fields for row in rows)
     assert set(rows[0]["alternatives"][0]) == {"text", "score"}
+
+
+LONG = "a b c d e f\n"
+
+
+def test_doubtful_translations_are_named(run: Path, regard: Command) -> None:
+    limits = ["--max-ratio", "0.2", "--max-extra", "1"]
+    result = regard("translate", run, *limits, "--format", "jsonl", stdin="a\n\n" + LONG)
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    warning = "did not end before the maximum length"
+    assert warning in rows[2]["warnings"]
+    assert rows[1]["warnings"] == []
+    assert f"Line 3 has a translation that {warning}" in result.err
+    text = regard("translate", run, *limits, stdin=LONG)
+    assert f"Line 1 has a translation that {warning}" in text.err
+    assert text.out == rows[2]["text"] + "\n"
+    off = regard("translate", run, *limits, "--no-retry", "--format", "jsonl", stdin=LONG)
+    assert json.loads(off.out)["warnings"] == []
+    assert "Line 1" not in off.err
+
+
+def test_guards_of_the_search(run: Path, regard: Command) -> None:
+    plain = regard("translate", run, "--no-retry", stdin=LONG).out.split()
+    options = ["--no-repeat-ngram-size", "1", "--forbid", plain[0], "--forbid", "i"]
+    guarded = regard("translate", run, "--no-retry", *options, stdin=LONG)
+    assert guarded.status == 0, guarded.err
+    letters = guarded.out.split()
+    assert len({*letters}) == len(letters)
+    assert not {plain[0], "i"} & {*letters}
+    penalized = regard("translate", run, "--repetition-penalty", "5", stdin=LONG)
+    assert penalized.status == 0, penalized.err
+    assert penalized.out.split() != plain
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--forbid", " "], "A forbidden word (--forbid) is empty."),
+        (["--ngram-repeat-block", "3"], "--no-repeat-ngram-size"),
+        (["--no-repeat-ngram-size", "-1"], "must be at least 0"),
+        (["--repetition-penalty", "0"], "must be at least 0.01"),
+    ],
+)
+def test_errors_of_guards(options: list[str], message: str, run: Path, regard: Command) -> None:
+    result = regard("translate", run, *options, stdin=LONG)
+    assert result.status != 0
+    assert message in result.err
 
 
 def test_score_matches_translate(run: Path, texts: Path, regard: Command) -> None:

@@ -104,7 +104,8 @@ def shape(value: Any) -> Any:
 
 
 def without_free_names(row: dict[str, Any]) -> dict[str, Any]:
-    """Without the objects whose names are labels, parts or settings."""
+    """Without the objects whose names are labels, parts or settings, and without warnings."""
+    row = row | {name: [] for name in ("warnings",) if name in row}
     row = row | {name: {} for name in ("probabilities", "parts", "settings") if name in row}
     return row | {name: row[name] | {"each": {}} for name in ("each", "spans") if name in row}
 

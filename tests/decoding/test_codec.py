@@ -61,7 +61,8 @@ def test_forced_prefixes_are_encoded_by_workers(translator: Translator) -> None:
 def test_split_lines_are_reported_with_their_numbers(translator: Translator) -> None:
     notices: list[str] = []
     texts = ["a b", "c " * 300, "d", "e " * 300]
-    stream = translator.translate_iterable(texts, window=2, workers=1, notice=notices.append)
+    options: Any = {"workers": 1, "notice": notices.append}
+    stream = translator.translate_iterable(texts, window=2, retry=False, **options)
     assert len([*stream]) == 4
     assert [notice.split(" has")[0] for notice in notices] == ["Line 2", "Line 4"]
 

@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from exchange.backend_models import describe_model, run_search, to_ctranslate2, to_torch
+from looping import looping_model, violates
 from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.decoding.backend import Backend, Hypothesis, finished_hypothesis, sort_by_score
+from regard.decoding.config import SearchConfig
 from regard.decoding.ctranslate2_backend import CTranslate2Backend
 from regard.decoding.score import score_pairs
 from regard.errors import ConfigError, ModelError
@@ -325,3 +327,55 @@ def test_error_of_a_damaged_folder(tmp_path: Path) -> None:
     (tmp_path / "float32" / "model.bin").write_bytes(b"no")
     with pytest.raises(ModelError, match=r"cannot load .*float32"):
         CTranslate2Backend(tmp_path / "float32", describe_model(model).tokenizers)
+
+
+GUARDS: dict[str, dict[str, Any]] = {
+    "unigrams": {"no_repeat_ngram_size": 1},
+    "trigrams": {"no_repeat_ngram_size": 3},
+    "sequences": {"banned_sequences": ((12,), (26, 38), (5, 5, 5))},
+    "minimum": {"min_ratio": 1.5},
+    "penalty": {"repetition_penalty": 1.4},
+    "all but the penalty": {
+        "no_repeat_ngram_size": 2,
+        "banned_sequences": ((38,), (26, 5)),
+        "min_ratio": 0.9,
+    },
+}
+
+
+def guarded_search(
+    name: str, beam_size: int, folder: Path, **settings: Any
+) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
+    """The hypotheses of a model that repeats tokens, in CTranslate2 and in PyTorch."""
+    model = looping_model()
+    settings = {"beam_size": beam_size, "max_extra": 8, **GUARDS[name], **settings}
+    backends: tuple[Backend, ...] = (to_ctranslate2(model, folder), to_torch(model))
+    ours, theirs = (run_search(backend, SOURCES, **settings) for backend in backends[::-1])
+    config = SearchConfig(**settings)
+    for source, nbest in zip(SOURCES, theirs, strict=True):
+        assert not any(violates(h.tokens, source, config) for h in nbest)
+    return theirs, ours
+
+
+@pytest.mark.parametrize("name", sorted(GUARDS.keys() - {"penalty"}))
+def test_guarded_greedy_search_equals_that_of_pytorch(name: str, tmp_path: Path) -> None:
+    assert_same(*guarded_search(name, 1, tmp_path))
+
+
+@pytest.mark.parametrize("name", sorted(GUARDS.keys() - {"penalty"}))
+def test_guarded_beam_search_satisfies_the_constraints(name: str, tmp_path: Path) -> None:
+    theirs, _ = guarded_search(name, 4, tmp_path, num_hypotheses=3)
+    check_scores(looping_model(), theirs, SOURCES, 1.0)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_search_with_repetition_penalty_equals_that_of_pytorch(
+    beam_size: int, tmp_path: Path
+) -> None:
+    settings = {} if beam_size == 1 else {"num_hypotheses": 3, "patience": 1.0}
+    both = guarded_search("penalty", beam_size, tmp_path, max_extra=60, **settings)
+    # At the limit, the scores are those of the model, without the penalty.
+    ended = [pair for pair in zip(*both, strict=True) if len(pair[1][0].tokens) < 50]
+    assert len(ended) > 7
+    for theirs, ours in ended:
+        assert_same([theirs], [ours])

@@ -22,6 +22,10 @@ GPU = torch.cuda.is_available()
 CONFIGS = {
     "greedy": SearchConfig(beam_size=1),
     "beam": SearchConfig(beam_size=3, num_hypotheses=3),
+    "guarded greedy": SearchConfig(beam_size=1, no_repeat_ngram_size=2, banned_sequences=((7,),)),
+    "guarded beam": SearchConfig(
+        beam_size=3, no_repeat_ngram_size=2, repetition_penalty=1.3, min_ratio=0.8
+    ),
     "forced length": SearchConfig(beam_size=3, min_length=7, max_ratio=0.0, max_extra=8),
 }
 

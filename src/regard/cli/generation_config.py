@@ -23,7 +23,7 @@ _NEVER_GENERATED = (SPECIAL.pad, SPECIAL.unk, SPECIAL.bos)  # by our searches
 # Values without effect; any other value is unsupported.
 _NEUTRAL: dict[str, Any] = {
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "typical_p"), 1.0),
-    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), 0),
+    "encoder_no_repeat_ngram_size": 0,
     **dict.fromkeys(("epsilon_cutoff", "eta_cutoff", "diversity_penalty", "penalty_alpha"), 0.0),
     **dict.fromkeys(("min_p", "forced_bos_token_id", "sequence_bias", "guidance_scale")),
     **dict.fromkeys(("exponential_decay_length_penalty", "begin_suppress_tokens", "constraints")),
@@ -54,7 +54,7 @@ _CONVERTED = {
     ),
     *("num_return_sequences", "bad_words_ids", "suppress_tokens", "min_length", "min_new_tokens"),
     *("top_p", "max_length", "max_new_tokens", "forced_eos_token_id", "eos_token_id"),
-    "decoder_start_token_id",
+    *("decoder_start_token_id", "no_repeat_ngram_size"),
 }
 _SEARCH = {setting.name: setting for setting in settings_of(SearchConfig)}
 
@@ -104,8 +104,11 @@ class _OptionConverter:
         if self.translates:
             self._read_min_length()
             self._read_max_length()
+            self._read_ngram_size()
             self._read_special_tokens(folder.config.get("decoder_start_token_id"))
         else:
+            if self.config.get("no_repeat_ngram_size"):
+                self._add_unsupported("no_repeat_ngram_size")
             self._read_max_tokens()
         for name in self.config.keys() - _CONVERTED - _IGNORED:
             if self.config[name] != _NEUTRAL.get(name) and self.config[name] not in ([], {}):
@@ -197,6 +200,11 @@ class _OptionConverter:
             return
         at_limit = "cut" if forced is None else "free"
         self.options.append(f"--max-ratio 0 --max-extra {maximum} --at-limit {at_limit}")
+
+    def _read_ngram_size(self) -> None:
+        """Size of n-grams that must not repeat; the repetition penalty of beam search differs."""
+        if self.config.get("no_repeat_ngram_size"):
+            self._add("no_repeat_ngram_size", self.config["no_repeat_ngram_size"])
 
     def _read_special_tokens(self, default_start: Any) -> None:
         """EOS and the decoder start token; we support one EOS and the start token of the model."""

@@ -29,7 +29,7 @@ from regard.decoding.translator import Translator
 def translate(
     context: typer.Context,
     models: Models,
-    search: Annotated[SearchConfig, Fields(without=("scores",))],
+    search: Annotated[SearchConfig, Fields(without=("scores", "banned_sequences"))],
     text: TextConfig,
     runtime: Runtime,
     throughput: ThroughputOptions,
@@ -114,4 +114,5 @@ def _format_lines(translation: Translation, num_hypotheses: int, scores: bool) -
 def _to_row(translation: Translation) -> dict[str, Any]:
     """A row of the JSON output."""
     row = {name: getattr(translation, name) for name in ("source", "text", "score")}
-    return {**row, "alternatives": [vars(other) for other in translation.alternatives]}
+    alternatives = [vars(other) for other in translation.alternatives]
+    return {**row, "alternatives": alternatives, "warnings": translation.warnings}

@@ -77,7 +77,10 @@ class BatchLimit(NamedTuple):
 class Backend(Protocol):
     """Runs a model: in PyTorch, CTranslate2 or onnxruntime."""
 
-    max_length: int | None  # of sources and targets, EOS included; None: unlimited
+    @property
+    def max_length(self) -> int | None:
+        """The maximum length of sources and targets, EOS included; None: unlimited."""
+        ...
 
     @property
     def device(self) -> torch.device | None:

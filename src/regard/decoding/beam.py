@@ -27,6 +27,7 @@ from regard.data.ragged import Ragged
 from regard.decoding.backend import Hypothesis, finished_hypothesis, sort_by_score
 from regard.decoding.constraints import FREE, DecodingConstraints
 from regard.decoding.next_token import Candidates, NextTokenScores, next_token_scores
+from regard.decoding.penalties import PenaltyConfig
 from regard.decoding.runners import EagerRunner, Search, nested_tensors, run_search
 from regard.models.protocol import Autoregressive
 from regard.text.special import SPECIAL
@@ -42,6 +43,7 @@ def beam_search(
     num_hypotheses: int | None = None,
     length_penalty: float = 1.0,
     max_finished: int | None = None,
+    penalties: PenaltyConfig | None = None,
     runner: EagerRunner | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to `num_hypotheses` (default: `beam_size`) hypotheses per source sentence, best first."""
@@ -59,6 +61,7 @@ def beam_search(
         finished=finished,
         num_hypotheses=num_hypotheses or beam_size,
         max_finished=max_finished,
+        penalties=penalties.start(tokens) if penalties else None,
     )
     return run_search(search, runner)
 
@@ -101,16 +104,21 @@ class BeamSearch(Search[list[Hypothesis]]):
     def graph_key(self) -> Hashable:
         """Everything but tensor shapes that a step depends on."""
         stopping = self.length_penalty, self.num_hypotheses, self.max_finished
-        return "beam", *stopping, self.constraints.min_length, self.constraints.at_limit
+        limits = self.constraints.min_length, self.constraints.at_limit
+        return "beam", *stopping, *limits, self.penalties and self.penalties.graph_key
 
     def advance(self, *, may_force: bool) -> None:
         """Extend every beam by one token."""
         logits = self.model.step(self.last_tokens, self.state)
-        scores = next_token_scores(logits.flatten(0, 1), self.constraints, self.position)
+        scores = next_token_scores(
+            logits.flatten(0, 1), self.constraints, self.position, penalties=self.penalties
+        )
         candidates = self.rank(scores, may_force=may_force)
         self.finish(candidates)
         parents = self.prune(candidates)
         self.state.reorder(parents)
+        if self.penalties is not None:
+            self.penalties.append(self.last_tokens, self.position, parents)
         self.position += 1
 
     def rank(self, scores: NextTokenScores, *, may_force: bool) -> Candidates:

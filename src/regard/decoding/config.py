@@ -30,6 +30,11 @@ _FOREIGN_NAMES_BY_SETTING = {
     LENGTH: "max_decoding_length max_len max_length max_new_tokens max_output_length "
     "max_target_length",
     "min_length": "min_decoding_length min_len min_new_tokens min_output_length",
+    "min_ratio": "min_length_ratio",
+    "no_repeat_ngram_size": "block_ngram_repeat ngram_repeat_block no_repeat_ngram",
+    "repetition_penalty": "rep_penalty",
+    "banned_sequences": "bad_words_ids suppress_sequences suppress_tokens",
+    "forbid": "bad_words banned_words forbidden_words",
     "sample": "do_sample output_sampling sampling",
     "temperature": "random_sampling_temp sampling_temperature softmax_temperature",
     "top_k": "random_sampling_topk sampling_topk topk",
@@ -89,6 +94,33 @@ class SearchConfig(Settings):
         Ge(0),
         Le(100_000),
     ] = None
+    min_ratio: Annotated[
+        float,
+        Doc("minimum target length per source token; unlike min_length, it does not change scores"),
+        Ge(0),
+        Le(1000),
+    ] = 0.0
+    no_repeat_ngram_size: Annotated[
+        int,
+        Doc("sequences of this many tokens occur once at most in a hypothesis; 0: no restriction"),
+        Ge(0),
+        Le(1000),
+    ] = 0
+    repetition_penalty: Annotated[
+        float,
+        Doc(
+            "logits of tokens that the hypothesis contains are divided by this if they are "
+            "positive, and multiplied if negative; 1: no penalty"
+        ),
+        Ge(0.01),
+        Le(100),
+    ] = 1.0
+    banned_sequences: Annotated[
+        tuple[tuple[int, ...], ...],
+        Doc("sequences of token ids that no hypothesis contains"),
+        Ge(0),
+        IDS,
+    ] = ()
     at_limit: Annotated[
         AtLimit,
         Doc(
@@ -131,6 +163,14 @@ class SearchConfig(Settings):
             )
         if 0 < self.patience < 1:
             yield f"patience is {self.patience:g}, but must be 0, or at least 1"
+        if not all(self.banned_sequences):
+            yield "banned_sequences has an empty sequence; remove it"
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether the tokens of a hypothesis restrict or penalize those that follow."""
+        restricted = self.no_repeat_ngram_size > 0 or len(self.banned_sequences) > 0
+        return restricted or self.repetition_penalty != 1 or self.min_ratio > 0
 
     @property
     def requires_torch(self) -> bool:
@@ -148,6 +188,10 @@ class SearchConfig(Settings):
         if self.min_length is not None:
             return self.min_length
         return int(self.patience > 0 and self.beam_size > 1 and not self.sample)
+
+    def minimum(self, source_length: int, limit: int) -> int:
+        """Tokens before EOS that `min_ratio` requires; EOS is included in both lengths."""
+        return max(0, min(int(source_length * self.min_ratio), limit) - 1)
 
     def limit(self, source_length: int, max_length: int | None = None) -> int:
         """The maximum target length; EOS is included in both lengths."""
@@ -167,6 +211,10 @@ class SearchKeywords(TypedDict, total=False):
     max_ratio: float
     max_extra: int
     min_length: int | None
+    min_ratio: float
+    no_repeat_ngram_size: int
+    repetition_penalty: float
+    banned_sequences: tuple[tuple[int, ...], ...]
     at_limit: AtLimit
     sample: bool
     temperature: float
@@ -181,9 +229,38 @@ class SearchKeywords(TypedDict, total=False):
 class TextConfig(Settings):
     """Settings of what happens to texts before and after a search."""
 
+    forbid: Annotated[
+        tuple[str, ...], Doc("word that no translation contains, in this spelling; repeatable")
+    ] = ()
+    retry: Annotated[
+        bool,
+        Doc(
+            "search again, without repeated n-grams, where a translation is repetitive, reached "
+            "the maximum length or is much shorter or longer than its source"
+        ),
+        Flag("--retry/--no-retry"),
+    ] = True
+    retry_below: Annotated[
+        float,
+        Doc("a translation with fewer target tokens per source token counts as too short"),
+        Ge(0),
+        Le(100),
+    ] = 0.2
+    retry_above: Annotated[
+        float,
+        Doc("a translation with more target tokens per source token, plus 10, counts as too long"),
+        Ge(0),
+        Le(1000),
+    ] = 3.0
+
 
 class TextConfigKeywords(TypedDict, total=False):
     """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
+
+    forbid: tuple[str, ...]
+    retry: bool
+    retry_below: float
+    retry_above: float
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ EOS; it excludes a forced prefix from the score; and it redistributes the probab
 tokens.
 
 Therefore the first search is unconstrained except for the minimum length, which the PyTorch
-searches treat in the same way. Hypotheses that are too long, have no EOS or contain a banned token
-are rare: these segments, and all segments with a forced prefix, are searched again with
-constraints, and CTranslate2 then scores the resulting hypotheses.
+searches treat in the same way. Hypotheses that are too long or too short, have no EOS or contain a
+banned token or a repeated n-gram are rare: these segments, and all segments with a forced prefix,
+are searched again with constraints, and CTranslate2 then scores the resulting hypotheses.
+
+A repetition penalty changes the scores in both libraries. It applies to both searches, but the
+scores of the second are those of the model.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from regard.decoding.backend import (
 )
 from regard.decoding.config import SearchConfig
 from regard.decoding.text_stream import CPU_WINDOW
+from regard.decoding.token_patterns import contains, has_repeated_ngram
 from regard.errors import ModelError
 from regard.exchange.ctranslate2_files import VMAP, read_checked_config
 from regard.machine import core_count
@@ -58,6 +62,7 @@ class TokenRequest(NamedTuple):
     source: list[str]
     prefix: list[str]
     limit: int  # tokens, EOS included
+    minimum: int = 0  # tokens before EOS
 
 
 Pending = tuple[TokenRequest, Any]  # a request that is being searched, and the future of its result
@@ -135,14 +140,16 @@ class CTranslate2Backend:
         for request, future in batch:
             result = future.result()
             outputs = [*map(self.to_ids, result.hypotheses)]
-            if all(_satisfies_constraints(ids, request.limit) for ids in outputs):
+            if all(_satisfies_constraints(ids, request, second.config) for ids in outputs):
                 scored = zip(outputs, result.scores or [math.nan], strict=True)
                 hypotheses = [
                     Hypothesis(ids[:-1], score * len(ids) ** length_penalty, score)
                     for ids, score in scored
                 ]
                 yield SearchResult(request.number, hypotheses)
-            elif second.config.beam_size == 1 and _BANNED.isdisjoint(outputs[0]):
+            elif second.config.beam_size == 1 and _is_only_too_long(
+                outputs[0], request, second.config
+            ):
                 second.truncated.append((request, outputs[0][: request.limit - 1]))
             else:
                 second.requests.append(request)
@@ -154,6 +161,7 @@ class CTranslate2Backend:
             list(map(self._source_tokens.__getitem__, request.source)),
             list(map(self._target_tokens.__getitem__, request.prefix)),
             max(limit, len(request.prefix) + 1),  # the limit never truncates a forced prefix
+            config.minimum(len(request.source) + 1, limit),
         )
 
     def submit(
@@ -161,6 +169,7 @@ class CTranslate2Backend:
     ) -> list[Pending]:
         """Start a search: unconstrained, or with a limit, forced prefixes and banned tokens."""
         longest = max(1, *(request.limit - 1 for request in batch))
+        shortest = config.effective_min_length
         options: dict[str, Any] = {"num_hypotheses": config.num_hypotheses}
         if constrained:
             # Without a length penalty, the search stops after `num_hypotheses` are finished.
@@ -168,20 +177,27 @@ class CTranslate2Backend:
             options = {
                 "num_hypotheses": config.num_hypotheses if exact else config.beam_size,
                 "target_prefix": [request.prefix for request in batch],
-                "suppress_sequences": [[self._target_tokens[token]] for token in _BANNED],
+                "no_repeat_ngram_size": config.no_repeat_ngram_size,
+                "suppress_sequences": [
+                    list(map(self._target_tokens.__getitem__, ids))
+                    for ids in (*([token] for token in _BANNED), *config.banned_sequences)
+                ],
             }
+            shortest = max(shortest, *(request.minimum for request in batch))
         futures = self._translator.translate_batch(
             [request.source for request in batch],
             asynchronous=True,
             beam_size=config.beam_size,
             patience=config.patience or _DEFAULT_PATIENCE,
             length_penalty=config.length_penalty,
+            repetition_penalty=config.repetition_penalty,
             max_decoding_length=longest,
-            min_decoding_length=min(config.effective_min_length, longest),
+            min_decoding_length=min(shortest, longest),
             max_input_length=0,  # never truncate silently
             return_scores=_needs_scores(config),
             return_end_token=True,
-            use_vmap=self._use_vmap,
+            # CTranslate2 would drop tokens that are not in the shortlist from banned sequences.
+            use_vmap=self._use_vmap and not (constrained and config.banned_sequences),
             **options,
         )
         return [*zip(batch, futures, strict=True)]
@@ -235,9 +251,9 @@ class _SecondSearch:
         return self._score(unscored) if unscored else iter(())
 
     def _submit(self, requests: Sequence[TokenRequest]) -> Iterator[Pending]:
-        """Start constrained searches, one length limit per batch."""
-        limit, size = attrgetter("limit"), self._backend.batch_limit(self.config)
-        for _, group in groupby(sorted(requests, key=limit), limit):
+        """Start constrained searches, with the same length limits in each batch."""
+        limits, size = attrgetter("limit", "minimum"), self._backend.batch_limit(self.config)
+        for _, group in groupby(sorted(requests, key=limits), limits):
             for batch in batch_by_length([*group], lambda request: len(request.source), size):
                 yield from self._backend.submit(batch, self.config, constrained=True)
 
@@ -272,7 +288,22 @@ def _log1mexp(log_prob: float) -> float:
     return math.log(max(-math.expm1(log_prob), 2**-24))
 
 
-def _satisfies_constraints(ids: Sequence[int], limit: int) -> bool:
-    """Whether an output ends in EOS, is within the limit and has no banned token."""
+def _satisfies_constraints(ids: Sequence[int], request: TokenRequest, config: SearchConfig) -> bool:
+    """Whether an output ends in EOS, is within the limits and has no banned token."""
     has_eos = len(ids) > 0 and ids[-1] == SPECIAL.eos
-    return has_eos and len(ids) <= limit and _BANNED.isdisjoint(ids)
+    is_within_limits = request.minimum < len(ids) <= request.limit
+    return has_eos and is_within_limits and _has_nothing_banned(ids, config)
+
+
+def _is_only_too_long(ids: Sequence[int], request: TokenRequest, config: SearchConfig) -> bool:
+    """Whether an output satisfies the constraints after truncation to the limit."""
+    return request.minimum < len(ids) and _has_nothing_banned(ids[: request.limit - 1], config)
+
+
+def _has_nothing_banned(ids: Sequence[int], config: SearchConfig) -> bool:
+    """Whether an output has no banned token, no banned sequence and no repeated n-gram."""
+    return (
+        _BANNED.isdisjoint(ids)
+        and not has_repeated_ngram(ids, config.no_repeat_ngram_size)
+        and not any(contains(ids, sequence) for sequence in config.banned_sequences)
+    )

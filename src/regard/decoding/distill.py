@@ -133,7 +133,8 @@ class Distillation:
         numbers = [index for chunk in chunks for index in self.sentences(chunk)]
         sources = (tokenizers.source.decode(self._part.source[n].tolist()) for n in numbers)
         keywords["line_numbers"] = (number + 1 for number in numbers)
-        stream = translator.translate_iterable(sources, **self._search_keywords(), **keywords)
+        search = self._search_keywords()  # its results alone are the targets, without a retry
+        stream = translator.translate_iterable(sources, retry=False, **search, **keywords)
         for chunk in chunks:
             translations = [*islice(stream, len(self.sentences(chunk)))]
             self._write_chunk(chunk, folder, translator, translations, similarity)

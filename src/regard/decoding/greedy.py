@@ -21,6 +21,7 @@ from regard.decoding.backend import Hypothesis, finished_hypothesis
 from regard.decoding.config import SearchConfig
 from regard.decoding.constraints import FREE, DecodingConstraints
 from regard.decoding.next_token import NextTokenScores, next_token_scores
+from regard.decoding.penalties import PenaltyConfig
 from regard.decoding.runners import EagerRunner, Search, run_search
 from regard.devices import has_triton
 from regard.models.protocol import Autoregressive
@@ -44,11 +45,13 @@ def greedy_search(
     length_penalty: float = 1.0,
     choose: TokenChooser = argmax_tokens,
     scored: bool = True,
+    penalties: PenaltyConfig | None = None,
     runner: EagerRunner | None = None,
 ) -> list[Hypothesis]:
     """A hypothesis per source sentence; `scored=False` is faster, with NaN as scores."""
     runner = runner or EagerRunner()
     fields = runner.initial_fields(model, source, constraints)
+    fields["penalties"] = penalties.start(fields["tokens"]) if penalties else None
     tokens = fields.pop("tokens").squeeze(2)  # (T, B)
     count, device = tokens.shape[1], tokens.device
     search = GreedySearch(
@@ -75,13 +78,18 @@ class GreedySearch(Search[Hypothesis]):
     def graph_key(self) -> Hashable:
         """Everything but tensor shapes that a step depends on."""
         limits = self.constraints.min_length, self.constraints.at_limit
-        return "greedy", self.choose, self.scored, *limits
+        penalties = self.penalties and self.penalties.graph_key
+        return "greedy", self.choose, self.scored, *limits, penalties
 
     def advance(self, *, may_force: bool) -> None:
         """Extend every hypothesis by one token."""
         logits = self.model.step(self.last_tokens, self.state)
         scores = next_token_scores(
-            logits.squeeze(1), self.constraints, self.position, scored=self.scored
+            logits.squeeze(1),
+            self.constraints,
+            self.position,
+            penalties=self.penalties,
+            scored=self.scored,
         )
         forced = self.constraints.forced_tokens(self.position)[:, None] if may_force else None
         # Before `choose`, which bans tokens: a forced token may be a banned one.
@@ -91,6 +99,8 @@ class GreedySearch(Search[Hypothesis]):
             forced_log_probs = self.constraints.forced_log_probs(forced_log_probs, self.position)
             log_probs = torch.where(forced == FREE, log_probs, forced_log_probs)
             tokens = torch.where(forced == FREE, tokens, forced)
+        if self.penalties is not None:
+            self.penalties.append(tokens, self.position)
         self._append(tokens, log_probs.squeeze(1))
 
     def _append(self, tokens: Tensor, log_probs: Tensor) -> None:

@@ -6,13 +6,18 @@ probability 0.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.penalties import Penalties
 from regard.devices import has_triton
+
+if TYPE_CHECKING:
+    from regard.decoding.next_token_kernel import LogitSummary
 
 _CHUNK = 128  # tokens of the vocabulary
 
@@ -26,12 +31,19 @@ class Candidates(NamedTuple):
 
 
 def next_token_scores(
-    logits: Tensor, constraints: DecodingConstraints, position: Tensor, *, scored: bool = True
+    logits: Tensor,
+    constraints: DecodingConstraints,
+    position: Tensor,
+    *,
+    penalties: Penalties | None = None,
+    scored: bool = True,
 ) -> NextTokenScores:
     """Scores from logits (R, V), which are overwritten; `scored=False` may be faster."""
+    if penalties is not None:
+        penalties.penalize_repetition(logits, position)
     if logits.is_cuda and has_triton():
-        return FusedNextTokenScores(logits, constraints, position)
-    return NextTokenScores(logits, constraints, position, scored=scored)
+        return FusedNextTokenScores(logits, constraints, position, penalties)
+    return NextTokenScores(logits, constraints, position, penalties, scored=scored)
 
 
 class NextTokenScores:
@@ -46,6 +58,7 @@ class NextTokenScores:
         logits: Tensor,
         constraints: DecodingConstraints,
         position: Tensor,
+        penalties: Penalties | None = None,
         *,
         scored: bool = True,
     ) -> None:
@@ -53,7 +66,7 @@ class NextTokenScores:
         constraints.ban_early_eos(self._scores, position)
         if scored:
             torch.log_softmax(self._scores, -1, out=self._scores)
-        self._constraints = constraints
+        self._constraints, self._position, self._penalties = constraints, position, penalties
 
     def gather(self, tokens: Tensor) -> Tensor:
         """The log-probs of these tokens, banned or not. (R, n) -> (R, n)"""
@@ -61,8 +74,14 @@ class NextTokenScores:
 
     def log_probs(self) -> Tensor:
         """The log-probs of all tokens; -inf where banned. (R, V)"""
-        self._constraints.ban_special_tokens(self._scores)
+        self._ban(self._scores)
         return self._scores
+
+    def _ban(self, scores: Tensor) -> None:
+        """Ban tokens in place. (R, V)"""
+        self._constraints.ban_special_tokens(scores)
+        if self._penalties is not None:
+            self._penalties.ban(scores, self._position)
 
     def max(self) -> tuple[Tensor, Tensor]:
         """The highest log-prob of each row, and its token; (R, 1) both."""
@@ -85,12 +104,30 @@ class NextTokenScores:
 class FusedNextTokenScores(NextTokenScores):
     """`NextTokenScores` by a fused GPU kernel, with logits in the model's precision."""
 
-    def __init__(self, logits: Tensor, constraints: DecodingConstraints, position: Tensor) -> None:
-        from regard.decoding import next_token_kernel
-
+    def __init__(
+        self,
+        logits: Tensor,
+        constraints: DecodingConstraints,
+        position: Tensor,
+        penalties: Penalties | None = None,
+    ) -> None:
         constraints.ban_early_eos(logits, position)
         self._logits, self._constraints = logits, constraints
-        self._summary = next_token_kernel.summarize(logits, position, constraints.min_length)
+        self._position, self._penalties = position, penalties
+        self._summary = self._summarize()
+
+    def _summarize(self) -> LogitSummary:
+        from regard.decoding import next_token_kernel
+
+        min_length = self._constraints.min_length
+        return next_token_kernel.summarize(self._logits, self._position, min_length)
+
+    def _summary_after_bans(self) -> LogitSummary:
+        """The summary, with the maxima of tokens that the penalties do not ban."""
+        if self._penalties is None:
+            return self._summary
+        self._penalties.ban(self._logits, self._position)
+        return replace(self._summarize(), logsumexp=self._summary.logsumexp)
 
     def gather(self, tokens: Tensor) -> Tensor:
         """The log-probs of these tokens."""
@@ -99,17 +136,17 @@ class FusedNextTokenScores(NextTokenScores):
     def log_probs(self) -> Tensor:
         """The log-probs of all tokens."""
         log_probs = self._logits.float() - self._summary.logsumexp[:, None]
-        self._constraints.ban_special_tokens(log_probs)
+        self._ban(log_probs)
         return log_probs
 
     def max(self) -> tuple[Tensor, Tensor]:
         """The highest log-prob of each row, and its token."""
-        summary = self._summary
+        summary = self._summary_after_bans()
         return (summary.max_logit - summary.logsumexp)[:, None], summary.argmax[:, None]
 
     def topk(self, prefix_log_probs: Tensor, count: int) -> Candidates:
         """The best continuations of each sentence."""
-        summary = self._summary
+        summary = self._summary_after_bans()
         if summary.chunk_max.shape[1] < count:
             return _topk(self.log_probs(), prefix_log_probs, count)
         self._constraints.ban_special_tokens(self._logits)

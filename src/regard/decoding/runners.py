@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -20,6 +20,7 @@ from regard.cuda_graphs import CapturedStep
 from regard.data.ragged import Ragged
 from regard.data.shapes import SideShape
 from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.penalties import Penalties
 from regard.models.protocol import Autoregressive, S
 
 R = TypeVar("R")
@@ -40,6 +41,7 @@ class Search(Generic[R]):
     log_probs: Tensor  # (B,) or (B, W) of the prefixes
     tokens: Tensor  # (T, B) or (T, B, W) chosen at each position
     active: Tensor  # (B,) False: the sentence is done
+    penalties: Penalties | None = field(default=None, kw_only=True)
 
     @property
     def graph_key(self) -> Hashable:
@@ -61,6 +63,7 @@ class Search(Generic[R]):
             log_probs=self.log_probs[sentences],
             tokens=self.tokens[:, sentences],
             active=self.active[sentences],
+            penalties=self.penalties and self.penalties.select(sentences),
         )
 
     def results(self, sentences: Sequence[int]) -> list[R]:

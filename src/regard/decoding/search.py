@@ -12,6 +12,7 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.greedy import greedy_search, make_sampler, sentence_generator
 from regard.decoding.nonautoregressive import nonautoregressive_search
+from regard.decoding.penalties import PenaltyConfig
 from regard.decoding.runners import EagerRunner
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.nonautoregressive import NonAutoregressive
@@ -45,12 +46,20 @@ def search(
         config.effective_min_length,
         at_limit=config.at_limit,
     )
+    minimums = [config.minimum(*pair) for pair in zip(lengths, limits, strict=True)]
+    penalties = PenaltyConfig.of(config, minimums)
     if config.sample:
-        return _sample(model, source, constraints, config, runner)
+        return _sample(model, source, constraints, config, penalties, runner)
     penalty = config.length_penalty
     if config.beam_size == 1:
         hypotheses = greedy_search(
-            model, source, constraints, length_penalty=penalty, scored=config.scores, runner=runner
+            model,
+            source,
+            constraints,
+            length_penalty=penalty,
+            scored=config.scores,
+            penalties=penalties,
+            runner=runner,
         )
         return [[hypothesis] for hypothesis in hypotheses]
     return beam_search(
@@ -61,6 +70,7 @@ def search(
         num_hypotheses=config.num_hypotheses,
         length_penalty=penalty,
         max_finished=config.max_finished,
+        penalties=penalties,
         runner=runner,
     )
 
@@ -70,16 +80,23 @@ def _sample(
     source: Ragged,
     constraints: DecodingConstraints,
     config: SearchConfig,
+    penalties: PenaltyConfig | None,
     runner: EagerRunner | None,
 ) -> list[list[Hypothesis]]:
-    penalty, samples = config.length_penalty, []
+    samples = []
     sentences = source.tokens.split(source.lengths.lengths.tolist())
     for number in range(config.num_hypotheses):
         generators = [sentence_generator(config.seed, number, ids.tolist()) for ids in sentences]
         choose = make_sampler(generators, config)
         samples.append(
             greedy_search(
-                model, source, constraints, length_penalty=penalty, choose=choose, runner=runner
+                model,
+                source,
+                constraints,
+                length_penalty=config.length_penalty,
+                choose=choose,
+                penalties=penalties,
+                runner=runner,
             )
         )
     return [sort_by_score(hypotheses) for hypotheses in zip(*samples, strict=True)]

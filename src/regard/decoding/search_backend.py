@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING
 
 from regard.decoding.backend import Backend
 from regard.decoding.config import SearchConfig, TextConfig
+from regard.decoding.retry import RetryBackend, retries
 
 if TYPE_CHECKING:
     from regard.decoding.lazy_models import LazyModels
 
 
 def search_backend(
-    config: SearchConfig, text: TextConfig, selected: Backend, models: Callable[[], LazyModels]
+    config: SearchConfig,
+    text: TextConfig,
+    selected: Backend,
+    models: Callable[[], LazyModels],
+    mode: str,
 ) -> Backend:
     """The backend for a search with these settings: the wrappers around it, innermost first.
 
-    `models` loads the models in PyTorch, which some settings need whatever backend was selected.
+    `mode` is the decoding mode (`modes.py`). `models` loads the models in PyTorch, which some
+    settings need whatever backend was selected.
     """
-    return models().torch_backend if config.requires_torch else selected
+    backend: Backend = models().torch_backend if config.requires_torch else selected
+    if retries(config, text, mode):
+        backend = RetryBackend(backend, text)
+    return backend

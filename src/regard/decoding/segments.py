@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from regard.data.model_text import DataStatistics, ModelText
@@ -129,6 +130,12 @@ class TranslatedText(NamedTuple):
         """The ids of each segment and of its best translation."""
         return [(part.source, part.hypothesis.tokens) for part in self.ranked[0].segments]
 
+    @property
+    def warnings(self) -> list[str]:
+        """The distinct warnings about the segments of the best translation."""
+        warnings = (part.hypothesis.warnings for part in self.ranked[0].segments)
+        return [*dict.fromkeys(chain.from_iterable(warnings))]
+
 
 class TextStep(Protocol):
     """A change to texts before they are split into segments, which is undone in translations.
@@ -225,12 +232,15 @@ class TranslationCodec(Generic[R]):
         return translated._replace(source=encoded.source)
 
     def _remark(self, translated: TranslatedText) -> str:
-        if not translated.was_split:
-            return ""
-        return (
-            f"has a sentence longer than {self.limit} subwords, the longest that this model was "
-            "trained on; it was split and translated in parts."
-        )
+        remarks = []
+        if translated.was_split:
+            remarks.append(
+                f"has a sentence longer than {self.limit} subwords, the longest that this model "
+                "was trained on; it was split and translated in parts."
+            )
+        if translated.warnings:
+            remarks.append(f"has a translation that {' and '.join(translated.warnings)}.")
+        return " It ".join(remarks)
 
     def _join(self, encoded: EncodedText, nbests: Iterator[_Nbest]) -> TranslatedText:
         """Join the hypotheses of the segments of a text.

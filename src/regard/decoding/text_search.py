@@ -38,13 +38,21 @@ class Translation:
     score: float
     alternatives: list[Alternative] = field(default_factory=list)
     attention: AttentionMaps | None = None
+    warnings: list[str] = field(default_factory=list)  # such as "is repetitive"
 
     @staticmethod
     def of(translated: TranslatedText, attention: AttentionMaps | None = None) -> Translation:
         """From the ranked translations of a text."""
         best, *others = translated.ranked
         alternatives = [Alternative(other.text, other.score) for other in others]
-        return Translation(translated.source, best.text, best.score, alternatives, attention)
+        return Translation(
+            translated.source,
+            best.text,
+            best.score,
+            alternatives,
+            attention,
+            translated.warnings,
+        )
 
 
 @dataclass(frozen=True)

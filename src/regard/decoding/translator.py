@@ -15,6 +15,7 @@ from regard.config import build
 from regard.data.model_text import CONFIG, DecodingFamily, ModelText, config_folder
 from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large_search
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.forbidden_words import forbid_words
 from regard.decoding.modes import decoding_mode, refuse_unused
 from regard.decoding.search_backend import search_backend
 from regard.decoding.segments import Source, TranslatedText
@@ -202,8 +203,10 @@ class Translator:
         text_config, search_keywords = split_text_keywords(keywords)
         config = build(SearchConfig, dict(search_keywords))
         refuse_bad_batch_size(batch_size)
-        refuse_unused(config, search_keywords, decoding_mode(config, self.decoding_family))
-        backend = search_backend(config, text_config, self.backend, lambda: self._models)
+        mode = decoding_mode(config, self.decoding_family)
+        refuse_unused(config, search_keywords, mode)
+        config = forbid_words(config, text_config.forbid, self.text.tokenizers.target, mode)
+        backend = search_backend(config, text_config, self.backend, lambda: self._models, mode)
         sentences = batch_size or 1
         refuse_large_search(
             config,

@@ -60,6 +60,10 @@ class WrappedBackend(ABC):
         """The batch size that is used unless the user chooses one."""
         return self.inner.batch_limit(self.inner_config(config))
 
+    def is_final(self, searched: Searched, config: SearchConfig) -> bool:
+        """Whether the hypotheses of a request need no processing."""
+        return False
+
     @abstractmethod
     def process(
         self, searched: Sequence[Searched], config: SearchConfig
@@ -80,6 +84,10 @@ class WrappedBackend(ABC):
 
         chunk: list[SearchResult] = []
         for result in self.inner.search(recorded(), self.inner_config(config)):
+            if self.is_final(Searched(requests[result.request], result.hypotheses), config):
+                del requests[result.request]
+                yield result
+                continue
             chunk.append(result)
             if len(chunk) == _CHUNK:
                 yield from self._process(chunk, requests, config)

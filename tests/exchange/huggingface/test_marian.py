@@ -156,20 +156,38 @@ def test_exported_models_have_equal_logits(
     assert_close(*both_logits(tmp_path / "again", hf_model, tmp_path / "hf"), atol=2e-5, rtol=0)
 
 
+@pytest.mark.parametrize("size", [0, 1, 2])
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generate_matches_translate_after_export(
-    beams: int, reversal_store: Store, tmp_path: Path
+    beams: int, size: int, reversal_store: Store, tmp_path: Path
 ) -> None:
     folder = write_model_folder(tmp_path / "regard", reversal_store, scale_embedding=False)
     export_folder(*load_model(folder, CPU), tmp_path / "hf")
     hf_model = transformers.MarianMTModel.from_pretrained(tmp_path / "hf").eval()
     texts = ["a b c", "j", "d a d e f g"]
     tokenizer = load_hf_tokenizer(tmp_path / "hf")
-    expected = generate(hf_model, tokenizer, texts, num_beams=beams, max_length=21)
+    guard: dict[str, Any] = {"no_repeat_ngram_size": size}
+    expected = generate(hf_model, tokenizer, texts, num_beams=beams, max_length=21, **guard)
     translations = Translator.load(folder, backend="torch").translate(
-        texts, beam_size=beams, max_ratio=0.0, max_extra=20, at_limit="free"
+        texts, beam_size=beams, max_ratio=0.0, max_extra=20, at_limit="free", **guard
     )
     assert [translation.text.strip() for translation in translations] == expected
+
+
+def test_repetition_penalty_of_greedy_search_matches_generate(
+    reversal_store: Store, tmp_path: Path
+) -> None:
+    folder = write_model_folder(tmp_path / "regard", reversal_store, scale_embedding=False)
+    export_folder(*load_model(folder, CPU), tmp_path / "hf")
+    hf_model = transformers.MarianMTModel.from_pretrained(tmp_path / "hf").eval()
+    texts, tokenizer = ["a b c", "j", "d a d e f g"], load_hf_tokenizer(tmp_path / "hf")
+    translator = Translator.load(folder, backend="torch")
+    settings: dict[str, Any] = {"beam_size": 1, "max_ratio": 0.0, "max_extra": 20}
+    for penalty in (1.3, 3.0):
+        guard: dict[str, Any] = {"repetition_penalty": penalty}
+        expected = generate(hf_model, tokenizer, texts, num_beams=1, max_length=21, **guard)
+        translations = translator.translate(texts, at_limit="free", **settings, **guard)
+        assert [translation.text.strip() for translation in translations] == expected
 
 
 def test_all_import_problems_are_reported(tmp_path: Path) -> None:
