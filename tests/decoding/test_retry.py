@@ -14,10 +14,11 @@ from exchange.backend_models import run_search, to_ctranslate2, to_torch
 from looping import looping_model, repeats_ngram
 from regard.data.store import Store
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, SearchResult
-from regard.decoding.config import SearchConfig, TextConfig
+from regard.decoding.config import SearchConfig
 from regard.decoding.modes import decoding_mode
 from regard.decoding.retry import RetryBackend, retries
 from regard.decoding.search_backend import search_backend
+from regard.decoding.text_config import TextConfig
 from toys import sentences, write_model_folder
 
 SOURCES = sentences(7, seed=4)

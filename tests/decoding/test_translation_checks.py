@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from regard.decoding.backend import Hypothesis, Request
-from regard.decoding.config import SearchConfig, TextConfig
+from regard.decoding.config import SearchConfig
+from regard.decoding.text_config import TextConfig
 from regard.decoding.translation_checks import TranslationChecks, is_repetitive
 
 DISTINCT = [*range(100, 130)]

@@ -14,8 +14,9 @@ import pytest
 import regard
 from regard.config import Settings, settings_of
 from regard.data.store import Store
-from regard.decoding.config import SearchConfig, SearchKeywords, TextConfig, TextConfigKeywords
+from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.segments import TranslatedText
+from regard.decoding.text_config import TextConfig, TextConfigKeywords
 from regard.decoding.translator import Translator, sentences_per_second
 from regard.errors import ConfigError, DataError, ModelError
 from toys import run, small_run

@@ -12,7 +12,7 @@ from regard.cli.command import Fields, refuse_options
 from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import FormatOnly
 from regard.cli.stdin import is_interactive, read_texts, stream_keywords
-from regard.decoding.config import ThroughputOptions
+from regard.decoding.runtime import ThroughputOptions
 from regard.evaluation.options import LabelledOptions
 from regard.progress import notify
 

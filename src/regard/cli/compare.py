@@ -18,7 +18,8 @@ from regard.cli.results import OutputOptions
 from regard.cli.tables import print_table, table
 from regard.config import Doc, Flag, Settings
 from regard.data.line_reader import read_parallel
-from regard.decoding.config import Runtime, SearchConfig
+from regard.decoding.config import SearchConfig
+from regard.decoding.runtime import Runtime
 from regard.errors import ConfigError, DataError
 from regard.progress import notify
 

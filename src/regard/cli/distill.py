@@ -14,7 +14,8 @@ from regard.cli.command import Fields
 from regard.cli.options import Overwrite, argument
 from regard.cli.outputs import refuse_overlaps
 from regard.config import Flag
-from regard.decoding.config import DistillConfig, Runtime, SearchConfig
+from regard.decoding.config import DistillConfig, SearchConfig
+from regard.decoding.runtime import Runtime
 from regard.errors import ConfigError, StoppedError
 from regard.notices import limited_notices
 from regard.progress import notify, progress_with_rate

@@ -15,7 +15,7 @@ from regard.cli.outputs import reserve_outputs
 from regard.cli.results import FormatOnly
 from regard.cli.stdin import collected, read_stdin, stream_keywords
 from regard.config import Doc, Flag, Settings
-from regard.decoding.config import ThroughputOptions
+from regard.decoding.runtime import ThroughputOptions
 from regard.errors import ConfigError
 from regard.files import atomic_file
 from regard.json_text import dumps

@@ -15,7 +15,8 @@ from regard.cli.options import argument
 from regard.cli.results import OutputOptions
 from regard.cli.tables import metrics_table, print_table, table
 from regard.config import settings_of
-from regard.decoding.config import Runtime, SearchConfig, SearchKeywords
+from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.runtime import Runtime
 from regard.errors import ConfigError
 from regard.evaluation.options import (
     EVALUATION_OPTIONS,

@@ -11,7 +11,7 @@ from regard.cli.options import Model, TorchRuntime, argument, number_option
 from regard.cli.results import FormatOnly, ResultWriter
 from regard.cli.stdin import read_texts, stream_keywords
 from regard.cli.tables import print_table, table
-from regard.decoding.config import ThroughputOptions
+from regard.decoding.runtime import ThroughputOptions
 from regard.errors import DataError
 from regard.notices import limited_notices
 from regard.progress import notify

@@ -16,7 +16,8 @@ from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import FormatOnly, ResultWriter
 from regard.cli.stdin import read_texts, stream_keywords
 from regard.config import Doc, Flag, Settings
-from regard.decoding.config import MAX_TOKENS, SearchConfig, ThroughputOptions
+from regard.decoding.config import MAX_TOKENS, SearchConfig
+from regard.decoding.runtime import ThroughputOptions
 from regard.errors import ConfigError
 from regard.progress import notify
 

@@ -9,7 +9,7 @@ import typer
 
 from regard.bounds import Ge, Le
 from regard.cli.command import Fields, make_option
-from regard.decoding.config import Runtime
+from regard.decoding.runtime import Runtime
 from regard.errors import ConfigError
 
 

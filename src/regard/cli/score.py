@@ -12,7 +12,8 @@ from regard.cli.options import Models, TorchRuntime
 from regard.cli.results import FormatOnly
 from regard.cli.stdin import stream_keywords
 from regard.data.line_reader import read_parallel
-from regard.decoding.config import SearchConfig, ThroughputOptions
+from regard.decoding.config import SearchConfig
+from regard.decoding.runtime import ThroughputOptions
 from regard.progress import notify
 
 

@@ -9,7 +9,7 @@ from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.data.line_reader import decode_line, raw_lines_from
-from regard.decoding.config import Runtime, ThroughputOptions
+from regard.decoding.runtime import Runtime, ThroughputOptions
 from regard.errors import DataError
 from regard.progress import notify
 

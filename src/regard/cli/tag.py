@@ -14,7 +14,7 @@ from regard.cli.options import Model, TorchRuntime, argument
 from regard.cli.results import FormatOnly, ResultWriter
 from regard.cli.stdin import collected, read_texts, stream_keywords
 from regard.config import Flag
-from regard.decoding.config import ThroughputOptions
+from regard.decoding.runtime import ThroughputOptions
 from regard.errors import DataError
 from regard.evaluation.options import TaggedOptions
 from regard.progress import notify

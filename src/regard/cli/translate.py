@@ -16,7 +16,9 @@ from regard.cli.options import Models
 from regard.cli.results import FormatOnly
 from regard.cli.stdin import read_stdin, stream_keywords
 from regard.cli.tables import format_throughput
-from regard.decoding.config import Runtime, SearchConfig, TextConfig, ThroughputOptions
+from regard.decoding.config import SearchConfig
+from regard.decoding.runtime import Runtime, ThroughputOptions
+from regard.decoding.text_config import TextConfig
 from regard.errors import ConfigError
 from regard.notices import limited_notices
 from regard.progress import notify, progress_counter

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from regard.decoding.backend import Backend
-from regard.decoding.config import BackendName, Precision
 from regard.decoding.ctranslate2_models import load_exported
 from regard.decoding.lazy_models import LazyModels
+from regard.decoding.runtime import BackendName, Precision
 from regard.devices import is_gpu_name
 from regard.errors import ConfigError, format_problems
 from regard.exchange import ctranslate2_files

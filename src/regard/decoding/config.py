@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypedDict
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 from regard.bounds import COUNT, IDS, SEED, Ge, Le
 from regard.config import Doc, Flag, Formerly, Settings
 
-BackendName = Literal["auto", "torch", "ctranslate2"]
-MAX_WORKERS = 256  # processes
-MAX_WINDOW = 1_000_000  # texts
 MAX_TOKENS = Le(50_000)  # generated after a prompt
 AtLimit = Literal["scored", "free", "cut"]
 Fertility = Literal["argmax", "average"]
-Precision = Literal["float32", "bfloat16", "int8"]
 # Names of these settings in HuggingFace, fairseq, Marian, OpenNMT, Sockeye and CTranslate2. They
 # are rejected with a hint, not accepted, since their meaning may differ slightly.
 LENGTH = "max_extra with max_ratio=0 (in `generate`: max_tokens)"
@@ -223,102 +219,6 @@ class SearchKeywords(TypedDict, total=False):
     seed: int
     fertility: Fertility
     candidates: int
-
-
-@dataclass(frozen=True)
-class TextConfig(Settings):
-    """Settings of what happens to texts before and after a search."""
-
-    forbid: Annotated[
-        tuple[str, ...], Doc("word that no translation contains, in this spelling; repeatable")
-    ] = ()
-    retry: Annotated[
-        bool,
-        Doc(
-            "search again, without repeated n-grams, where a translation is repetitive, reached "
-            "the maximum length or is much shorter or longer than its source"
-        ),
-        Flag("--retry/--no-retry"),
-    ] = True
-    retry_below: Annotated[
-        float,
-        Doc("a translation with fewer target tokens per source token counts as too short"),
-        Ge(0),
-        Le(100),
-    ] = 0.2
-    retry_above: Annotated[
-        float,
-        Doc("a translation with more target tokens per source token, plus 10, counts as too long"),
-        Ge(0),
-        Le(1000),
-    ] = 3.0
-
-
-class TextConfigKeywords(TypedDict, total=False):
-    """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
-
-    forbid: tuple[str, ...]
-    retry: bool
-    retry_below: float
-    retry_above: float
-
-
-@dataclass(frozen=True)
-class Runtime(Settings):
-    """Device, backend and precision of inference."""
-
-    batch_size: Annotated[
-        int | None,
-        Doc("sentences per batch; default: chosen by the backend"),
-        Ge(1),
-        Le(100_000),
-    ] = None
-    backend: Annotated[
-        str,
-        Doc(
-            "inference backend: torch, ctranslate2, or auto (CTranslate2 on a CPU, if it is "
-            "installed and supports the model)"
-        ),
-        Flag(formerly=("--engine",)),
-    ] = "auto"
-    precision: Annotated[
-        str | None,
-        Doc(
-            "precision: float32, bfloat16 (PyTorch) or int8 (CTranslate2); default: bfloat16 on "
-            "a GPU, float32 elsewhere, or as exported"
-        ),
-    ] = None
-    device: Annotated[
-        str,
-        Doc("device: cpu, cuda, cuda:1 (the second GPU), or auto (a GPU if there is one)"),
-    ] = "auto"
-
-    @property
-    def loading(self) -> dict[str, Any]:
-        """The keyword arguments of `Translator.load`."""
-        return {"device": self.device, "backend": self.backend, "precision": self.precision}
-
-
-@dataclass(frozen=True)
-class ThroughputOptions(Settings):
-    """Processing of many lines."""
-
-    buffer_size: Annotated[
-        int | None,
-        Doc(
-            "lines that are sorted by length and processed together; 1: each line at once; "
-            "default: chosen by the backend"
-        ),
-        Ge(1),
-        Le(MAX_WINDOW),
-        Flag(formerly=("--buffer",)),
-    ] = None
-    workers: Annotated[
-        int | None,
-        Doc("processes that tokenize and detokenize; default: 0 on a CPU, up to 8 with a GPU"),
-        Ge(0),
-        Le(MAX_WORKERS),
-    ] = None
 
 
 @dataclass(frozen=True)

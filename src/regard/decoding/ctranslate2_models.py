@@ -10,8 +10,8 @@ from pathlib import Path
 
 from regard.cache import add_entry, cached_entry
 from regard.data.model_text import ModelText, config_folder, read_description, weights_file
-from regard.decoding.config import Precision
 from regard.decoding.ctranslate2_backend import CTranslate2Backend
+from regard.decoding.runtime import Precision
 from regard.errors import ConfigError, ModelError
 from regard.exchange.ctranslate2_files import ctranslate2_folder
 from regard.exchange.digests import verify_digests, write_digests

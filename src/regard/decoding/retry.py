@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from regard.decoding.backend import Backend, Hypothesis, search_requests
-from regard.decoding.config import SearchConfig, TextConfig
+from regard.decoding.config import SearchConfig
+from regard.decoding.text_config import TextConfig
 from regard.decoding.token_patterns import repeated_share
 from regard.decoding.translation_checks import TranslationChecks
 from regard.decoding.wrapped_backend import Searched, WrappedBackend

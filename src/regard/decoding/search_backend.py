@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from regard.decoding.backend import Backend
-from regard.decoding.config import SearchConfig, TextConfig
+from regard.decoding.config import SearchConfig
 from regard.decoding.retry import RetryBackend, retries
+from regard.decoding.text_config import TextConfig
 
 if TYPE_CHECKING:
     from regard.decoding.lazy_models import LazyModels

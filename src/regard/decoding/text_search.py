@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from regard.config import build
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
-from regard.decoding.config import SearchConfig, SearchKeywords, TextConfig, TextConfigKeywords
+from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.segments import Source, TextStep, TranslatedText, TranslationCodec
 from regard.decoding.stream import ModelStage
+from regard.decoding.text_config import TextConfig, TextConfigKeywords
 from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
 
 if TYPE_CHECKING:

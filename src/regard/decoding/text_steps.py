@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regard.data.model_text import ModelText
-from regard.decoding.config import TextConfig
 from regard.decoding.segments import TextStep
+from regard.decoding.text_config import TextConfig
 
 
 def text_steps(config: TextConfig, text: ModelText) -> tuple[TextStep, ...]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict, TypeVar
 from regard.bounds import Ge, Le, refuse_out_of_bounds
 from regard.decoding.backend import BatchLimit, refuse_bad_batch_size
 from regard.decoding.codec import Codec
-from regard.decoding.config import MAX_WINDOW, MAX_WORKERS
 from regard.decoding.input_source import BackgroundSource, InMemorySource, InputSource
+from regard.decoding.runtime import MAX_WINDOW, MAX_WORKERS
 from regard.decoding.stream import ModelStage, run_stream
 from regard.machine import core_count
 from regard.notices import Notice

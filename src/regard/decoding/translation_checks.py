@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from regard.decoding.backend import Hypothesis, Request
-from regard.decoding.config import SearchConfig, TextConfig
+from regard.decoding.config import SearchConfig
+from regard.decoding.text_config import TextConfig
 from regard.decoding.token_patterns import most_repetitions, ngrams, repeated_share
 
 _ADDED_REPETITIONS = 3  # of a unit in a row, beyond those in the source

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.data.line_reader import read_lines, read_parallel
-from regard.decoding.config import Runtime, SearchKeywords
+from regard.decoding.config import SearchKeywords
 from regard.decoding.lazy_models import ensemble_description
 from regard.decoding.modes import effective_settings, refuse_unused_by_all
+from regard.decoding.runtime import Runtime
 from regard.decoding.text_stream import default_workers
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError

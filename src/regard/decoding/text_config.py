@@ -1,0 +1,47 @@
+"""Settings of what happens to texts before and after a search; does not import PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+
+from regard.bounds import Ge, Le
+from regard.config import Doc, Flag, Settings
+
+
+@dataclass(frozen=True)
+class TextConfig(Settings):
+    """Settings of what happens to texts before and after a search."""
+
+    forbid: Annotated[
+        tuple[str, ...], Doc("word that no translation contains, in this spelling; repeatable")
+    ] = ()
+    retry: Annotated[
+        bool,
+        Doc(
+            "search again, without repeated n-grams, where a translation is repetitive, reached "
+            "the maximum length or is much shorter or longer than its source"
+        ),
+        Flag("--retry/--no-retry"),
+    ] = True
+    retry_below: Annotated[
+        float,
+        Doc("a translation with fewer target tokens per source token counts as too short"),
+        Ge(0),
+        Le(100),
+    ] = 0.2
+    retry_above: Annotated[
+        float,
+        Doc("a translation with more target tokens per source token, plus 10, counts as too long"),
+        Ge(0),
+        Le(1000),
+    ] = 3.0
+
+
+class TextConfigKeywords(TypedDict, total=False):
+    """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
+
+    forbid: tuple[str, ...]
+    retry: bool
+    retry_below: float
+    retry_above: float
