@@ -48,7 +48,7 @@ KNOWN = dict(all_options(get_command(build_app())))
         ("translate", "--input", "standard input: use < FILE"),
         ("translate", "--model", "The model is a positional argument"),
         ("translate", "--beam-sise", "Use --beam-size."),
-        ("translate", "--repetition-penalty", "See `regard translate --help`."),
+        ("translate", "--typical-p", "See `regard translate --help`."),
         ("generate", "--max-new-tokens", "Use --max-tokens."),
         ("generate", "--num-return-sequences", "Use --count."),
         ("train", "--lr", "Use --set training.learning_rate=VALUE."),
@@ -113,8 +113,8 @@ def test_keywords_of_other_toolkits(name: str, expected: str) -> None:
 
 
 def test_unknown_keyword_gets_no_suggestion() -> None:
-    with pytest.raises(ConfigError, match="repetition_penalty does not exist; known: beam_size"):
-        build(SearchConfig, {"repetition_penalty": 1})
+    with pytest.raises(ConfigError, match="typical_p does not exist; known: beam_size"):
+        build(SearchConfig, {"typical_p": 1})
 
 
 def test_other_names_differ_from_ours() -> None:

@@ -73,8 +73,8 @@ def test_settings_of_the_second_search() -> None:
     assert (second.beam_size, second.num_hypotheses) == (2, 2)
     assert (second.no_repeat_ngram_size, second.min_ratio) == (3, 0.4)
     assert (second.max_ratio, second.max_extra) == (1.5, 10)
-    own = SearchConfig(no_repeat_ngram_size=2, max_ratio=1.0, max_extra=3, min_ratio=0.7)
-    assert backend.guarded_config(own) == own
+    restricted = SearchConfig(no_repeat_ngram_size=2, max_ratio=1.0, max_extra=3, min_ratio=0.7)
+    assert backend.guarded_config(restricted) == restricted
     assert backend.guarded_config(SearchConfig(no_repeat_ngram_size=5)).no_repeat_ngram_size == 3
 
 

@@ -41,6 +41,8 @@ READERS = (
     "distilled",
 )  # different batch types
 CPU = ("--device", "cpu")
+# The version that wrote the outputs did not search again.
+SEARCH = ("--backend", "torch", "--no-retry", *CPU)
 PROMPTS = ("mira sen", "dov tolu")
 BLANKS = ("mira [MASK] sen", "tolu [MASK] dov [MASK]")
 SENTENCES = ("mira sen kapi", "lume dov")
@@ -90,7 +92,9 @@ def translator_outputs(regard: Regard, folder: str, kind: str) -> Tree:
         outputs["embeddings"] = embeddings(regard, folder)
     files = ["--source", "texts/valid.source", "--reference", "texts/valid.target"]
     report = json.loads(
-        regard("evaluate", folder, *files, "--backend", "torch", "--format", "json", *CPU)
+        regard(
+            "evaluate", folder, *files, "--no-retry", "--backend", "torch", "--format", "json", *CPU
+        )
     )
     results = report["results"][0]["metrics"]
     return {**outputs, "metrics": {result["name"]: result["value"] for result in results}}
@@ -98,7 +102,7 @@ def translator_outputs(regard: Regard, folder: str, kind: str) -> Tree:
 
 def translations(regard: Regard, folder: str, *options: str) -> list[list[Any]]:
     """For each validation line, texts and scores, the best first."""
-    more = [*options, "--backend", "torch", "--format", "jsonl", *CPU]
+    more = [*options, *SEARCH, "--format", "jsonl"]
     rows = _rows(regard("translate", folder, *more, stdin=Path("texts/valid.source").read_text()))
     return [
         [[each["text"], each.get("score")] for each in (row, *row.get("alternatives", []))]

@@ -17,10 +17,12 @@ from regard.cli.tables import metrics_table, print_table, table
 from regard.config import settings_of
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.runtime import Runtime
+from regard.decoding.text_config import TextConfig, TextConfigKeywords
 from regard.errors import ConfigError
 from regard.evaluation.options import (
     EVALUATION_OPTIONS,
     SEARCH,
+    TEXT,
     LabelOptions,
     TranslationsOptions,
     select_evaluation,
@@ -35,11 +37,14 @@ if TYPE_CHECKING:
     from regard.evaluation.report import EvaluatedSystems, Report
     from regard.evaluation.significance import Comparison, Estimate
 
+_SETTINGS = (Runtime, SearchConfig, TextConfig)
+
 
 def evaluate(
     context: typer.Context,
     test: Annotated[dict[str, Any], OptionSets(lambda: EVALUATION_OPTIONS)],
     search: Annotated[SearchConfig, Fields(only=SEARCH)],
+    text: Annotated[TextConfig, Fields(only=TEXT)],
     runtime: Runtime,
     output: OutputOptions,
     models: Annotated[
@@ -55,7 +60,7 @@ def evaluate(
     options = select_evaluation(test)
     outputs = {name: getattr(options, name) for name in options.written}
     output.reserve(context, *models, *options.files, **outputs)
-    shared = {setting.name for cls in (Runtime, SearchConfig) for setting in settings_of(cls)}
+    shared = {setting.name for cls in _SETTINGS for setting in settings_of(cls)}
     ignored = (shared | {"picture"}).difference(options.uses, ["device"])
     refuse_options(context, ignored, f"no effect on {options.title}. Leave it out.")
     if isinstance(options, TranslationsOptions):
@@ -151,7 +156,8 @@ def _evaluate_translations(
     from regard.evaluation.translations import evaluate_systems
 
     keywords = SearchKeywords(**given_settings(context, SearchConfig))  # type: ignore[typeddict-item]
-    evaluated = evaluate_systems(test, models, keywords, runtime, notify)
+    text = TextConfigKeywords(**given_settings(context, TextConfig))  # type: ignore[typeddict-item]
+    evaluated = evaluate_systems(test, models, keywords, text, runtime, notify)
     try:
         report = evaluated.report()
         output.print_results(
@@ -178,7 +184,7 @@ def _refuse_ignored(
     if not test.against:
         refuse_options(context, ["resamples"], "no effect without --against. Leave it out.")
     if not models and not (test.against and test.against.is_dir()):
-        names = {setting.name for cls in (Runtime, SearchConfig) for setting in settings_of(cls)}
+        names = {setting.name for cls in _SETTINGS for setting in settings_of(cls)}
         names |= {"teacher", "ensemble"}
         refuse_options(context, names, "no effect without a model. Leave it out.")
 

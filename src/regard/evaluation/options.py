@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Search settings of `regard evaluate`.
 SEARCH = ("beam_size", "length_penalty", "patience", "seed", "fertility", "candidates")
+TEXT = ("forbid", "retry")  # and of what happens to the texts
 _Worst = Annotated[
     int,
     Doc("number of sentences with the lowest chrF2, or of most confident label errors, to print"),
@@ -65,7 +66,7 @@ class TranslationsOptions(EvaluationOptions):
     main = "reference"
     partner = "hypotheses"
     title = "translations"
-    uses = ("batch_size", "picture", "backend", "precision", *SEARCH)
+    uses = ("batch_size", "picture", "backend", "precision", *SEARCH, *TEXT)
     written = ("out",)
     reference: Annotated[
         tuple[Path, ...],

@@ -11,6 +11,7 @@ from regard.decoding.config import SearchKeywords
 from regard.decoding.lazy_models import ensemble_description
 from regard.decoding.modes import effective_settings, refuse_unused_by_all
 from regard.decoding.runtime import Runtime
+from regard.decoding.text_config import TextConfigKeywords
 from regard.decoding.text_stream import default_workers
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
@@ -34,6 +35,7 @@ def evaluate_systems(
     test: TranslationsOptions,
     models: Sequence[Path],
     search: SearchKeywords,
+    text: TextConfigKeywords,
     runtime: Runtime,
     notify: Notice,
 ) -> EvaluatedSystems:
@@ -51,7 +53,7 @@ def evaluate_systems(
         path: read_parallel(path, test.reference[0])[0] for path in inputs if isinstance(path, Path)
     }
     folders = [paths for paths in inputs if not isinstance(paths, Path)]
-    translated = _translate(folders, sources or [], test.teacher, search, runtime, notify)
+    translated = _translate(folders, sources or [], test.teacher, search, text, runtime, notify)
     systems = [
         System(str(paths), from_files[paths])
         if isinstance(paths, Path)
@@ -143,6 +145,7 @@ def _translate(
     sources: Sequence[str],
     teacher: Path | None,
     search: SearchKeywords,
+    text: TextConfigKeywords,
     runtime: Runtime,
     notify: Notice,
 ) -> Iterator[list[str]]:
@@ -167,6 +170,7 @@ def _translate(
                 workers=default_workers(translator.backend.device, len(sources)),
                 notice=notice,
                 **effective_settings(search, folder.config.decoding_family),
+                **text,
             )
             texts = [translation.text for translation in translations]
         yield texts

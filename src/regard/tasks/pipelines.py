@@ -12,8 +12,8 @@ from typing import Any, Unpack
 from regard.data.label_formats import read_examples
 from regard.data.line_reader import read_lines
 from regard.decoding import embedder, generator, labelling, mask_filler, translator
-from regard.decoding.config import SearchKeywords
 from regard.decoding.pipeline import Pipeline as Pipeline
+from regard.decoding.text_search import TranslateKeywords
 from regard.errors import ConfigError, DataError
 from regard.evaluation.label_report import LabelReport, label_report
 from regard.evaluation.metrics import METRICS, MetricConfig, MetricResult, evaluate
@@ -60,7 +60,7 @@ class Translator(translator.Translator, Exportable):
         metrics: Sequence[str] = METRICS,
         lowercase: bool = False,
         batch_size: int | None = None,
-        **keywords: Unpack[SearchKeywords],
+        **keywords: Unpack[TranslateKeywords],
     ) -> list[MetricResult]:
         """BLEU, chrF and TER of the translations, by sacrebleu, with signatures."""
         sources, references = _lines(source), _lines(reference)
