@@ -252,6 +252,17 @@ def test_stale_staging_folders_of_all_outputs_are_removed(tmp_path: Path) -> Non
     assert names(tmp_path) == []
 
 
+def test_stale_lock_files_are_removed(tmp_path: Path) -> None:
+    stale, foreign = tmp_path / f".regard-{'0' * 12}.lock", tmp_path / f".regard-{'1' * 12}.lock"
+    stale.write_text("pid 1")
+    foreign.write_text("my notes")
+    with locked_output(tmp_path / "other"):
+        held = {*tmp_path.glob(".regard-*.lock")} - {stale, foreign}
+        assert len(held) == 1
+        remove_stale_staging(tmp_path)
+        assert {*tmp_path.iterdir()} == held | {foreign}
+
+
 def test_folder_is_restored_after_a_kill_between_two_renames(tmp_path: Path) -> None:
     staging = staging_of(tmp_path / "store", "half")
     (staging / "old").mkdir()

@@ -200,12 +200,18 @@ def _is_empty(staging: Path) -> bool:
 
 
 def remove_stale_staging(folder: Path) -> None:
-    """Remove staging folders of killed processes in a folder."""
+    """Remove staging folders and lock files of killed processes in a folder."""
     for staging in folder.glob(".regard-*.partial"):
         output = _output_of(staging)
         if output is not None:
             with suppress(StorageError), locked_output(output):
                 pass  # locking an output removes its stale staging folders
+    for lock in folder.glob(".regard-*.lock"):
+        if is_temporary_path(lock):
+            with suppress(StorageError, OSError):  # a process holds it, or it is not a lock
+                descriptor = _lock(lock, lock, StorageError)
+                _try_all(lock.unlink)
+                os.close(descriptor)
 
 
 def is_temporary_path(path: Path) -> bool:
