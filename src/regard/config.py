@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -361,6 +362,9 @@ def _convert(type_: Any, value: Any, path: str, problems: _Problems) -> Any:
     elif type_ is int:
         if not isinstance(value, bool) and isinstance(value, Integral):
             return int(value)
+    elif type_ is Path:
+        if isinstance(value, str | Path):
+            return Path(value)
     elif isinstance(type_, type) and isinstance(value, type_):
         return value
     problems.append(f"{path} is {_format_toml(value)}, but must be {_type_name(type_)}")

@@ -110,7 +110,7 @@ def test_jsonl_has_source_text_score_and_alternatives(run: Path, regard: Command
     )
     rows = [json.loads(line) for line in result.out.splitlines()]
     assert [row["source"] for row in rows] == ["a b", "c"]
-    fields = ["schema", "source", "text", "score", "alternatives", "warnings"]
+    fields = ["schema", "source", "text", "score", "score_type", "alternatives", "warnings"]
     assert all([*row] == fields for row in rows)
     assert set(rows[0]["alternatives"][0]) == {"text", "score"}
 

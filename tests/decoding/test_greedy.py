@@ -8,7 +8,7 @@ import torch
 
 from regard.data.pairs import with_eos
 from regard.decoding.config import SearchConfig
-from regard.decoding.greedy import filter_top_k, filter_top_p, sample
+from regard.decoding.greedy import filter_epsilon, filter_top_k, filter_top_p, sample
 from regard.decoding.search import search
 from toys import sentences, small_transformer
 
@@ -25,6 +25,12 @@ def test_top_k_keeps_the_k_most_probable() -> None:
 def test_top_p_keeps_the_smallest_nucleus(p: float, kept: int) -> None:
     log_probs = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).double().log()
     assert int(torch.isfinite(filter_top_p(log_probs, p)).sum()) == kept
+
+
+@pytest.mark.parametrize(("epsilon", "kept"), [(0.0, 4), (0.15, 3), (0.3, 2), (0.35, 1), (0.9, 1)])
+def test_epsilon_cutoff_keeps_probable_tokens(epsilon: float, kept: int) -> None:
+    log_probs = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).double().log()
+    assert int(torch.isfinite(filter_epsilon(log_probs, epsilon)).sum()) == kept
 
 
 def test_sampling_follows_the_probabilities() -> None:

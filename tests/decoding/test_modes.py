@@ -50,6 +50,7 @@ VALUES: dict[str, Any] = {
     "temperature": 0.3,
     "top_k": 2,
     "top_p": 0.4,
+    "epsilon_cutoff": 0.2,
     "seed": 77,
     "fertility": "average",
     "candidates": 3,

@@ -23,6 +23,7 @@ from toys import sentences, write_model_folder
 
 SOURCES = sentences(7, seed=4)
 GOOD = [[*range(20, 32)], [*range(40, 44)]]
+NO_TEXT: Any = None  # only needed to rank translations
 LOOP, STUCK = [*range(50, 62)], [*range(70, 82)]
 
 
@@ -102,7 +103,7 @@ def test_a_model_that_loops_is_cured(library: str, beam_size: int, tmp_path: Pat
     plain: Backend = to_torch(model) if library == "torch" else to_ctranslate2(model, tmp_path)
     config = SearchConfig(beam_size=beam_size)
     mode = decoding_mode(config, "autoregressive")
-    backend = search_backend(config, TextConfig(), plain, pytest.fail, mode)
+    backend = search_backend(config, TextConfig(), plain, pytest.fail, mode, NO_TEXT)
     first = run_search(plain, SOURCES, beam_size=beam_size)
     second = run_search(backend, SOURCES, beam_size=beam_size)
     cured = 0
@@ -113,7 +114,7 @@ def test_a_model_that_loops_is_cured(library: str, beam_size: int, tmp_path: Pat
             assert after.warnings
             cured += not repeats_ngram(after.tokens, 3)
     assert cured >= 3
-    without = search_backend(config, TextConfig(retry=False), plain, pytest.fail, mode)
+    without = search_backend(config, TextConfig(retry=False), plain, pytest.fail, mode, NO_TEXT)
     assert without is plain
     for size in (1, 3):
         again = run_search(backend, SOURCES, beam_size=beam_size, batch_size=size)

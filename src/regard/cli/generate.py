@@ -55,7 +55,7 @@ class TextOptions(Settings):
         return is_supported and (sys.stdout.isatty() if self.stream is None else self.stream)
 
 
-_SEARCH = ("length_penalty", "patience", "temperature", "top_k", "top_p", "seed")
+_SEARCH = ("length_penalty", "patience", "temperature", "top_k", "top_p", "epsilon_cutoff", "seed")
 _SAMPLING = {"temperature": 0.8, "top_p": 0.95}  # defaults
 
 

@@ -24,6 +24,7 @@ from regard.notices import limited_notices
 from regard.progress import notify, progress_counter
 
 if TYPE_CHECKING:
+    from regard.decoding.ranking_config import ScoreType
     from regard.decoding.text_search import Translation
 from regard.decoding.translator import Translator
 
@@ -57,7 +58,8 @@ def translate(
             "--teacher has no effect without candidates to rerank. Use --candidates with a number "
             "above 1, or leave out --teacher."
         )
-    translator = _load_translator(models, search, runtime, teacher)
+    needs_torch = search.requires_torch or text.mbr_samples > 0
+    translator = _load_translator(models, runtime, teacher, needs_torch=needs_torch)
     notify(translator.backend_notice)
     line_count, start = 0, time.perf_counter()
     with (
@@ -67,7 +69,9 @@ def translate(
     ):
         rows: Iterator[Any] = translator.translate_rendered(
             read_stdin(),
-            _render_text(search.num_hypotheses, scores=scores) if results.is_text else _to_row,
+            _render_text(search.num_hypotheses, scores=scores)
+            if results.is_text
+            else partial(_to_row, score_type=text.score_type),
             prefix=prefix,
             **stream_keywords(runtime, throughput, translator.backend.device, notice),
             **keywords,
@@ -80,7 +84,7 @@ def translate(
 
 
 def _load_translator(
-    models: Sequence[Path], search: SearchConfig, runtime: Runtime, teacher: Path | None
+    models: Sequence[Path], runtime: Runtime, teacher: Path | None, *, needs_torch: bool
 ) -> Translator:
     from regard.decoding.translator import Translator
     from regard.machine import keep_freed_memory
@@ -91,7 +95,7 @@ def _load_translator(
                 f"{path} is a file, but must be a model folder. Text is read from standard input: "
                 f"use < {path}"
             )
-    if search.requires_torch and runtime.backend == "auto":
+    if needs_torch and runtime.backend == "auto":
         runtime = replace(runtime, backend="torch")
     keep_freed_memory()
     return Translator.load(*models, **runtime.loading, teacher=teacher)
@@ -113,8 +117,9 @@ def _format_lines(translation: Translation, num_hypotheses: int, scores: bool) -
     return "\n".join(lines)
 
 
-def _to_row(translation: Translation) -> dict[str, Any]:
+def _to_row(translation: Translation, score_type: ScoreType) -> dict[str, Any]:
     """A row of the JSON output."""
     row = {name: getattr(translation, name) for name in ("source", "text", "score")}
+    row["score_type"] = score_type
     alternatives = [vars(other) for other in translation.alternatives]
     return {**row, "alternatives": alternatives, "warnings": translation.warnings}

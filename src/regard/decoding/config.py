@@ -135,6 +135,9 @@ class SearchConfig(Settings):
         Ge(0),
         Le(1),
     ] = 1.0
+    epsilon_cutoff: Annotated[
+        float, Doc("sampling: only tokens of at least this probability; 0: all"), Ge(0), Le(1)
+    ] = 0.0
     seed: Annotated[int, Doc("random seed of sampling and of candidates"), Ge(0), SEED] = 1
     fertility: Annotated[
         Fertility,
@@ -216,6 +219,7 @@ class SearchKeywords(TypedDict, total=False):
     temperature: float
     top_k: int
     top_p: float
+    epsilon_cutoff: float
     seed: int
     fertility: Fertility
     candidates: int

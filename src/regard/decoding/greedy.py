@@ -1,7 +1,7 @@
 """Greedy search and sampling: one hypothesis per sentence, one token at a time.
 
-Greedy search takes the most probable token. Sampling draws one, after temperature, top-k and top-p;
-every sentence has its own random generator, so samples do not depend on the batch.
+Greedy search takes the most probable token. Sampling draws one, after temperature, top-k, top-p and
+epsilon cutoff; every sentence has its own random generator, so samples do not depend on the batch.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def make_sampler(generators: Sequence[np.random.Generator], config: SearchConfig
     def choose(scores: NextTokenScores, indices: Tensor) -> tuple[Tensor, Tensor]:
         log_probs = scores.log_probs()
         filtered = filter_top_k(log_probs / config.temperature, config.top_k)
-        filtered = filter_top_p(filtered, config.top_p)
+        filtered = filter_epsilon(filter_top_p(filtered, config.top_p), config.epsilon_cutoff)
         uniform = torch.tensor([generators[index].random() for index in indices.tolist()])
         tokens = sample(filtered.softmax(-1), uniform.to(log_probs.device))[:, None]
         return log_probs.gather(1, tokens), tokens
@@ -162,6 +162,18 @@ def filter_top_p(log_probs: Tensor, p: float) -> Tensor:
     excluded = (preceding >= p) & (preceding > 0)  # the most probable token is always kept
     dropped = torch.zeros_like(excluded).scatter(-1, order, excluded)
     return log_probs.masked_fill(dropped, -torch.inf)
+
+
+def filter_epsilon(log_probs: Tensor, epsilon: float) -> Tensor:
+    """-inf for all tokens less probable than epsilon (Hewitt et al., 2022, arXiv:2210.15191).
+
+    The most probable token is always kept. (B, V) -> (B, V)
+    """
+    if epsilon == 0.0:
+        return log_probs
+    probabilities = log_probs.softmax(-1)
+    threshold = probabilities.amax(-1, keepdim=True).clamp(max=epsilon)
+    return log_probs.masked_fill(probabilities < threshold, -torch.inf)
 
 
 def sample(probabilities: Tensor, uniform: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ _MODES: dict[str, set[str]] = {
     "temperature": _SAMPLING,
     "top_k": _SAMPLING,
     "top_p": _SAMPLING,
+    "epsilon_cutoff": _SAMPLING,
     "seed": _SAMPLING | _FERTILITIES,
     "fertility": _FERTILITIES,
     "candidates": _FERTILITIES | {"CTC decoding"},

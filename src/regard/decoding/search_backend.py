@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend
 from regard.decoding.config import SearchConfig
+from regard.decoding.mbr import MbrBackend, make_utility
+from regard.decoding.ranking_config import candidate_count
 from regard.decoding.retry import RetryBackend, retries
 from regard.decoding.text_config import TextConfig
 
@@ -20,6 +23,7 @@ def search_backend(
     selected: Backend,
     models: Callable[[], LazyModels],
     mode: str,
+    model_text: ModelText,
 ) -> Backend:
     """The backend for a search with these settings: the wrappers around it, innermost first.
 
@@ -27,6 +31,10 @@ def search_backend(
     settings need whatever backend was selected.
     """
     backend: Backend = models().torch_backend if config.requires_torch else selected
+    if text.mbr:
+        candidates = candidate_count(config, text, mode)
+        utility = make_utility(text, model_text, backend.device)
+        backend = MbrBackend(backend, utility, model_text, candidates)
     if retries(config, text, mode):
         backend = RetryBackend(backend, text)
     return backend

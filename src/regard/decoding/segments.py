@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from regard.data.model_text import DataStatistics, ModelText
 from regard.decoding.backend import Hypothesis, Request, length_normalized
+from regard.decoding.ranking_config import ScoreType
 from regard.decoding.text_stream import Remarked
 from regard.text.sentences import split_sentences, split_to_fit
 
@@ -170,6 +171,7 @@ class TranslationCodec(Generic[R]):
     length_penalty: float
     render: Callable[[TranslatedText], R]  # for example to a line of output
     steps: tuple[TextStep, ...] = ()
+    score_type: ScoreType = "log_prob"
 
     def encode(self, sources: Sequence[Source]) -> tuple[list[Request], list[EncodedText]]:
         """A request for each segment that is not empty; the first has the forced prefix."""
@@ -270,10 +272,12 @@ class TranslationCodec(Generic[R]):
         return RankedTranslation(text, score, translated)
 
     def _score(self, hypotheses: Sequence[Hypothesis]) -> float:
-        """The score of joined hypotheses."""
+        """The score of joined hypotheses; others than log-probs are averaged by length."""
         if len(hypotheses) == 1:
             return hypotheses[0].score
         length = sum(len(hypothesis.tokens) + 1 for hypothesis in hypotheses)
+        if hypotheses and self.score_type != "log_prob":
+            return sum(each.score * (len(each.tokens) + 1) for each in hypotheses) / length
         total = sum(hypothesis.log_probability for hypothesis in hypotheses)
         return length_normalized(total, length, self.length_penalty) if hypotheses else 0.0
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from regard.bounds import Ge, Le
-from regard.config import Doc, Flag, Settings
+from regard.config import Doc, Flag
+from regard.decoding.ranking_config import RankingConfig, RankingKeywords
 
 
 @dataclass(frozen=True)
-class TextConfig(Settings):
+class TextConfig(RankingConfig):
     """Settings of what happens to texts before and after a search."""
 
     forbid: Annotated[
@@ -38,7 +39,7 @@ class TextConfig(Settings):
     ] = 3.0
 
 
-class TextConfigKeywords(TypedDict, total=False):
+class TextConfigKeywords(RankingKeywords, total=False):
     """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
 
     forbid: tuple[str, ...]

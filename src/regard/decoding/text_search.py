@@ -10,6 +10,7 @@ from regard.config import build
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.ranking_config import ScoreType
 from regard.decoding.segments import Source, TextStep, TranslatedText, TranslationCodec
 from regard.decoding.stream import ModelStage
 from regard.decoding.text_config import TextConfig, TextConfigKeywords
@@ -66,6 +67,7 @@ class TextSearch:
     limit: int  # subwords of a segment
     batch_size: int | None
     steps: tuple[TextStep, ...] = ()
+    score_type: ScoreType = "log_prob"
 
     def stream(
         self, render: Callable[[TranslatedText], R]
@@ -78,7 +80,12 @@ class TextSearch:
             lambda batches: self.backend.search(batches, self.config), request_length, limit
         )
         codec = TranslationCodec(
-            self.text, self.limit, self.config.length_penalty, render, self.steps
+            self.text,
+            self.limit,
+            self.config.length_penalty,
+            render,
+            self.steps,
+            self.score_type,
         )
         return TextStream(codec, stage, self.backend.window)
 

@@ -17,6 +17,7 @@ from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.forbidden_words import forbid_words
 from regard.decoding.modes import decoding_mode, refuse_unused
+from regard.decoding.ranking_config import with_implied
 from regard.decoding.search_backend import search_backend
 from regard.decoding.segments import Source, TranslatedText
 from regard.decoding.text_search import (
@@ -201,12 +202,15 @@ class Translator:
     ) -> TextSearch:
         """Check the settings of a search over a number of texts, if that is known."""
         text_config, search_keywords = split_text_keywords(keywords)
+        search_keywords = with_implied(search_keywords, text_config)
         config = build(SearchConfig, dict(search_keywords))
         refuse_bad_batch_size(batch_size)
         mode = decoding_mode(config, self.decoding_family)
         refuse_unused(config, search_keywords, mode)
         config = forbid_words(config, text_config.forbid, self.text.tokenizers.target, mode)
-        backend = search_backend(config, text_config, self.backend, lambda: self._models, mode)
+        backend = search_backend(
+            config, text_config, self.backend, lambda: self._models, mode, self.text
+        )
         sentences = batch_size or 1
         refuse_large_search(
             config,
@@ -218,7 +222,9 @@ class Translator:
         if backend.max_length is not None:
             limit = min(limit, backend.max_length - 1)
         steps = text_steps(text_config, self.text)
-        return TextSearch(self.text, backend, config, limit, batch_size, steps)
+        return TextSearch(
+            self.text, backend, config, limit, batch_size, steps, text_config.score_type
+        )
 
     def _attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
         from regard.decoding.attention_maps import join_attention_maps, pair_attention_maps

@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from regard.evaluation.label_report import LabelReport
 
 # Search settings of `regard evaluate`.
-SEARCH = ("beam_size", "length_penalty", "patience", "seed", "fertility", "candidates")
-TEXT = ("forbid", "retry")  # and of what happens to the texts
+SEARCH = (
+    *("beam_size", "length_penalty", "patience", "seed", "fertility", "candidates"),
+    *("temperature", "top_k", "top_p", "epsilon_cutoff"),  # of samples for MBR
+)
+TEXT = (
+    "forbid",
+    "retry",
+    "mbr",
+    "mbr_samples",
+    "comet_checkpoint",
+)  # and of what happens to the texts
 _Worst = Annotated[
     int,
     Doc("number of sentences with the lowest chrF2, or of most confident label errors, to print"),

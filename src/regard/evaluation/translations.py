@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from regard.config import build
 from regard.data.line_reader import read_lines, read_parallel
 from regard.decoding.config import SearchKeywords
 from regard.decoding.lazy_models import ensemble_description
 from regard.decoding.modes import effective_settings, refuse_unused_by_all
+from regard.decoding.ranking_config import with_implied
 from regard.decoding.runtime import Runtime
-from regard.decoding.text_config import TextConfigKeywords
+from regard.decoding.text_config import TextConfig, TextConfigKeywords
 from regard.decoding.text_stream import default_workers
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
@@ -152,7 +154,7 @@ def _translate(
     """Yield the translations of each model or ensemble, with one in memory at a time."""
     # Check all folders before translating with any of them.
     folders = [ensemble_description(paths, [*map(ModelFolder.read, paths)]) for paths in ensembles]
-    search = {**search, "scores": False}
+    search = {**with_implied(search, build(TextConfig, dict(text))), "scores": False}
     refuse_unused_by_all(search, [folder.config.decoding_family for folder in folders])
     if teacher is not None and all(folder.config.autoregressive for folder in folders):
         raise ConfigError("--teacher has no effect for autoregressive models. Leave it out.")
