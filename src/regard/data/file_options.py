@@ -86,6 +86,8 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
             )
         if (self.valid_source is None) != (self.valid_target is None):
             yield "--valid-source and --valid-target must be given together"
+        if self.min_lang_prob and not any(self.languages):
+            yield "--min-lang-prob requires --source-lang or --target-lang"
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -107,7 +109,7 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
         parts = {"train": [Files(*files) for files in corpora]}
         if self.valid_source and self.valid_target:
             parts["valid"] = [Files(self.valid_source, self.valid_target)]
-        return PairReader(parts, self)
+        return PairReader(parts, self, self.languages)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
-from regard.bounds import COUNT, LENGTH, Ge
+from regard.bounds import COUNT, LENGTH, Ge, Le
 from regard.config import Doc, Flag, Settings
 from regard.data.line_reader import (
     LongLineError,
@@ -64,6 +64,15 @@ class CorpusFilterConfig(LengthFilterConfig):
     skip_duplicates: Annotated[
         bool, Doc("filter out duplicate pairs"), Flag("--skip-duplicates/--no-skip-duplicates")
     ] = True
+    min_lang_prob: Annotated[
+        float,
+        Doc(
+            "minimum probability that a side is in its language (--source-lang, --target-lang) and "
+            "not in the most probable other one, such as 0.1; 0 disables this filter"
+        ),
+        Ge(0),
+        Le(0.5),
+    ] = 0.0
 
     def for_validation(self) -> CorpusFilterConfig:
         """The filters for validation sets: only length limits."""

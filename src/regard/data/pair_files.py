@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from regard.config import Tree
 from regard.data.content import PAIRS, Corpus
 from regard.data.filters import CorpusFilterConfig, Report, filter_pairs
+from regard.data.language_filter import LanguageFilter
 from regard.data.prepare import CorpusReader
 from regard.data.store import PartWriter, corpus_sizes
 from regard.errors import ConfigError, format_problems
@@ -47,12 +48,23 @@ class PairReader(CorpusReader[Pair]):
     content = PAIRS
     noun = "pairs"
 
-    def __init__(self, parts: Mapping[str, Sequence[Files]], filters: CorpusFilterConfig) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, Sequence[Files]],
+        filters: CorpusFilterConfig,
+        languages: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        """`languages` are those of source and target, for the filter of other languages."""
         super().__init__(parts)
         problems = tag_problems(files.tag for corpora in parts.values() for files in corpora)
         if problems:
             raise ConfigError(format_problems(problems, "The tags are invalid"))
         self._filters = {"train": filters, "valid": filters.for_validation()}
+        self._language_filters = {
+            corpus: LanguageFilter(languages, filters.min_lang_prob)
+            for corpus in parts["train"]
+            if filters.min_lang_prob
+        }
         self._seen: dict[str, set[int]] = {}  # hashes of the pairs of each part
         self._multi_sentence: dict[str, int] = {}  # number of pairs with several source sentences
 
@@ -68,6 +80,8 @@ class PairReader(CorpusReader[Pair]):
         """Pairs that pass the filters."""
         filters, seen = self._filters[part], self._seen[part]
         pairs = filter_pairs(corpus.source, corpus.target, filters, report, seen)
+        if part == "train" and corpus in self._language_filters:
+            pairs = self._language_filters[corpus].filter(pairs, report)
         for line, source, target in pairs:
             yield Pair(line, corpus, source, target)
 
