@@ -37,7 +37,7 @@ from decoders.registry import BACKEND_OPTIONS
 from decoding_corpus import DecodingCorpus
 from pages import fill
 from peers.process import environment, last_line, run_command
-from regard.decoding.backend import BatchLimit, Hypothesis, Request, SearchResult
+from regard.decoding.backend import BatchLimit, Hypothesis, IdPair, Request, SearchResult
 from regard.decoding.config import SearchConfig
 from regard.decoding.text_stream import GPU_WINDOW, default_workers
 from regard.decoding.translator import Translator
@@ -242,6 +242,10 @@ class EchoBackend:
         requests = (request for batch in batches for request in batch)
         for number, request in enumerate(requests):
             yield SearchResult(number, [Hypothesis(request.source, -1.0, -1.0)])
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """Zeros."""
+        return [[0.0] * (len(target) + 1) for _, target in pairs]
 
 
 def timeline(model: Path, text: Path, options: argparse.Namespace) -> str:

@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard import plots
+from regard.data.calibration import CurvePair
+from regard.evaluation.reliability import calibration_curve
 
 
 def test_text_heat_map_shades_by_value() -> None:
@@ -147,3 +149,18 @@ def test_confusion_matrix_shows_proportions_and_counts(
         (1, 0, "1"),
         (1, 1, "2"),
     ]
+
+
+def test_calibration_curves_skip_empty_bins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    before = calibration_curve([0.15, 0.95, 0.96], [0, 1, 0])
+    after = calibration_curve([0.35, 0.65, 0.66], [0, 1, 0])
+    plots.plot_calibration(tmp_path / "c.png", {"words": CurvePair(before, after)})
+    [axes] = drawn[0].axes
+    diagonal, *curves = (np.asarray(line.get_xydata()) for line in axes.lines)
+    assert diagonal.tolist() == [[0, 0], [1, 1]]
+    assert curves[0] == pytest.approx(np.array([[0.15, 0], [0.955, 0.5]]))
+    assert curves[1] == pytest.approx(np.array([[0.35, 0], [0.655, 0.5]]))

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from regard.data.calibration import CurvePair
 from regard.files import atomic_file
 
 _SHADES = " ░▒▓█"
@@ -285,6 +286,29 @@ def _grouped(axes: Any, groups: Mapping[str, Sequence[float]], labels: Sequence[
         axes.bar(centers, values, width, label=name)
     axes.set_xticks(range(len(labels)), labels)
     axes.grid(axis="y", alpha=0.3)
+
+
+def plot_calibration(path: Path, levels: Mapping[str, CurvePair]) -> bool:
+    """Draw the calibration curves of each level, before and after calibration.
+
+    The area of a point is in proportion to the number of predictions in its bin.
+    """
+    figure = _figure(3.4 * len(levels), 3.8)
+    panels = figure.subplots(1, len(levels), squeeze=False)[0]
+    for axes, (name, pair) in zip(panels, levels.items(), strict=True):
+        axes.plot([0, 1], [0, 1], color="silver", linewidth=1, linestyle="--")
+        for label, curve in (("before calibration", pair.before), ("after", pair.after)):
+            counts = np.asarray(curve.counts, dtype=np.float64)
+            points = np.asarray([curve.confidence, curve.accuracy])[:, counts > 0]
+            axes.plot(*points, linewidth=1.2, label=label)
+            axes.scatter(*points, s=4 + 120 * (counts / counts.sum())[counts > 0])
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", aspect="equal")
+        axes.set_title(f"{name}: ECE {pair.before.ece:.3f}, after {pair.after.ece:.3f}", fontsize=9)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("accuracy")
+    names = panels[0].get_legend_handles_labels()
+    figure.legend(*names, loc="outside lower center", ncols=2, fontsize=8)
+    return _save(figure, path)
 
 
 def plot_quality(

@@ -14,6 +14,14 @@ from cli.commands import Command, regard
 from docs.generated import DOCS
 from labelled import write_labelled_store, write_tagged_store
 from regard.cache import add_entry
+from regard.data.calibration import (
+    BINS,
+    Calibration,
+    CalibrationCurve,
+    CurvePair,
+    PlattScaling,
+    weights_digest,
+)
 from regard.data.store import Store
 from toys import write_model_folder, write_text_store
 
@@ -43,6 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Pa
         write_model_folder(place / kind, store, kind=kind)
     (place / "pairs").symlink_to(reversal_store.folder)
     (place / "text").write_text(TEXT)
+    (place / "lines").write_text("".join(f"a b c d {name}\n" for name in "abcdefghij" * 12))
     (place / "tags").write_text("the\tO\nrun\tB-thing\n")
     return place
 
@@ -54,6 +63,15 @@ def pair(world: Path) -> list[str | Path]:
 Words = list[str | Path]
 
 
+def calibrated(world: Path) -> Path:
+    folder, empty = world / "transformer", (0.0,) * BINS
+    curve = CalibrationCurve((0,) * BINS, empty, empty, 0.0)
+    curves = CurvePair(curve, curve)
+    digest = weights_digest(folder)
+    Calibration(1, digest, PlattScaling(), curves, curves, 1.2, curves).write(folder)
+    return folder
+
+
 def list_cache() -> Words:
     add_entry("kind", "key", lambda folder: None)
     return ["cache"]
@@ -61,6 +79,9 @@ def list_cache() -> Words:
 
 COMMANDS: dict[str, Callable[[Path], Words]] = {
     "translate": lambda w: ["translate", w / "transformer", "--num-hypotheses", "2"],
+    "translate with confidence": lambda w: [
+        *("translate", w / "transformer", "--num-hypotheses", "2", "--confidence"),
+    ],
     "generate": lambda w: ["generate", w / "causal", "a b", "--max-tokens", "3"],
     "fill": lambda w: ["fill", w / "masked", "a [MASK] b", "--top-k", "2"],
     "tag": lambda w: ["tag", w / "tagger", "the run"],
@@ -74,6 +95,10 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "evaluate text": lambda w: ["evaluate", w / "causal", "--text", w / "text"],
     "evaluate labels": lambda w: [
         *("evaluate", w / "tagger", "--tagged", w / "tags", "--worst", "1"),
+    ],
+    "calibrate": lambda w: [
+        *("calibrate", w / "transformer", "--overwrite"),
+        *("--source", w / "lines", "--reference", w / "lines"),
     ],
     "align": lambda w: ["align", *pair(w)],
     "compare models": lambda w: [
@@ -89,6 +114,7 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "show schedule": lambda _: ["show", "schedule", "--preset", "tiny"],
     "show attention": lambda w: ["show", "attention", w / "transformer", "a b"],
     "show fertilities": lambda w: ["show", "fertilities", w / "nonautoregressive", "a b"],
+    "show calibration": lambda w: ["show", "calibration", calibrated(w)],
     "show model": lambda w: ["show", "model", w / "transformer"],
     "show settings": lambda _: ["show", "settings", "model.num_heads"],
 }

@@ -13,7 +13,7 @@ import regard
 from exchange.backend_models import run_search, to_ctranslate2, to_torch
 from looping import looping_model, repeats_ngram
 from regard.data.store import Store
-from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, SearchResult
+from regard.decoding.backend import Backend, BatchLimit, Hypothesis, IdPair, Request, SearchResult
 from regard.decoding.config import SearchConfig
 from regard.decoding.modes import decoding_mode
 from regard.decoding.retry import RetryBackend, retries
@@ -50,6 +50,9 @@ class Looping:
             tokens = [9] * 20 if loops else source
             best = Hypothesis(tokens, -3.0, -1.0)
             yield SearchResult(number, [best, best._replace(score=-2.0)][: config.num_hypotheses])
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        raise AssertionError("not requested")
 
 
 def test_only_bad_translations_are_searched_again() -> None:

@@ -71,6 +71,13 @@ def test_text_steps_are_undone_in_reverse_order(
     assert [t.text for t in translations] == [
         f"<p>[{plain.text}]</p>", f"[{plain.text}]", "", plain.text, "<p></p>",
     ]  # fmt: skip
+    [plain, *_] = translator.translate(texts[3:4], confidence=True)
+    for part in translator.translate(texts, confidence=True):
+        words = part.words or []
+        assert [part.text[word.start : word.end] for word in words] == [word.text for word in words]
+        if part.text not in ("", "<p></p>"):
+            assert part.confidence == pytest.approx(plain.confidence)
+            assert [word.text for word in words] == [word.text for word in plain.words or []]
 
 
 def test_translations_are_in_the_order_of_texts(translator: Translator) -> None:

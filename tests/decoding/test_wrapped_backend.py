@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from regard.decoding.backend import BatchLimit, Hypothesis, Request, SearchResult
+from regard.decoding.backend import BatchLimit, Hypothesis, IdPair, Request, SearchResult
 from regard.decoding.config import SearchConfig
 from regard.decoding.wrapped_backend import Searched, WrappedBackend
 
@@ -30,6 +30,9 @@ class Copying:
                 hypothesis = Hypothesis(request.source, -1.0, -1.0)
                 yield SearchResult(number, [hypothesis] * config.num_hypotheses)
             start += len(batch)
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        return [[float(sum(source)), *map(float, target)] for source, target in pairs]
 
 
 class First(WrappedBackend):
@@ -55,3 +58,4 @@ def test_requests_meet_their_hypotheses() -> None:
         assert hypotheses == [Hypothesis([number, number + 1], -1.0, 2.0 * number + 1)]
     assert backend.batch_limit(SearchConfig()) == BatchLimit(7)
     assert (backend.max_length, backend.window, backend.device) == (12, 100, None)
+    assert backend.token_log_probs([([1, 2], [3])]) == [[3.0, 3.0]]

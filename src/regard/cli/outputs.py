@@ -20,7 +20,8 @@ from regard.files import explain_os_errors, is_stream, is_temporary_path, locked
 # folders that contain nothing else.
 _OUTPUT_FILES = (
     *("store.json", "*.ids", "*.offsets", "*.fertilities", "*.distributions"),
-    *("config.json", "model.safetensors", "shortlist.json", "*.onnx", "*.onnx.data", "onnx.json"),
+    *("config.json", "model.safetensors", "shortlist.json", "calibration.json"),
+    *("*.onnx", "*.onnx.data", "onnx.json"),
     *("tokenizer.model", "source.model", "target.model", "spiece.model", "*.spm"),
     *("vocab.json", "target_vocab.json", "vocab.txt", "merges.txt", "numbering.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "digests.json"),

@@ -11,6 +11,7 @@ import typer
 
 from regard.bounds import SEED, Ge, Le
 from regard.cli.app import App
+from regard.cli.calibrate import calibration
 from regard.cli.command import check_bounds, refuse_options
 from regard.cli.options import Assignments, number_option
 from regard.cli.results import OutputOptions
@@ -32,7 +33,9 @@ def build_app() -> App:
         help="Plot position encodings, masks, schedules and attention; print models and settings.",
         no_args_is_help=True,
     )
-    for command in (positions, mask, scores, schedule, attention, fertilities, model, settings):
+    for command in (
+        *(positions, mask, scores, schedule, attention, fertilities, calibration, model, settings),
+    ):
         app.command(command.__name__)(command)
     return app
 

@@ -25,7 +25,7 @@ from regard.progress import notify, progress_counter
 
 if TYPE_CHECKING:
     from regard.decoding.ranking_config import ScoreType
-    from regard.decoding.text_search import Translation
+    from regard.decoding.text_search import Alternative, Translation
 from regard.decoding.translator import Translator
 
 
@@ -69,7 +69,7 @@ def translate(
     ):
         rows: Iterator[Any] = translator.translate_rendered(
             read_stdin(),
-            _render_text(search.num_hypotheses, scores=scores)
+            _render_text(search.num_hypotheses, scores, text.confidence)
             if results.is_text
             else partial(_to_row, score_type=text.score_type),
             prefix=prefix,
@@ -101,25 +101,46 @@ def _load_translator(
     return Translator.load(*models, **runtime.loading, teacher=teacher)
 
 
-def _render_text(num_hypotheses: int, *, scores: bool) -> Callable[[Translation], str]:
-    return partial(_format_lines, num_hypotheses=num_hypotheses, scores=scores)
+def _render_text(
+    num_hypotheses: int, scores: bool, confidence: bool
+) -> Callable[[Translation], str]:
+    return partial(
+        _format_lines, num_hypotheses=num_hypotheses, scores=scores, confidence=confidence
+    )
 
 
-def _format_lines(translation: Translation, num_hypotheses: int, scores: bool) -> str:
-    """The translations of a text, one per line."""
-    ranked = [(translation.text, translation.score)]
-    ranked += [(other.text, other.score) for other in translation.alternatives]
+def _format_lines(
+    translation: Translation, num_hypotheses: int, scores: bool, confidence: bool
+) -> str:
+    """The translations of a text, one per line, after the columns that were requested."""
+    ranked: list[Translation | Alternative] = [translation, *translation.alternatives]
     ranked += [ranked[-1]] * (num_hypotheses - len(ranked))  # also n lines for an empty sentence
-    lines = [
-        f"{rank}\t{score:.6f}\t{text}" if scores else text
-        for rank, (text, score) in enumerate(ranked, 1)
-    ]
+    lines = []
+    for rank, each in enumerate(ranked, 1):
+        columns = [f"{rank}", f"{each.score:.6f}"] if scores else []
+        if confidence:
+            columns.append("" if each.confidence is None else f"{each.confidence:.4f}")
+        lines.append("\t".join([*columns, each.text]))
     return "\n".join(lines)
 
 
 def _to_row(translation: Translation, score_type: ScoreType) -> dict[str, Any]:
     """A row of the JSON output."""
+    alternatives = [
+        {"text": other.text, "score": other.score, **_confidence(other)}
+        for other in translation.alternatives
+    ]
     row = {name: getattr(translation, name) for name in ("source", "text", "score")}
-    row["score_type"] = score_type
-    alternatives = [vars(other) for other in translation.alternatives]
-    return {**row, "alternatives": alternatives, "warnings": translation.warnings}
+    row |= {"score_type": score_type, "alternatives": alternatives}
+    row["warnings"] = translation.warnings
+    if translation.words is not None:
+        row |= {**_confidence(translation), "review": translation.review}
+    return row
+
+
+def _confidence(translation: Translation | Alternative) -> dict[str, Any]:
+    """The fields about confidence, if it was computed."""
+    if translation.words is None:
+        return {}
+    words = [vars(word) for word in translation.words]
+    return {"confidence": translation.confidence, "words": words}

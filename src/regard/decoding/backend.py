@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_SIZE = 64  # sentences
 _TUNED_BEAM_SIZE = 8  # for which the default batch sizes were measured
+IdPair = tuple[list[int], list[int]]  # source and target, without EOS
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -102,6 +103,13 @@ class Backend(Protocol):
         """`num_hypotheses` hypotheses per request, in any order.
 
         A backend may take several batches before it returns the results of the first.
+        """
+        ...
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """The log-prob of each target token and of EOS, by forced decoding.
+
+        Raises a ConfigError if the backend does not support it.
         """
         ...
 

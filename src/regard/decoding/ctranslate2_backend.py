@@ -28,6 +28,7 @@ from regard.decoding.backend import (
     DEFAULT_BATCH_SIZE,
     BatchLimit,
     Hypothesis,
+    IdPair,
     Request,
     SearchResult,
     batch_by_length,
@@ -215,18 +216,29 @@ class CTranslate2Backend:
             for length in range(min_length)
         }
         pairs = [*unscored, *prefixes.values()]
-        results = self._translator.score_batch(
-            [request.source for request, _ in pairs],
-            [list(map(self._target_tokens.__getitem__, ids)) for _, ids in pairs],
-            max_batch_size=min(DEFAULT_BATCH_SIZE, -(-len(pairs) // self._threads) or 1),
-            max_input_length=0,
-        )
-        rows = [result.log_probs for result in results]  # of each token and of EOS
+        rows = self._score([request.source for request, _ in pairs], [ids for _, ids in pairs])
         eos = dict(zip(prefixes, (row[-1] for row in rows[len(unscored) :]), strict=True))
         return [
             sum(row) - sum(_log1mexp(eos[request.number, *ids[:n]]) for n in range(min_length))
             for row, (request, ids) in zip(rows, unscored, strict=False)
         ]
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """The log-prob of each target token and of EOS, by forced decoding."""
+        sources = [list(map(self._source_tokens.__getitem__, source)) for source, _ in pairs]
+        return self._score(sources, [target for _, target in pairs])
+
+    def _score(
+        self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """The log-prob of each token of the targets and of EOS."""
+        results = self._translator.score_batch(
+            sources,
+            [list(map(self._target_tokens.__getitem__, ids)) for ids in targets],
+            max_batch_size=min(DEFAULT_BATCH_SIZE, -(-len(sources) // self._threads) or 1),
+            max_input_length=0,
+        )
+        return [result.log_probs for result in results]
 
 
 class _SecondSearch:

@@ -11,8 +11,9 @@ from regard.data.batch import Batch
 from regard.data.model_text import ModelText
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
-from regard.decoding.backend import DEFAULT_BATCH_SIZE, length_normalized
-from regard.decoding.text_codecs import IdPair, PairCodec
+from regard.decoding.backend import DEFAULT_BATCH_SIZE, IdPair, length_normalized
+from regard.decoding.pair_batches import map_pairs_by_length
+from regard.decoding.text_codecs import PairCodec
 from regard.decoding.text_stream import TextStream, default_window, model_stage
 from regard.decoding.wrappers import average_log_probs
 from regard.errors import ConfigError
@@ -21,7 +22,7 @@ from regard.models.base import Model
 from regard.models.nonautoregressive import CtcPredictions
 from regard.models.protocol import Predictions
 
-_CHUNK = 1024  # positions whose logits are computed at once
+_CHUNK = 4096  # positions whose logits are computed at once
 
 
 @torch.inference_mode()
@@ -54,10 +55,30 @@ def score_stream(
     return TextStream(PairCodec(text), stage, default_window(device))
 
 
-def _sentence_log_probs(models: Sequence[Model], batch: Batch) -> Tensor:
-    """The log-prob of each target sentence. (B,)"""
+@torch.inference_mode()
+def pair_token_log_probs(
+    models: Sequence[Model], pairs: Sequence[IdPair], device: torch.device
+) -> list[list[float]]:
+    """The log-prob of each target token and of EOS, by autoregressive models."""
+
+    def on_batch(batch: Batch) -> list[list[float]]:
+        log_probs = average_log_probs([token_log_probs(model, batch) for model in models])
+        rows = log_probs.cpu().split(batch.target.lengths.host.tolist())
+        return [row.tolist() for row in rows]
+
+    refuse_unsupported_scoring(models)
+    return map_pairs_by_length(pairs, device, None, on_batch)
+
+
+def refuse_unsupported_scoring(models: Sequence[Model]) -> None:
+    """Raise a ConfigError if a model cannot score given translations."""
     if reason := next(filter(None, (model.scoring_unsupported_reason for model in models)), None):
         raise ConfigError(reason)
+
+
+def _sentence_log_probs(models: Sequence[Model], batch: Batch) -> Tensor:
+    """The log-prob of each target sentence. (B,)"""
+    refuse_unsupported_scoring(models)
     predictions = [model(batch) for model in models]
     if isinstance(predictions[0], CtcPredictions):
         assert len(models) == 1, "ensembles of CTC models are not supported"
@@ -92,8 +113,12 @@ def top_tokens(models: Sequence[Model], batch: Batch, count: int) -> tuple[Tenso
 
 def target_log_probs(predictions: Predictions) -> Tensor:
     """The log-prob of each target token. (N,)"""
-    log_probs = predictions.project(predictions.hidden).float().log_softmax(-1)
-    return log_probs.gather(1, predictions.targets[:, None]).squeeze(1)
+    chunks = zip(predictions.hidden.split(_CHUNK), predictions.targets.split(_CHUNK), strict=True)
+    log_probs = [
+        predictions.project(hidden).float().log_softmax(-1).gather(1, targets[:, None])
+        for hidden, targets in chunks
+    ]
+    return torch.cat(log_probs).squeeze(1)
 
 
 def _ctc_log_probs(predictions: CtcPredictions) -> Tensor:

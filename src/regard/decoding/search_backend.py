@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend
+from regard.decoding.confidence_backend import ConfidenceBackend, computes_confidence
 from regard.decoding.config import SearchConfig
 from regard.decoding.mbr import MbrBackend, make_utility
 from regard.decoding.ranking_config import candidate_count
@@ -37,4 +38,6 @@ def search_backend(
         backend = MbrBackend(backend, utility, model_text, candidates)
     if retries(config, text, mode):
         backend = RetryBackend(backend, text)
+    if computes_confidence(text, mode):  # outermost: of the hypotheses that are returned
+        backend = ConfidenceBackend(backend)
     return backend

@@ -15,6 +15,13 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from regard.data.model_text import DataStatistics, ModelText
 from regard.decoding.backend import Hypothesis, Request, length_normalized
+from regard.decoding.confidence import (
+    ConfidenceEstimator,
+    WordConfidence,
+    realigned_words,
+    text_confidence,
+    to_single_line,
+)
 from regard.decoding.ranking_config import ScoreType
 from regard.decoding.text_stream import Remarked
 from regard.text.sentences import split_sentences, split_to_fit
@@ -117,6 +124,18 @@ class RankedTranslation(NamedTuple):
     text: str
     score: float
     segments: list[TranslatedSegment]  # without those that were not searched for
+    words: list[WordConfidence] | None = None  # if confidences are computed
+
+    @property
+    def confidence(self) -> float | None:
+        """The expected fraction of correct words; None for a text without words."""
+        return text_confidence(self.words or [])
+
+    def with_current_words(self) -> RankedTranslation:
+        """The same translation with the words of its text, which text steps may have changed."""
+        if self.words is None:
+            return self
+        return self._replace(words=realigned_words(self.words, self.text))
 
 
 class TranslatedText(NamedTuple):
@@ -125,6 +144,7 @@ class TranslatedText(NamedTuple):
     source: str
     ranked: list[RankedTranslation]
     was_split: bool  # whether a sentence was longer than the limit
+    review: bool = False  # whether the confidence of the best translation is too low
 
     @property
     def pairs(self) -> list[tuple[list[int], list[int]]]:
@@ -172,6 +192,7 @@ class TranslationCodec(Generic[R]):
     render: Callable[[TranslatedText], R]  # for example to a line of output
     steps: tuple[TextStep, ...] = ()
     score_type: ScoreType = "log_prob"
+    confidence: ConfidenceEstimator | None = None
 
     def encode(self, sources: Sequence[Source]) -> tuple[list[Request], list[EncodedText]]:
         """A request for each segment that is not empty; the first has the forced prefix."""
@@ -217,7 +238,7 @@ class TranslationCodec(Generic[R]):
     ) -> list[Remarked[R]]:
         """The rendered translations of all texts, given the hypotheses of all requests."""
         ids = [hypothesis.tokens for hypotheses in outputs for hypothesis in hypotheses]
-        texts = map(_to_single_line, self.text.tokenizers.target.decode_all(ids))
+        texts = map(to_single_line, self.text.tokenizers.target.decode_all(ids))
         nbests = iter(
             [
                 (request.source, [(hypothesis, next(texts)) for hypothesis in hypotheses])
@@ -231,7 +252,14 @@ class TranslationCodec(Generic[R]):
         """The translations of the original text: all steps are undone."""
         for step, context in zip(reversed(self.steps), reversed(encoded.steps), strict=True):
             translated = step.restore(translated, context)
-        return translated._replace(source=encoded.source)
+        ranked = [part.with_current_words() for part in translated.ranked]
+        confidence = ranked[0].confidence
+        review = (
+            self.confidence is not None
+            and confidence is not None
+            and confidence < self.confidence.minimum
+        )
+        return translated._replace(source=encoded.source, ranked=ranked, review=review)
 
     def _remark(self, translated: TranslatedText) -> str:
         remarks = []
@@ -242,6 +270,9 @@ class TranslationCodec(Generic[R]):
             )
         if translated.warnings:
             remarks.append(f"has a translation that {' and '.join(translated.warnings)}.")
+        if translated.review:
+            confidence = translated.ranked[0].confidence
+            remarks.append(f"has a translation with confidence {confidence:.2f}; review it.")
         return " It ".join(remarks)
 
     def _join(self, encoded: EncodedText, nbests: Iterator[_Nbest]) -> TranslatedText:
@@ -269,7 +300,18 @@ class TranslationCodec(Generic[R]):
             if nbest and pair
         ]
         score = self._score([part.hypothesis for part in translated])
-        return RankedTranslation(text, score, translated)
+        return RankedTranslation(text, score, translated, self._words(translated))
+
+    def _words(self, segments: Sequence[TranslatedSegment]) -> list[WordConfidence] | None:
+        """The words of all segments, if confidences are computed."""
+        if self.confidence is None:
+            return None
+        words: list[WordConfidence] = []
+        for _, hypothesis, text, start in segments:
+            assert hypothesis.token_log_probs is not None
+            log_probs = hypothesis.token_log_probs
+            words += self.confidence.words(hypothesis.tokens, log_probs, text, start)
+        return words
 
     def _score(self, hypotheses: Sequence[Hypothesis]) -> float:
         """The score of joined hypotheses; others than log-probs are averaged by length."""
@@ -289,8 +331,3 @@ _Nbest = tuple[list[int], list[tuple[Hypothesis, str]]]
 def _is_plain(segments: Segments, text: str) -> bool:
     """Whether a text is one segment without surrounding whitespace."""
     return len(segments.parts) == 1 and text == text.strip() != "" and not segments.was_split
-
-
-def _to_single_line(text: str) -> str:
-    """The text without line breaks and NULs, which byte fallback can generate."""
-    return " ".join(text.replace("\0", "").splitlines())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regard.data.model_text import ModelText
-from regard.decoding.backend import Hypothesis
+from regard.decoding.backend import Hypothesis, IdPair
 from regard.decoding.text_stream import Remarked
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vectors = NDArray[np.float32]
-IdPair = tuple[list[int], list[int]]  # source and target
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,20 @@ class TextConfig(RankingConfig):
         Ge(0),
         Le(1000),
     ] = 3.0
+    confidence: Annotated[
+        bool, Doc("compute the probability that each word is correct, and their mean per text")
+    ] = False
+    min_confidence: Annotated[
+        float,
+        Doc("mark translations with a lower confidence for review; 0: none"),
+        Ge(0),
+        Le(1),
+    ] = 0.0
+
+    @property
+    def computes_confidence(self) -> bool:
+        """Whether any setting requires confidences."""
+        return self.confidence or self.min_confidence > 0
 
 
 class TextConfigKeywords(RankingKeywords, total=False):
@@ -46,3 +60,5 @@ class TextConfigKeywords(RankingKeywords, total=False):
     retry: bool
     retry_below: float
     retry_above: float
+    confidence: bool
+    min_confidence: float

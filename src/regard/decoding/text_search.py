@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from regard.config import build
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
+from regard.decoding.confidence import ConfidenceEstimator, WordConfidence
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.ranking_config import ScoreType
 from regard.decoding.segments import Source, TextStep, TranslatedText, TranslationCodec
@@ -29,6 +30,9 @@ class Alternative:
 
     text: str
     score: float
+    # With `confidence` or `min_confidence`; a text without words has no confidence.
+    confidence: float | None = None
+    words: list[WordConfidence] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,18 @@ class Translation:
     alternatives: list[Alternative] = field(default_factory=list)
     attention: AttentionMaps | None = None
     warnings: list[str] = field(default_factory=list)  # such as "is repetitive"
+    # With `confidence` or `min_confidence`:
+    confidence: float | None = None  # expected fraction of correct words
+    words: list[WordConfidence] | None = None
+    review: bool = False  # whether the confidence is below `min_confidence`
 
     @staticmethod
     def of(translated: TranslatedText, attention: AttentionMaps | None = None) -> Translation:
         """From the ranked translations of a text."""
         best, *others = translated.ranked
-        alternatives = [Alternative(other.text, other.score) for other in others]
+        alternatives = [
+            Alternative(other.text, other.score, other.confidence, other.words) for other in others
+        ]
         return Translation(
             translated.source,
             best.text,
@@ -54,6 +64,9 @@ class Translation:
             alternatives,
             attention,
             translated.warnings,
+            best.confidence,
+            best.words,
+            translated.review,
         )
 
 
@@ -68,6 +81,7 @@ class TextSearch:
     batch_size: int | None
     steps: tuple[TextStep, ...] = ()
     score_type: ScoreType = "log_prob"
+    confidence: ConfidenceEstimator | None = None
 
     def stream(
         self, render: Callable[[TranslatedText], R]
@@ -86,6 +100,7 @@ class TextSearch:
             render,
             self.steps,
             self.score_type,
+            self.confidence,
         )
         return TextStream(codec, stage, self.backend.window)
 

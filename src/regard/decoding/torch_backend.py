@@ -25,6 +25,7 @@ from regard.data.pairs import with_eos
 from regard.decoding.backend import (
     BatchLimit,
     Hypothesis,
+    IdPair,
     Request,
     SearchResult,
     reduce_for_beams,
@@ -33,6 +34,7 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.forward_passes import CudaGraphPasses, EagerPasses
 from regard.decoding.nonautoregressive import nonautoregressive_search
 from regard.decoding.runners import CudaGraphRunner, EagerRunner
+from regard.decoding.score import pair_token_log_probs
 from regard.decoding.search import search
 from regard.decoding.text_stream import default_window
 from regard.decoding.wrappers import Ensemble
@@ -57,6 +59,11 @@ class BoundedAutoregressive(Autoregressive[Any], Protocol):
     @property
     def max_length(self) -> int | None:
         """The maximum length that the positions allow; None: unlimited."""
+        ...
+
+    @property
+    def scoring_unsupported_reason(self) -> str | None:
+        """Why it cannot score a given translation, and what to do; None if it can."""
         ...
 
 
@@ -138,7 +145,7 @@ class TorchBackend(_TorchBackend):
         precision: Precision = "auto",
     ) -> None:
         super().__init__(device, precision)
-        models = [*map(self._cast, models)]
+        models = self._models = [*map(self._cast, models)]
         self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
         self.max_length = common_max_length(models)
         self._uses_cuda_graphs = device.type == "cuda" and self._model.step_capturable
@@ -150,6 +157,10 @@ class TorchBackend(_TorchBackend):
             tokens = max(1, min(_CPU_TOKENS, _CPU_TOKENS_TIMES_BEAMS // config.beam_size))
             return BatchLimit(tokens, in_tokens=True)
         return BatchLimit(reduce_for_beams(256, config))
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """The log-prob of each target token and of EOS, by forced decoding."""
+        return pair_token_log_probs(cast(Sequence[Model], self._models), pairs, self.device)
 
     def _search_batch(
         self, requests: Sequence[Request], config: SearchConfig
@@ -206,6 +217,13 @@ class NonAutoregressiveBackend(_TorchBackend):
         """In sentences, fewer with several candidates."""
         size = _NONAUTOREGRESSIVE_BATCH_SIZES[self.device.type]
         return BatchLimit(max(4, size // config.candidates))
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """Raise a ConfigError: all tokens are predicted at once, not one after the other."""
+        raise ConfigError(
+            "Token probabilities are not available for non-autoregressive models. Use an "
+            "autoregressive model."
+        )
 
     def _search_batch(
         self, requests: Sequence[Request], config: SearchConfig

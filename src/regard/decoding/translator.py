@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from regard.config import build
+from regard.data.calibration import Calibration, read_calibration
 from regard.data.model_text import CONFIG, DecodingFamily, ModelText, config_folder
 from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large_search
+from regard.decoding.confidence import confidence_estimator
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.forbidden_words import forbid_words
 from regard.decoding.modes import decoding_mode, refuse_unused
@@ -161,7 +163,7 @@ class Translator:
             )
         if attention:
             self.models  # noqa: B018  # raises an error if it cannot be loaded
-        search = self._search(keywords, batch_size, len(texts))
+        search = self._search(keywords, batch_size, len(texts), notice)
         translated = search.stream(unchanged).map([*map(Source, texts, prefixes)], notice)
         if not attention:
             return [*map(Translation.of, translated)]
@@ -193,12 +195,16 @@ class Translator:
         """
         refuse_single_text(texts)
         options, rest = split_translate_keywords(keywords)
-        search = self._search(rest, options.batch_size, None)
+        search = self._search(rest, options.batch_size, None, options.notice)
         stream = search.stream(TranslationRenderer(render))
         return stream.iterate((Source(text, prefix) for text in check_each(texts)), options)
 
     def _search(
-        self, keywords: TranslateKeywords, batch_size: int | None, texts: int | None
+        self,
+        keywords: TranslateKeywords,
+        batch_size: int | None,
+        texts: int | None,
+        notice: Notice,
     ) -> TextSearch:
         """Check the settings of a search over a number of texts, if that is known."""
         text_config, search_keywords = split_text_keywords(keywords)
@@ -222,9 +228,24 @@ class Translator:
         if backend.max_length is not None:
             limit = min(limit, backend.max_length - 1)
         steps = text_steps(text_config, self.text)
+        confidence = None
+        if text_config.computes_confidence:
+            tokenizer = self.text.tokenizers.target
+            confidence = confidence_estimator(
+                text_config, self.paths, tokenizer, self.calibration, notice
+            )
+        score_type = text_config.score_type
         return TextSearch(
-            self.text, backend, config, limit, batch_size, steps, text_config.score_type
+            self.text, backend, config, limit, batch_size, steps, score_type, confidence
         )
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The calibration in the model folder, if there is one; None: confidences are uncalibrated.
+
+        It may be set to None. There is none for ensembles.
+        """
+        return read_calibration(self.paths[0]) if len(self.paths) == 1 else None
 
     def _attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
         from regard.decoding.attention_maps import join_attention_maps, pair_attention_maps

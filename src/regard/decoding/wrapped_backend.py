@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, SearchResult
+from regard.decoding.backend import (
+    Backend,
+    BatchLimit,
+    Hypothesis,
+    IdPair,
+    Request,
+    SearchResult,
+)
 from regard.decoding.config import SearchConfig
 
 if TYPE_CHECKING:
@@ -59,6 +66,10 @@ class WrappedBackend(ABC):
     def batch_limit(self, config: SearchConfig) -> BatchLimit:
         """The batch size that is used unless the user chooses one."""
         return self.inner.batch_limit(self.inner_config(config))
+
+    def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """The log-prob of each target token and of EOS, by forced decoding."""
+        return self.inner.token_log_probs(pairs)
 
     def is_final(self, searched: Searched, config: SearchConfig) -> bool:
         """Whether the hypotheses of a request need no processing."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from regard.data.calibration import read_calibration
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.errors import ConfigError
 from regard.exchange import argos, ctranslate2, huggingface, onnx
@@ -32,7 +33,10 @@ def export_model(path: Path, to: str, out: Path, precision: str | None = None) -
     if to == "ctranslate2":
         has_shortlist = (path / SHORTLIST).is_file()
         shortlist = Shortlist.read(path, folder.tokenizers) if has_shortlist else None
+        calibration = read_calibration(path)
         ctranslate2.export(folder, model, out, precision=weight_precision, shortlist=shortlist)
+        if calibration is not None:
+            calibration.for_weights_of(out).write(out)
         message += f"\nThe CTranslate2 model is {out / CTRANSLATE2_FOLDER}."
         if has_shortlist:
             message += " It includes the shortlist, which CTranslate2 uses with use_vmap=True."

@@ -67,6 +67,9 @@ class OnnxModel:
 
     step_capturable = False
     start_capturable = False
+    scoring_unsupported_reason = (
+        "Models exported to ONNX cannot score given translations. Use the model that was exported."
+    )
 
     def __init__(self, path: Path, folder: ModelFolder | None = None) -> None:
         """Load a model written by `export_onnx`; folder: its description, if read already."""

@@ -1,0 +1,117 @@
+"""Calibrate the confidences of a model on validation data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Unpack
+
+from regard.data.calibration import (
+    FORMAT,
+    Calibration,
+    CurvePair,
+    PlattScaling,
+    weights_digest,
+)
+from regard.decoding.config import SearchKeywords
+from regard.decoding.text_search import Translation
+from regard.decoding.translator import Translator
+from regard.errors import ConfigError, DataError
+from regard.evaluation.correctness import kept_words
+from regard.evaluation.reliability import calibration_curve, fit_platt_scaling
+from regard.foreign_models import describe_exported_model
+from regard.notices import Notice
+from regard.text.words import word_spans
+
+_MIN_WORDS = 100  # for two parameters
+
+
+def calibrate(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    batch_size: int | None = None,
+    notice: Notice = lambda text: None,
+    **keywords: Unpack[SearchKeywords],
+) -> Calibration:
+    """Translate the sources, and fit the calibration of words and of next-token probabilities.
+
+    `keywords` are settings of the search: those with which the model will translate.
+    """
+    if len(translator.paths) != 1:
+        raise ConfigError("Ensembles cannot be calibrated. Give a single model.")
+    [folder] = translator.paths
+    translator.calibration = None
+    translations = translator.translate(sources, confidence=True, batch_size=batch_size, **keywords)
+    outcomes = [*map(correct_words, translations, references)]
+    probabilities = [[word.confidence for word in each.words or []] for each in translations]
+    scaling = _fit(probabilities, outcomes)
+    words, sentences = _curves(probabilities, outcomes, scaling)
+    temperature, tokens = None, None
+    if describe_exported_model(folder):
+        notice("The temperature of next-token probabilities is not fitted: exports have no logits.")
+    else:
+        temperature, tokens = _calibrate_tokens(translator, sources, references)
+    return Calibration(
+        FORMAT, weights_digest(folder), scaling, words, sentences, temperature, tokens
+    )
+
+
+def correct_words(translation: Translation, reference: str) -> list[bool]:
+    """For each word of a translation with confidences, whether the reference confirms it."""
+    words = [word.text for word in translation.words or []]
+    return kept_words(words, [reference[start:end] for start, end in word_spans(reference)])
+
+
+def _fit(
+    probabilities: Sequence[Sequence[float]], outcomes: Sequence[Sequence[bool]]
+) -> PlattScaling:
+    """The scaling of the words of all sentences."""
+    flat = [*chain.from_iterable(probabilities)]
+    if len(flat) < _MIN_WORDS:
+        raise DataError(
+            f"The translations of the validation data have {len(flat)} words, too few for "
+            f"calibration. Give at least {_MIN_WORDS}, better several thousand."
+        )
+    return fit_platt_scaling(flat, [*chain.from_iterable(outcomes)])
+
+
+def _curves(
+    probabilities: Sequence[Sequence[float]],
+    outcomes: Sequence[Sequence[bool]],
+    scaling: PlattScaling,
+) -> tuple[CurvePair, CurvePair]:
+    """The calibration curves of words, and of the fraction of correct words per sentence."""
+    scaled = [[*map(scaling, row)] for row in probabilities]
+    pairs = [
+        (
+            calibration_curve([*chain.from_iterable(rows)], [*chain.from_iterable(outcomes)]),
+            calibration_curve(_means(rows), _means(outcomes)),
+        )
+        for rows in (probabilities, scaled)
+    ]
+    words, sentences = zip(*pairs, strict=True)
+    return CurvePair(*words), CurvePair(*sentences)
+
+
+def _means(rows: Sequence[Sequence[float]]) -> list[float]:
+    """The mean of each row that is not empty."""
+    return [sum(row) / len(row) for row in rows if row]
+
+
+def _calibrate_tokens(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> tuple[float, CurvePair]:
+    """The temperature of next-token probabilities, on the pairs that fit into the model."""
+    from regard.evaluation.token_calibration import calibrate_tokens  # imports PyTorch
+
+    [model] = translator.models
+    tokenizers, limit = translator.text.tokenizers, model.max_length
+    sides = tokenizers.source.encode_all(sources), tokenizers.target.encode_all(references)
+    fitting = [
+        pair
+        for pair in zip(*sides, strict=True)
+        if all(pair) and (limit is None or max(map(len, pair)) < limit)
+    ]
+    return calibrate_tokens(model, fitting)
