@@ -23,7 +23,7 @@ ORDER = [
     *["cuda_graphs", "distributed"],
     *["notices", "progress", "plugins"],
     *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
-    *["training", "tasks", "plots", "api", "cli"],
+    *["training", "tasks", "plots", "tracking", "api", "cli"],
 ]
 # Packages that may depend on specific model kinds.
 MAY_USE_KINDS = {"models", "exchange", "tasks"}

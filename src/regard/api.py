@@ -19,13 +19,15 @@ from regard.errors import ConfigError, StorageError
 from regard.machine import keep_freed_memory
 from regard.models import register_model as register_model
 from regard.models.folder import ModelFolder
-from regard.progress import TrainingProgressBar, progress_counter
+from regard.notices import Notice
+from regard.progress import TrainingProgressBar, notify, progress_counter
 from regard.settings_tree import merge_trees
 from regard.tasks import register_task as register_task
 from regard.tasks import task_of
 from regard.tasks.recipes import build_run_config
 from regard.text.config import TokenizerConfig
 from regard.text.folder import load_folder_tokenizers
+from regard.tracking.callback import TrackerCallback, warn
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
 from regard.training.loop import TrainingCallback
@@ -163,7 +165,9 @@ def train(
     config = build_run_config(path, preset=preset, changes=settings, assignments=())
     with TrainingProgressBar() if progress else nullcontext() as bar:
         callbacks = [*callbacks, *([bar] if bar else [])]
-        return Run(Path(config.out), run_training(config, device, CallbackList(callbacks)))
+        notice = notify if progress else warn
+        run_progress = run_training(config, device, CallbackList(callbacks), notice=notice)
+        return Run(Path(config.out), run_progress)
 
 
 def _nest_overrides(overrides: Mapping[str, Any]) -> Tree:
@@ -203,16 +207,24 @@ def run_training(
     device: str,
     callback: TrainingCallback,
     distributed: DistributedContext = SINGLE_PROCESS,
+    *,
+    notice: Notice = warn,
 ) -> Progress:
-    """Train a model with the settings of a run."""
+    """Train a model with the settings of a run, and track it; `notice` is for failing trackers."""
     local_device = distributed.local_device(resolve_device(device))
     if local_device.type == "cpu":
         keep_freed_memory()
     store = Store(Path(config.data.folder))
     task = task_of(config.model)
-    return train_model(
-        config, store, task, local_device, callback=callback, distributed=distributed
-    )
+    if not config.tracking.log_to or not distributed.is_main_process:
+        return train_model(
+            config, store, task, local_device, callback=callback, distributed=distributed
+        )
+    with TrackerCallback(config, notice) as tracker:
+        both = CallbackList([callback, tracker])
+        return train_model(
+            config, store, task, local_device, callback=both, distributed=distributed
+        )
 
 
 def load(

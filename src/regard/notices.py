@@ -26,3 +26,7 @@ def limited_notices(notify: Notice) -> Iterator[Notice]:
         suppressed = count - _MAX_NOTICES
         if suppressed > 0:
             notify(f"The same applies to {suppressed:,} more line{'s' if suppressed > 1 else ''}.")
+
+
+class NoticeWarning(UserWarning):
+    """A notice of code whose caller takes none: the command prints it without a location."""

@@ -18,6 +18,7 @@ from typing import TextIO
 
 from regard.config import RenamedWarning
 from regard.errors import OutputError, RegardError
+from regard.notices import NoticeWarning
 from regard.os_errors import os_error_advice
 from regard.plugins import error_location
 from regard.version import __version__
@@ -71,9 +72,9 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning about renamed settings as a notice; for `warnings.showwarning`."""
+    """Print warnings of ours as notices; for `warnings.showwarning`."""
     text = warnings.formatwarning(message, category, filename, lineno, line)
-    is_notice = issubclass(category, RenamedWarning)
+    is_notice = issubclass(category, RenamedWarning | NoticeWarning)
     print(f"regard: {message}" if is_notice else text.rstrip(), file=file or sys.stderr)
 
 

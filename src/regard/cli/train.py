@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ from regard.cli.options import Assignments, DeviceOnly, argument
 from regard.config import Doc, Flag, Settings
 from regard.progress import TrainingProgressBar, notify, silence
 from regard.training.presets import format_preset_names
+from regard.training.tracking_config import TrackerName
 
 if TYPE_CHECKING:
     from regard.distributed import DistributedContext
@@ -25,12 +26,20 @@ class RunOptions(Settings):
     data: Annotated[str | None, Doc("prepared folder, written by `regard prepare`")] = None
     out: Annotated[str | None, Doc("run folder to write")] = None
     init_from: Annotated[str | None, Doc("model folder to fine-tune"), Flag("--from")] = None
+    log_to: Annotated[
+        tuple[TrackerName, ...],
+        Doc("experiment tracker that receives settings and metrics; may be repeated"),
+    ] = ()
 
     def changes(self) -> dict[str, Any]:
         """The settings of a recipe that the options override."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
-        values.pop("preset", None)
-        return values | ({"data": {"folder": self.data}} if self.data is not None else {})
+        paths = {"out": self.out, "init_from": self.init_from}
+        values: dict[str, Any] = {name: path for name, path in paths.items() if path is not None}
+        if self.data is not None:
+            values["data"] = {"folder": self.data}
+        if self.log_to:
+            values["tracking"] = {"log_to": [*self.log_to]}
+        return values
 
 
 def train(
@@ -74,7 +83,7 @@ def train_with_bar(
     for notice in _notices(config):
         notify(notice)
     with TrainingProgressBar() as bar:
-        progress = run_training(config, device, bar, distributed or SINGLE_PROCESS)
+        progress = run_training(config, device, bar, distributed or SINGLE_PROCESS, notice=notify)
     if progress.stopped_early and bar.advanced:
         notify(f"Stopped early: no improvement in {progress.waited} validations.")
     return not bar.advanced

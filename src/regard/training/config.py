@@ -18,6 +18,7 @@ from regard.models.transformer import TransformerConfig
 from regard.settings_tree import to_tree
 from regard.training.foreign_names import FOREIGN_NAMES
 from regard.training.parameter_groups import Part
+from regard.training.tracking_config import TrackingConfig
 
 ScheduleName = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
@@ -211,6 +212,7 @@ class RunConfig(Settings):
     data: DataConfig = field(default_factory=DataConfig)
     model: Annotated[ModelConfig, MODEL_CONFIGS] = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
 
     def problems(self) -> Iterator[str]:
         """Contradictions between settings in any task; see also `Task.problems`."""

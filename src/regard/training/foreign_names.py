@@ -60,6 +60,9 @@ _FOREIGN_NAMES_BY_PATH = {
     ),
     "training.patience": "early_stopping early_stopping_patience max_num_checkpoint_not_improved",
     "training.log_every": "log_interval logging_freq logging_steps report_every",
+    "tracking.log_to": "report_to",
+    "tracking.project": "wandb_project",
+    "tracking.name": "run_name",
 }
 FOREIGN_NAMES = {
     name: tuple(path for path, names in _FOREIGN_NAMES_BY_PATH.items() if name in names.split())

@@ -33,6 +33,7 @@ _CHANGEABLE = {
     *("out", "init_from", "data.folder", "training.max_steps", "training.patience"),
     *("training.checkpoint_every", "training.keep_checkpoints"),
     *("training.log_every", "training.tensorboard"),
+    *("tracking.log_to", "tracking.project", "tracking.name"),
 }
 
 

@@ -1,0 +1,1 @@
+"""Experiment trackers: copies of the metrics log for Weights & Biases and MLflow."""
