@@ -184,9 +184,17 @@ class TrainingProgressBar(ProgressDisplay):
 
 
 def _format_validation(row: dict[str, Any]) -> str:
-    """The validation loss and the metrics of the task; without any, the perplexity."""
+    """The validation loss and the metrics of the task; without any, the perplexity.
+
+    The metrics log also has the fields of each direction.
+    """
     other_fields = ("step", "seconds", "valid_loss")
-    metrics = {name: row[name] for name in row if name not in other_fields and "mean_" not in name}
+    hidden = ("valid_loss_", "bleu_")
+    metrics = {
+        name: row[name]
+        for name in row
+        if name not in other_fields and "mean_" not in name and not name.startswith(hidden)
+    }
     formats = {
         "accuracy": lambda value: f"{100 * value:.2f} %",
         "bleu": lambda value: f"{value:.1f}",

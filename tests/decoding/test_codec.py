@@ -15,6 +15,7 @@ import pytest
 from regard.data.store import Store
 from regard.decoding import codec
 from regard.decoding.codec import WorkerCodec, running_codec
+from regard.decoding.directions import SameDirection, SelectedDirection
 from regard.decoding.segments import Source, TranslationCodec
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, RunError
@@ -68,7 +69,8 @@ def test_split_lines_are_reported_with_their_numbers(translator: Translator) -> 
 
 
 def test_worker_that_is_killed_is_reported(translator: Translator) -> None:
-    translation = TranslationCodec(translator.text, 10, 1.0, str)
+    direction_of = SameDirection(SelectedDirection("", translator.text.data_statistics))
+    translation = TranslationCodec(translator.text, 10, 1.0, str, direction_of)
 
     def encode_after_kill() -> None:
         with running_codec(translation, 1) as running:

@@ -16,7 +16,12 @@ from regard.config import Settings, settings_of
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.segments import TranslatedText
-from regard.decoding.text_config import TextConfig, TextConfigKeywords
+from regard.decoding.text_config import (
+    DirectionConfig,
+    DirectionKeywords,
+    TextConfig,
+    TextConfigKeywords,
+)
 from regard.decoding.translator import Translator, sentences_per_second
 from regard.errors import ConfigError, DataError, ModelError
 from toys import run, small_run
@@ -32,7 +37,12 @@ def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) 
 
 
 @pytest.mark.parametrize(
-    ("config", "keywords"), [(SearchConfig, SearchKeywords), (TextConfig, TextConfigKeywords)]
+    ("config", "keywords"),
+    [
+        (SearchConfig, SearchKeywords),
+        (TextConfig, TextConfigKeywords),
+        (DirectionConfig, DirectionKeywords),
+    ],
 )
 def test_keywords_are_the_fields_of_the_config(config: type[Settings], keywords: type[Any]) -> None:
     fields = {setting.name: setting.type for setting in settings_of(config)}

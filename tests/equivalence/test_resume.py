@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from directions import write_directions_store
 from regard.data.store import Store
 from regard.errors import StoppedError
 from regard.models.folder import AVERAGE, WEIGHTS, read_tensors
@@ -178,6 +179,20 @@ def test_subword_regularization_and_corpus_weights_are_resumed_exactly(
     with pytest.raises(StoppedError):
         run(parts, unigram_store, Interrupting(7, signal.SIGTERM))
     run(parts, unigram_store)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_temperature_sampling_of_directions_is_resumed_exactly(tmp_path: Path) -> None:
+    store = write_directions_store(tmp_path, (60, 30, 15))
+    data = {"direction_temperature": 5.0, "batch_tokens": 200}
+    whole = altered(small_run(tmp_path / "whole", store), data=data)
+    run(whole, store)
+    assert read_progress(checkpoint_folders(tmp_path / "whole")[-1]).position.epoch >= 2
+    parts = altered(whole, out=str(tmp_path / "parts"))
+    for step in (3, 13):
+        with pytest.raises(StoppedError):
+            run(parts, store, Interrupting(step, signal.SIGTERM))
+    run(parts, store)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 

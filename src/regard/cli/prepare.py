@@ -61,12 +61,23 @@ def prepare(
             progress=progress,
         )
     _print_reports(reader.parts, prepared, reader.noun)
+    if directions := prepared.description["parts"]["train"].get("directions"):
+        _print_directions(directions)
     if reader.labels:
         _print_labels(reader.parts, prepared.description["parts"], reader.labels)
     _report_vocabulary(prepared, tokenizer, tokenizer_from, reader.tags)
     is_fine_tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
     base = f"--from {tokenizer_from}" if is_fine_tuning else reader.content.model
     notify(f"Wrote {out}. Next: regard train {base} --data {out} --out runs/NAME")
+
+
+def _print_directions(directions: Sequence[Tree]) -> None:
+    """Print the size of each direction."""
+    rows = [
+        (f"{each['source']}-{each['target']}", each["pairs"], each["longest_source"])
+        for each in directions
+    ]
+    console.print(table("", ["direction", "pairs", "longest source"], rows))
 
 
 def _report_vocabulary(

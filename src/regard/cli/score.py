@@ -14,6 +14,7 @@ from regard.cli.stdin import stream_keywords
 from regard.data.line_reader import read_parallel
 from regard.decoding.config import SearchConfig
 from regard.decoding.runtime import ThroughputOptions
+from regard.decoding.text_config import DirectionConfig
 from regard.progress import notify
 
 
@@ -24,6 +25,7 @@ def score(
     runtime: TorchRuntime,
     throughput: ThroughputOptions,
     output: FormatOnly,
+    direction: DirectionConfig,
     source: Annotated[Path, typer.Option(help="Source text file.", show_default=False)],
     target: Annotated[Path, typer.Option(help="Target text file.", show_default=False)],
 ) -> None:
@@ -34,7 +36,12 @@ def score(
     translator = Translator.load(*models, device=runtime.device, backend="torch")
     stream = stream_keywords(runtime, throughput, translator.models[0].device, notify)
     scores = translator.score_iterable(
-        zip(sources, targets, strict=True), length_penalty=search.length_penalty, **stream
+        zip(sources, targets, strict=True),
+        length_penalty=search.length_penalty,
+        source_lang=direction.source_lang,
+        target_lang=direction.target_lang,
+        zero_shot=direction.zero_shot,
+        **stream,
     )
     with output.results(context) as results:
         for source_text, text, value in zip(sources, targets, scores, strict=True):

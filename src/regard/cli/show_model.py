@@ -189,7 +189,11 @@ def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
         part = name.split(".")[0]
         sizes[part] = sizes.get(part, 0) + parameter.numel()
     total = sum(sizes.values())
-    summary = {"kind": model_folder.config.kind, "direction": model_folder.direction}
+    summary = {
+        "kind": model_folder.config.kind,
+        "direction": model_folder.direction,
+        "directions": [*map(to_tree, model_folder.directions)],
+    }
     vocabulary = {
         "source": model_folder.vocabulary.source,
         "target": model_folder.vocabulary.target,
@@ -203,6 +207,13 @@ def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
         return
     print(f"{folder}: {model_folder.config.kind}, {model_folder.direction}")
     print_table(table("", ["part", "parameters"], [*sizes.items(), ("all", total)]))
+    if model_folder.directions:
+        directions = [
+            (str(each.direction), each.pairs, each.longest_source)
+            for each in model_folder.directions
+        ]
+        print()
+        print_table(table("", ["direction", "training pairs", "longest source"], directions))
     rows = [(name, str(value)) for name, value in to_tree(model_folder.config).items()]
     rows += [("vocabulary", f"{model_folder.vocabulary.source} / {model_folder.vocabulary.target}")]
     rows += [("longest training source", f"{longest} subwords")]

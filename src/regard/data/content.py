@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from regard.config import Ge, Le, Settings, Tree
+from regard.data.directions import Direction, DirectionStatistics
 from regard.data.rows import REMEDY, Rows
 from regard.errors import ConfigError, DataError
 from regard.regular_files import file_digest, fingerprint
@@ -55,12 +56,22 @@ class Corpus(Settings):
     target: str
     tag: str
     pairs: Count
+    source_lang: str | None = None  # given if the store has several directions
+    target_lang: str | None = None
 
     def __len__(self) -> int:
         return self.pairs
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.source, self.target, self.tag)))
+        direction = str(self.direction) if self.direction else ""
+        return " ".join(filter(None, (self.source, self.target, self.tag, direction)))
+
+    @property
+    def direction(self) -> Direction | None:
+        """Its direction; None if the store has only one."""
+        if self.source_lang is None or self.target_lang is None:
+            return None
+        return Direction(self.source_lang, self.target_lang)
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ class PairsDescription(Settings):
     several_sentences: Annotated[float, Ge(0), Le(1)]
     found: dict[str, int] = field(default_factory=dict)
     corpora: tuple[Corpus, ...] | None = None
+    directions: tuple[DirectionStatistics, ...] = ()  # of a store with several directions
 
 
 @dataclass(frozen=True)

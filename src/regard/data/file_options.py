@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from regard.bounds import Ge, Le
 from regard.config import Doc
 from regard.data.filters import CorpusFilterConfig, LengthFilterConfig
 from regard.option_sets import OptionSet, select
 
 if TYPE_CHECKING:
+    from regard.data.pair_files import Files
     from regard.data.prepare import CorpusReader
 
 
@@ -68,9 +70,17 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
     valid_source: Annotated[Path | None, Doc("source validation text")] = None
     valid_target: Annotated[Path | None, Doc("target validation text")] = None
     target_lang: Annotated[str | None, Doc("language code, stored with models")] = None
+    both_directions: Annotated[
+        bool,
+        Doc("prepare both directions, for one model that translates --source-lang to and fro"),
+    ] = False
 
     def problems(self) -> Iterator[str]:
         """Files, tags and validation files must match in number."""
+        if self.both_directions and not all(self.given_languages):
+            yield "--both-directions requires --source-lang and --target-lang"
+        elif self.both_directions and self.source_lang == self.target_lang:
+            yield "--both-directions requires two languages, but --target-lang is --source-lang"
         if bool(self.source) != bool(self.target):
             present, missing = ("source", "target") if self.source else ("target", "source")
             yield f"--{present} is given without --{missing}: each text needs its translation"
@@ -86,13 +96,18 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
             )
         if (self.valid_source is None) != (self.valid_target is None):
             yield "--valid-source and --valid-target must be given together"
-        if self.min_lang_prob and not any(self.languages):
+        if self.min_lang_prob and not any(self.given_languages):
             yield "--min-lang-prob requires --source-lang or --target-lang"
 
     @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """The languages of source and target."""
+    def given_languages(self) -> tuple[str | None, str | None]:
+        """The languages of --source and --target."""
         return self.source_lang, self.target_lang
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """The languages of source and target, unless both directions are prepared."""
+        return (None, None) if self.both_directions else self.given_languages
 
     @property
     def files(self) -> list[Path]:
@@ -102,6 +117,7 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
 
     def reader(self) -> CorpusReader[Any]:
         """The reader of parallel files."""
+        from regard.data.directions import Direction
         from regard.data.pair_files import Files, PairReader
 
         tags = self.tag or [""] * len(self.source)
@@ -109,7 +125,61 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
         parts = {"train": [Files(*files) for files in corpora]}
         if self.valid_source and self.valid_target:
             parts["valid"] = [Files(self.valid_source, self.valid_target)]
+        if self.both_directions and self.source_lang and self.target_lang:
+            direction = Direction(self.source_lang, self.target_lang)
+            for name, listed in parts.items():
+                directed = [replace(files, direction=direction) for files in listed]
+                parts[name] = [each for files in directed for each in (files, files.reverse)]
         return PairReader(parts, self, self.languages)
+
+
+@dataclass(frozen=True)
+class DirectionsFile(CorpusFilterConfig, FileOptions):
+    """Parallel corpora of several directions."""
+
+    main = "corpora"
+    title = "several directions"
+    two_sides = True
+    corpora: Annotated[
+        Path | None,
+        Doc(
+            "TOML file that lists parallel corpora and their languages, for one model of several "
+            "directions"
+        ),
+    ] = None
+    tokenizer_temperature: Annotated[
+        float,
+        Doc(
+            "with --corpora: temperature T of the text for the tokenizer; a language of n lines is "
+            "sampled in proportion to n^(1/T), 1: all lines"
+        ),
+        Ge(1),
+        Le(1000),
+    ] = 5.0
+
+    def problems(self) -> Iterator[str]:
+        """The languages are in the file."""
+        if self.source_lang is not None:
+            yield "--source-lang has no effect on --corpora, which lists languages; leave it out"
+
+    @property
+    def files(self) -> list[Path]:
+        """The TOML file, and the files that it lists."""
+        assert self.corpora is not None
+        listed = [files for corpora in self._parts().values() for files in corpora]
+        return [self.corpora, *(path for files in listed for path in (files.source, files.target))]
+
+    def _parts(self) -> dict[str, list[Files]]:
+        from regard.data.corpora_file import read_corpora
+
+        assert self.corpora is not None
+        return read_corpora(self.corpora)
+
+    def reader(self) -> CorpusReader[Any]:
+        """The reader of parallel files with directions."""
+        from regard.data.pair_files import PairReader
+
+        return PairReader(self._parts(), self, tokenizer_temperature=self.tokenizer_temperature)
 
 
 @dataclass(frozen=True)
@@ -189,7 +259,13 @@ class LabelledFiles(LengthFilterConfig, FileOptions):
         return LabelReader(self.parts(), LabelFormat("labelled", header=self.header), self)
 
 
-FILE_OPTIONS: list[type[FileOptions]] = [ParallelFiles, TextFiles, TaggedFiles, LabelledFiles]
+FILE_OPTIONS: list[type[FileOptions]] = [
+    ParallelFiles,
+    DirectionsFile,
+    TextFiles,
+    TaggedFiles,
+    LabelledFiles,
+]
 
 
 def select_files(options: Mapping[str, Any]) -> FileOptions:

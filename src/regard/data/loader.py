@@ -44,6 +44,15 @@ class DataConfig(Settings):
         Le(1000),
         Formerly("weights"),
     ] = ()
+    direction_temperature: Annotated[
+        float,
+        Doc(
+            "several directions: temperature T of sampling; a direction of n pairs is read in "
+            "proportion to n^(1/T), 1: as often as its pairs"
+        ),
+        Ge(1),
+        Le(1000),
+    ] = 1.0
     subword_nbest_size: Annotated[
         int,
         Doc("subword regularization: segmentations to sample from (unigram only); 1 disables it"),
@@ -138,6 +147,23 @@ class FixedDataset(Dataset):
         return Examples(
             *self._tokens, collate=lambda indices, _: self._collate(indices, epoch), weights=weights
         )
+
+
+class DatasetSubset(Dataset):
+    """Some examples of a dataset, for validation."""
+
+    def __init__(self, dataset: Dataset, indices: Indices) -> None:
+        self._dataset, self._indices = dataset, indices
+
+    def examples(self, epoch: int | None) -> Examples:
+        """The selected examples."""
+        assert epoch is None, "training reads all examples"
+        every, selected = self._dataset.examples(epoch), self._indices
+
+        def collate(indices: Indices, whole: Indices) -> Batch:
+            return every.collate(selected[indices], selected[whole])
+
+        return Examples(every.source[selected], every.target[selected], collate=collate)
 
 
 class Loader:

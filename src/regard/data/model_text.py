@@ -7,12 +7,13 @@ so that worker processes and other inference backends start fast.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from regard.config import Doc, Formerly, Ge, Le, Settings, Tree
 from regard.data.content import Languages, Vocabulary
+from regard.data.directions import DirectionStatistics, format_directions
 from regard.errors import ModelError
 from regard.foreign_models import describe_foreign_model
 from regard.schema import JsonReader
@@ -55,6 +56,7 @@ class Description(Settings):
     data_statistics: Annotated[DataStatistics, Formerly("seen")]
     tokenizer_fingerprint: str | None = None  # missing in folders of earlier versions
     adapter: dict[str, Any] | None = None
+    directions: tuple[DirectionStatistics, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class ModelText:
     tokenizers: Tokenizers
     languages: dict[str, str | None]
     data_statistics: DataStatistics
+    # Of a model whose sources begin with a target tag; none: the model has one direction.
+    directions: tuple[DirectionStatistics, ...] = field(default=(), kw_only=True)
 
     @staticmethod
     def read(folder: Path) -> ModelText:
@@ -74,7 +78,9 @@ class ModelText:
 
     @property
     def direction(self) -> str:
-        """The translation direction, such as "en to de"."""
+        """The translation direction, such as "en to de", or the directions, as "en-de, de-en"."""
+        if self.directions:
+            return format_directions(each.direction for each in self.directions)
         return " to ".join(self.languages[side] or "?" for side in ("source", "target"))
 
     def mismatched_side(self, languages: Mapping[str, str | None]) -> str | None:
@@ -118,6 +124,7 @@ def text_side(folder: Path, description: Description, tree: Tree) -> ModelText:
         load_verified_tokenizers(folder, description.tokenizer, tree),
         to_tree(description.languages),
         description.data_statistics,
+        directions=description.directions,
     )
     sizes = text.tokenizers.source.vocab_size, text.tokenizers.target.vocab_size
     if sizes != (text.vocabulary.source, text.vocabulary.target):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,27 +10,46 @@ from typing import Any, NamedTuple
 
 from regard.config import Tree
 from regard.data.content import PAIRS, Corpus
+from regard.data.directions import Direction, DirectionStatistics
 from regard.data.filters import CorpusFilterConfig, Report, filter_pairs
 from regard.data.language_filter import LanguageFilter
 from regard.data.prepare import CorpusReader
 from regard.data.store import PartWriter, corpus_sizes
+from regard.data.temperature import temperature_rates
 from regard.errors import ConfigError, format_problems
 from regard.settings_tree import to_tree
 from regard.text.sentences import split_sentences
-from regard.text.tags import add_tag, tag_problems
+from regard.text.tags import add_tag, language_problems, tag_problems, target_tag
 from regard.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)
 class Files:
-    """A parallel corpus: two files, and the tag to add to each source line."""
+    """A parallel corpus: two files, and what is added to each source line.
+
+    With a direction, this is the target tag; then the corpus's own tag.
+    """
 
     source: Path
     target: Path
     tag: str = ""
+    direction: Direction | None = None
 
     def __str__(self) -> str:
-        return f"{self.source} and {self.target}" + (f", tagged {self.tag}" if self.tag else "")
+        direction = f", {self.direction}" if self.direction else ""
+        tagged = f", tagged {self.tag}" if self.tag else ""
+        return f"{self.source} and {self.target}{direction}{tagged}"
+
+    @property
+    def reverse(self) -> Files:
+        """The corpus of the reverse direction, from the same files."""
+        assert self.direction is not None
+        return Files(self.target, self.source, self.tag, self.direction.reverse)
+
+    def tagged(self, source: str) -> str:
+        """A source with its tags."""
+        target = target_tag(self.direction.target) if self.direction else ""
+        return add_tag(add_tag(source, self.tag), target)
 
 
 class Pair(NamedTuple):
@@ -53,69 +72,109 @@ class PairReader(CorpusReader[Pair]):
         parts: Mapping[str, Sequence[Files]],
         filters: CorpusFilterConfig,
         languages: tuple[str | None, str | None] = (None, None),
+        *,
+        tokenizer_temperature: float = 1.0,
     ) -> None:
-        """`languages` are those of source and target, for the filter of other languages."""
+        """`languages` are those of corpora without a direction.
+
+        `tokenizer_temperature` is that of the languages in the text for the tokenizer.
+        """
         super().__init__(parts)
-        problems = tag_problems(files.tag for corpora in parts.values() for files in corpora)
+        corpora = [files for corpora in parts.values() for files in corpora]
+        codes = [code for files in corpora if files.direction for code in files.direction]
+        problems = [*tag_problems(files.tag for files in corpora), *language_problems(codes)]
         if problems:
             raise ConfigError(format_problems(problems, "The tags are invalid"))
         self._filters = {"train": filters, "valid": filters.for_validation()}
         self._language_filters = {
-            corpus: LanguageFilter(languages, filters.min_lang_prob)
+            corpus: LanguageFilter(corpus.direction or languages, filters.min_lang_prob)
             for corpus in parts["train"]
             if filters.min_lang_prob
         }
-        self._seen: dict[str, set[int]] = {}  # hashes of the pairs of each part
-        self._multi_sentence: dict[str, int] = {}  # number of pairs with several source sentences
+        self._counts: dict[str, _PartCounts] = {}
+        self._balance = LanguageBalance(tokenizer_temperature)
 
     def start(self, part: str) -> None:
         """Reset the counts and the duplicate detection, which works across corpora and tags.
 
         A back-translation equal to the genuine source adds nothing to the genuine pair, which is
-        kept if its corpus comes first.
+        kept if its corpus comes first. Pairs of different directions are never duplicates.
         """
-        self._seen[part], self._multi_sentence[part] = set(), 0
+        self._counts[part] = _PartCounts()
 
     def examples(self, part: str, corpus: Files, report: Report) -> Iterator[Pair]:
         """Pairs that pass the filters."""
-        filters, seen = self._filters[part], self._seen[part]
+        filters, seen = self._filters[part], self._counts[part].seen[corpus.direction]
         pairs = filter_pairs(corpus.source, corpus.target, filters, report, seen)
         if part == "train" and corpus in self._language_filters:
             pairs = self._language_filters[corpus].filter(pairs, report)
         for line, source, target in pairs:
             yield Pair(line, corpus, source, target)
 
+    def finish_validation(self) -> None:
+        """Compute the weights of languages for the tokenizer."""
+        self._balance.finish()
+
+    def validated(self, part: str, example: Pair) -> None:
+        """Count the lines of each language."""
+        direction = example.corpus.direction
+        if direction and part == "train":
+            self._balance.count(direction.source, example.source)
+            self._balance.count(direction.target, example.target)
+
     def lines(self, example: Pair, side: int) -> Iterable[str]:
-        """The source or target sentence, without its tag."""
-        return [example.target if side else example.source]
+        """The source or target sentence, without tags; of several languages, with its weight."""
+        text, direction = example.target if side else example.source, example.corpus.direction
+        return [self._balance.weighted(direction[side], text) if direction else text]
+
+    @property
+    def weights_lines(self) -> bool:
+        """Whether the corpora have several directions."""
+        return any(files.direction for files in self.parts["train"])
 
     def encode(self, part: str, example: Pair, tokenizers: Tokenizers) -> Tree | None:
         """The ids of both sentences."""
         rows = {
-            "source": tokenizers.source.encode(add_tag(example.source, example.corpus.tag)),
+            "source": tokenizers.source.encode(example.corpus.tagged(example.source)),
             "target": tokenizers.target.encode(example.target),
         }
-        return rows if max(map(len, rows.values())) <= self._filters[part].max_tokens else None
+        if max(map(len, rows.values())) > self._filters[part].max_tokens:
+            return None
+        count = self._counts[part].directions[example.corpus.direction]
+        count.longest_source = max(count.longest_source, len(rows["source"]))
+        return rows
 
     def encoded(self, part: str, example: Pair, report: Report) -> None:
-        """Count pairs of several sentences, and pairs that are in the training set."""
-        self._multi_sentence[part] += len(split_sentences(example.source)) > 1
-        if part != "train" and hash((example.source, example.target)) in self._seen["train"]:
+        """Count pairs, those of several sentences, and those that are in the training set."""
+        direction = example.corpus.direction
+        count = self._counts[part].directions[direction]
+        count.pairs += 1
+        count.several_sentences += len(split_sentences(example.source)) > 1
+        key = hash((example.source, example.target))
+        if part != "train" and key in self._counts["train"].seen[direction]:
             report.note("also in the training text", example.line)
 
     def describe(self, part: str, writer: Any, reports: Sequence[Report]) -> Tree:
         """The description of a part in `store.json`."""
         corpora = [
-            Corpus(files.source.name, files.target.name, files.tag, report.kept)
+            Corpus(
+                files.source.name,
+                files.target.name,
+                files.tag,
+                report.kept,
+                *(files.direction or (None, None)),
+            )
             for files, report in zip(self.parts[part], reports, strict=True)
         ]
+        counts = self._counts[part]
         issues: Counter[str] = Counter()
         for report in reports:
             issues.update({issue: count for issue, (count, _) in report.issues.items()})
         return {
             **describe_pairs(writer, corpora),
-            "several_sentences": self._multi_sentence[part] / writer.examples,
+            "several_sentences": counts.several_sentences / writer.examples,
             "found": dict(issues),
+            **({"directions": listed} if (listed := counts.describe_directions()) else {}),
         }
 
     def nothing_left(self, report: Report) -> str:
@@ -131,13 +190,79 @@ class PairReader(CorpusReader[Pair]):
 
     @property
     def tags(self) -> list[str]:
-        """The tags of the training corpora."""
-        return [files.tag for files in self.parts["train"] if files.tag]
+        """The tags of the training corpora, target tags included."""
+        corpora = self.parts["train"]
+        target_tags = [target_tag(files.direction.target) for files in corpora if files.direction]
+        return [*target_tags, *(files.tag for files in corpora if files.tag)]
+
+
+@dataclass
+class _DirectionCounts:
+    """Counts of the pairs of a direction."""
+
+    pairs: int = 0
+    longest_source: int = 0  # subwords
+    several_sentences: int = 0  # pairs with several source sentences
+
+
+class _PartCounts:
+    """What is counted while a part is read, by direction; None: sources have no target tag."""
+
+    def __init__(self) -> None:
+        self.seen: defaultdict[Direction | None, set[int]] = defaultdict(set)  # hashes of pairs
+        self.directions: defaultdict[Direction | None, _DirectionCounts] = defaultdict(
+            _DirectionCounts
+        )
+
+    @property
+    def several_sentences(self) -> int:
+        return sum(counts.several_sentences for counts in self.directions.values())
+
+    def describe_directions(self) -> list[Tree]:
+        """The statistics of each direction, for `store.json`."""
+        return [
+            to_tree(
+                DirectionStatistics(
+                    *direction,
+                    counts.pairs,
+                    counts.longest_source,
+                    counts.several_sentences / counts.pairs,
+                )
+            )
+            for direction, counts in self.directions.items()
+            if direction is not None and counts.pairs
+        ]
+
+
+class LanguageBalance:
+    """Weights of the lines that a tokenizer is trained on, by temperature sampling of languages."""
+
+    def __init__(self, temperature: float) -> None:
+        self._temperature = temperature
+        self._lines: defaultdict[str, set[int]] = defaultdict(set)  # hashes of distinct lines
+        self._weights: dict[str, int] = {}
+
+    def count(self, language: str, line: str) -> None:
+        """Count a line of a language."""
+        self._lines[language].add(hash(line))
+
+    def finish(self) -> None:
+        """Compute the weights; the smallest is 10, so that rounding changes little."""
+        sizes = [*map(len, self._lines.values())]
+        rates = temperature_rates(sizes, self._temperature)
+        least = min(rates, default=1.0)
+        pairs = zip(self._lines, rates, strict=True)
+        self._weights = {language: round(10 * rate / least) for language, rate in pairs}
+        self._lines.clear()
+
+    def weighted(self, language: str, line: str) -> str:
+        """A line with its weight, for `train_tokenizers`."""
+        return f"{line}\t{self._weights[language]}"
 
 
 def describe_pairs(writer: PartWriter, corpora: Iterable[Corpus]) -> Tree:
     """The description of the pairs of a part in `store.json`."""
-    listed = [to_tree(corpus) for corpus in corpora]
+    listed = [_describe_corpus(corpus) for corpus in corpora]
     source, target = writer.sides["source"], writer.sides["target"]
     return {
         "pairs": writer.examples,
@@ -148,3 +273,8 @@ def describe_pairs(writer: PartWriter, corpora: Iterable[Corpus]) -> Tree:
         "longest_target": target.longest,
         "digest": writer.digest(corpus_sizes({"corpora": listed})),
     }
+
+
+def _describe_corpus(corpus: Corpus) -> Tree:
+    """A corpus in `store.json`; one without a direction has no fields for it."""
+    return {name: value for name, value in to_tree(corpus).items() if value is not None}

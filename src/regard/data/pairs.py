@@ -19,10 +19,12 @@ from regard.data.batch import (
     FertilityBatch,
 )
 from regard.data.content import Corpus
+from regard.data.directions import Direction
 from regard.data.loader import DataConfig, FixedDataset
 from regard.data.ragged import Lengths, Ragged
 from regard.data.sampling import Indices, Weights
 from regard.data.store import Part, Store
+from regard.data.temperature import temperature_rates
 from regard.errors import ConfigError
 from regard.text.special import SPECIAL
 from regard.text.subword_sampling import SubwordSampler
@@ -53,7 +55,7 @@ class PairDataset(FixedDataset):
     @staticmethod
     def of(store: Store, part: Part, config: DataConfig, seed: int) -> PairDataset:
         """The training pairs of a store."""
-        weights = pair_weights(part.corpora, config.corpus_weights)
+        weights = pair_weights(part.corpora, config.corpus_weights, config.direction_temperature)
         return PairDataset(
             part, seed=seed, weights=weights, subword_samplers=subword_samplers(store, config)
         )
@@ -92,24 +94,56 @@ def subword_samplers(store: Store, config: DataConfig) -> list[SubwordSampler]:
     ]
 
 
-def pair_weights(corpora: Sequence[Corpus], weights: Sequence[float]) -> Weights | None:
-    """The weight of each pair, from those of the corpora; None if there are no weights."""
-    if not weights:
+def pairs_by_direction(corpora: Sequence[Corpus]) -> dict[Direction, Indices]:
+    """The indices of the pairs of each direction; empty if there is only one, without tags."""
+    indices: dict[Direction, list[Indices]] = {}
+    begin = 0
+    for corpus in corpora:
+        if corpus.direction is not None and corpus.pairs:
+            indices.setdefault(corpus.direction, []).append(np.arange(begin, begin + corpus.pairs))
+        begin += corpus.pairs
+    return {direction: np.concatenate(parts) for direction, parts in indices.items()}
+
+
+def pair_weights(
+    corpora: Sequence[Corpus], weights: Sequence[float], temperature: float = 1.0
+) -> Weights | None:
+    """The weight of each pair; None if each is read once.
+
+    It is that of its corpus, times the rate of its direction by temperature sampling.
+    """
+    directions = {corpus.direction for corpus in corpora}
+    is_balanced = temperature != 1 and len(directions) > 1
+    if not weights and not is_balanced:
         return None
-    if len(weights) != len(corpora):
+    if weights and len(weights) != len(corpora):
         raise ConfigError(
             f"data.corpus_weights has {len(weights)} values, but the data has {len(corpora)} "
             f"corpora: {'; '.join(map(str, corpora))}. Give one weight for each, in this order, or "
             "none at all."
         )
     sizes = [corpus.pairs for corpus in corpora]
-    expected = float(np.dot(weights, sizes))
+    by_corpus = np.asarray(weights or [1.0] * len(corpora), dtype=np.float64)
+    expected = float(np.dot(by_corpus, sizes))
     if expected < 1:  # most epochs would be empty
         raise ConfigError(
             f"data.corpus_weights is {list(weights)}: this leaves {expected:g} pairs per epoch, of "
             f"{sum(sizes)}. Use larger weights."
         )
-    return np.repeat(np.asarray(weights, dtype=np.float64), sizes)
+    if is_balanced:
+        by_corpus = by_corpus * _direction_rates(corpora, by_corpus, temperature)
+    return np.repeat(by_corpus, sizes)
+
+
+def _direction_rates(
+    corpora: Sequence[Corpus], weights: Weights, temperature: float
+) -> NDArray[np.float64]:
+    """The rate of each corpus's direction, whose size is the number of its weighted pairs."""
+    sizes: dict[object, float] = {}
+    for corpus, weight in zip(corpora, weights, strict=True):
+        sizes[corpus.direction] = sizes.get(corpus.direction, 0.0) + weight * corpus.pairs
+    rates = dict(zip(sizes, temperature_rates([*sizes.values()], temperature), strict=True))
+    return np.array([rates[corpus.direction] for corpus in corpora])
 
 
 def collate(part: Part, indices: Sequence[int]) -> Batch:

@@ -54,12 +54,20 @@ class CorpusReader(ABC, Generic[E]):
     def examples(self, part: str, corpus: Any, report: Report) -> Iterator[E]:
         """The examples of a corpus that pass the filters; others are counted in the report."""
 
+    def validated(self, part: str, example: E) -> None:
+        """Called for each example in the first pass."""
+
     def finish_validation(self) -> None:
         """Called once all files are validated."""
 
     @abstractmethod
     def lines(self, example: E, side: int) -> Iterable[str]:
         """The text to train the tokenizer of the source (0) or target (1) on."""
+
+    @property
+    def weights_lines(self) -> bool:
+        """Whether `lines` end with a tab and a weight."""
+        return False
 
     @abstractmethod
     def encode(self, part: str, example: E, tokenizers: Tokenizers) -> Tree | None:
@@ -139,7 +147,11 @@ def prepare(
     passes.validate()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(
-            lambda: passes.lines(0), lambda: passes.lines(1), tokenizer, reader.tags
+            lambda: passes.lines(0),
+            lambda: passes.lines(1),
+            tokenizer,
+            reader.tags,
+            weighted=reader.weights_lines,
         )
     with atomic_folder(out) as folder:
         for file, model in tokenizer.files().items():
@@ -163,8 +175,9 @@ class _Passes:
     def validate(self) -> None:
         """Validate all files first, so that all errors are reported at once."""
         for part in self._reader.parts:
-            for report, _ in self._read(part, "validating"):
+            for report, example in self._read(part, "validating"):
                 report.kept += 1
+                self._reader.validated(part, example)
         self._raise_problems(self._reader.parts)
         self._reader.finish_validation()
 

@@ -30,6 +30,7 @@ from regard.data.content import (
     verify_file,
     verify_tokenizers,
 )
+from regard.data.directions import DirectionStatistics
 from regard.data.rows import REMEDY, Rows, SideReader, read_offsets, verify_offsets
 from regard.errors import DataError, ModelError
 from regard.regular_files import fingerprint
@@ -104,6 +105,12 @@ class Store:
     def has(self, part: str) -> bool:
         """Whether the store has a part."""
         return part in self.description["parts"]
+
+    @property
+    def directions(self) -> tuple[DirectionStatistics, ...]:
+        """The directions of the training pairs; none if sources have no target tags."""
+        listed = self.description["parts"]["train"].get("directions", [])
+        return tuple(DirectionStatistics(**direction) for direction in listed)
 
     def rows(self, part: str) -> dict[str, SideReader]:
         """All sides of a part by name, verified on first access."""

@@ -147,6 +147,13 @@ def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) 
                 f"{path} translates {folder.direction}, but {paths[0]} {first.direction}, so they "
                 "cannot form an ensemble. Choose models of the same direction."
             )
+        if {each.direction for each in folder.directions} != {
+            each.direction for each in first.directions
+        }:
+            raise ModelError(
+                f"{path} translates {folder.direction}, but {paths[0]} {first.direction}, so they "
+                "cannot form an ensemble. Choose models of the same directions."
+            )
         if folder.tokenizers != first.tokenizers:
             raise ModelError(
                 f"{path} and {paths[0]} use different tokenizers, so they cannot form an ensemble. "

@@ -39,9 +39,13 @@ def score_pairs(
 
 
 def score_stream(
-    models: Sequence[Model], text: ModelText, length_penalty: float, batch_size: int | None
+    models: Sequence[Model],
+    text: ModelText,
+    length_penalty: float,
+    batch_size: int | None,
+    tag: str = "",
 ) -> TextStream[tuple[str, str], IdPair, float, float]:
-    """From pairs of source and target to their scores."""
+    """From pairs of source and target to their scores; `tag` is added to each source."""
     device = models[0].device
 
     def score_batch(pairs: list[IdPair]) -> list[float]:
@@ -52,7 +56,7 @@ def score_stream(
     stage = model_stage(
         score_batch, lambda pair: len(pair[0]) + len(pair[1]), batch_size or DEFAULT_BATCH_SIZE
     )
-    return TextStream(PairCodec(text), stage, default_window(device))
+    return TextStream(PairCodec(text, tag), stage, default_window(device))
 
 
 @torch.inference_mode()

@@ -22,6 +22,7 @@ from regard.decoding.confidence import (
     text_confidence,
     to_single_line,
 )
+from regard.decoding.directions import DirectionOf, SelectedDirection
 from regard.decoding.ranking_config import ScoreType
 from regard.decoding.text_stream import Remarked
 from regard.text.sentences import split_sentences, split_to_fit
@@ -180,6 +181,7 @@ class EncodedText(NamedTuple):
     text: str  # to translate: after all steps
     segments: Segments | None  # None for a text that is a single segment, as most are
     steps: list[Any]  # the context of each step
+    limit: int  # subwords of a segment
 
 
 @dataclass(frozen=True)
@@ -190,25 +192,32 @@ class TranslationCodec(Generic[R]):
     limit: int  # subwords of a request
     length_penalty: float
     render: Callable[[TranslatedText], R]  # for example to a line of output
+    direction_of: DirectionOf
     steps: tuple[TextStep, ...] = ()
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
 
     def encode(self, sources: Sequence[Source]) -> tuple[list[Request], list[EncodedText]]:
         """A request for each segment that is not empty; the first has the forced prefix."""
+        directions = [self.direction_of(source.text) for source in sources]
         prepared = [self._prepare(source.text) for source in sources]
-        texts = [text.strip() for text, _ in prepared]
+        texts = [
+            direction.tagged(text.strip())
+            for direction, (text, _) in zip(directions, prepared, strict=True)
+        ]
         encoded = dict(zip(texts, self.text.tokenizers.source.encode_all(texts), strict=True))
         requests: list[Request] = []
         context: list[EncodedText] = []
-        for source, (text, steps) in zip(sources, prepared, strict=True):
-            segments = self._split(text, encoded)
+        for source, direction, (text, steps) in zip(sources, directions, prepared, strict=True):
+            limit = min(self.limit, direction.statistics.longest_source)
+            segments = self._split(text, encoded, direction, limit)
             rest = None if _is_plain(segments, text) else segments
-            context.append(EncodedText(source.text, text, rest, steps))
+            context.append(EncodedText(source.text, text, rest, steps, limit))
             prefix = self.text.tokenizers.target.encode(source.prefix) if source.prefix else []
             for part in segments.parts:
                 if part.text:
-                    requests.append(Request(self._encode(part.text, encoded), prefix))
+                    ids = self._encode(direction.tagged(part.text), encoded)
+                    requests.append(Request(ids, prefix))
                     prefix = []
         return requests, context
 
@@ -220,11 +229,17 @@ class TranslationCodec(Generic[R]):
             contexts.append(context)
         return text, contexts
 
-    def _split(self, text: str, encoded: Mapping[str, list[int]]) -> Segments:
+    def _split(
+        self,
+        text: str,
+        encoded: Mapping[str, list[int]],
+        direction: SelectedDirection,
+        limit: int,
+    ) -> Segments:
         def count_subwords(part: str) -> int:
-            return len(self._encode(part, encoded))
+            return len(self._encode(direction.tagged(part), encoded))
 
-        return split_text(text, count_subwords, self.limit, self.text.data_statistics)
+        return split_text(text, count_subwords, limit, direction.statistics)
 
     def _encode(self, text: str, encoded: Mapping[str, list[int]]) -> list[int]:
         ids = encoded.get(text)
@@ -246,7 +261,10 @@ class TranslationCodec(Generic[R]):
             ]
         )
         translated = [self._restore(part, self._join(part, nbests)) for part in context]
-        return [Remarked(self.render(text), self._remark(text)) for text in translated]
+        return [
+            Remarked(self.render(text), _remark(text, part.limit))
+            for text, part in zip(translated, context, strict=True)
+        ]
 
     def _restore(self, encoded: EncodedText, translated: TranslatedText) -> TranslatedText:
         """The translations of the original text: all steps are undone."""
@@ -260,20 +278,6 @@ class TranslationCodec(Generic[R]):
             and confidence < self.confidence.minimum
         )
         return translated._replace(source=encoded.source, ranked=ranked, review=review)
-
-    def _remark(self, translated: TranslatedText) -> str:
-        remarks = []
-        if translated.was_split:
-            remarks.append(
-                f"has a sentence longer than {self.limit} subwords, the longest that this model "
-                "was trained on; it was split and translated in parts."
-            )
-        if translated.warnings:
-            remarks.append(f"has a translation that {' and '.join(translated.warnings)}.")
-        if translated.review:
-            confidence = translated.ranked[0].confidence
-            remarks.append(f"has a translation with confidence {confidence:.2f}; review it.")
-        return " It ".join(remarks)
 
     def _join(self, encoded: EncodedText, nbests: Iterator[_Nbest]) -> TranslatedText:
         """Join the hypotheses of the segments of a text.
@@ -331,3 +335,19 @@ _Nbest = tuple[list[int], list[tuple[Hypothesis, str]]]
 def _is_plain(segments: Segments, text: str) -> bool:
     """Whether a text is one segment without surrounding whitespace."""
     return len(segments.parts) == 1 and text == text.strip() != "" and not segments.was_split
+
+
+def _remark(translated: TranslatedText, limit: int) -> str:
+    """What a notice says about a line; `limit` is the maximum number of subwords."""
+    remarks = []
+    if translated.was_split:
+        remarks.append(
+            f"has a sentence longer than {limit} subwords, the longest that this model "
+            "was trained on; it was split and translated in parts."
+        )
+    if translated.warnings:
+        remarks.append(f"has a translation that {' and '.join(translated.warnings)}.")
+    if translated.review:
+        confidence = translated.ranked[0].confidence
+        remarks.append(f"has a translation with confidence {confidence:.2f}; review it.")
+    return " It ".join(remarks)

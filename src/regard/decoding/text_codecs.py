@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Hypothesis, IdPair
 from regard.decoding.text_stream import Remarked
+from regard.text.tags import add_tag
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,13 +104,14 @@ class PairCodec:
     """Encodes pairs of texts; a pair of blank texts has score 0."""
 
     text: ModelText
+    tag: str = ""  # of the sources
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[IdPair], list[bool]]:
         """The ids of pairs that are not blank, and which are."""
         stripped = [(source.strip(), target.strip()) for source, target in pairs]
         texts = [pair for pair in stripped if any(pair)]
         ids = zip(
-            self.text.tokenizers.source.encode_all([source for source, _ in texts]),
+            self.text.tokenizers.source.encode_all([add_tag(pair[0], self.tag) for pair in texts]),
             self.text.tokenizers.target.encode_all([target for _, target in texts]),
             strict=True,
         )

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from regard.bounds import Ge, Le
-from regard.config import Doc, Flag
+from regard.config import Doc, Flag, Settings
 from regard.decoding.ranking_config import RankingConfig, RankingKeywords
 
 
 @dataclass(frozen=True)
-class TextConfig(RankingConfig):
+class DirectionConfig(Settings):
+    """The direction of a translation, for models of several directions."""
+
+    source_lang: Annotated[
+        str | None,
+        Doc("model of several directions: language of the text; default: any source language"),
+    ] = None
+    target_lang: Annotated[
+        str | None, Doc("model of several directions: language to translate into")
+    ] = None
+    zero_shot: Annotated[
+        bool,
+        Doc("allow a direction without training pairs, between languages of other directions"),
+    ] = False
+
+
+@dataclass(frozen=True)
+class TextConfig(DirectionConfig, RankingConfig):
     """Settings of what happens to texts before and after a search."""
 
     forbid: Annotated[
@@ -53,7 +70,15 @@ class TextConfig(RankingConfig):
         return self.confidence or self.min_confidence > 0
 
 
-class TextConfigKeywords(RankingKeywords, total=False):
+class DirectionKeywords(TypedDict, total=False):
+    """The fields of `DirectionConfig` as keyword arguments; a test checks that they are equal."""
+
+    source_lang: str | None
+    target_lang: str | None
+    zero_shot: bool
+
+
+class TextConfigKeywords(DirectionKeywords, RankingKeywords, total=False):
     """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
 
     forbid: tuple[str, ...]

@@ -11,10 +11,11 @@ from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
 from regard.decoding.confidence import ConfidenceEstimator, WordConfidence
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.directions import DirectionOf
 from regard.decoding.ranking_config import ScoreType
 from regard.decoding.segments import Source, TextStep, TranslatedText, TranslationCodec
 from regard.decoding.stream import ModelStage
-from regard.decoding.text_config import TextConfig, TextConfigKeywords
+from regard.decoding.text_config import DirectionKeywords, TextConfig, TextConfigKeywords
 from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class TextSearch:
     config: SearchConfig
     limit: int  # subwords of a segment
     batch_size: int | None
+    direction_of: DirectionOf
     steps: tuple[TextStep, ...] = ()
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
@@ -98,6 +100,7 @@ class TextSearch:
             self.limit,
             self.config.length_penalty,
             render,
+            self.direction_of,
             self.steps,
             self.score_type,
             self.confidence,
@@ -126,6 +129,16 @@ class TranslateKeywords(SearchKeywords, TextConfigKeywords, total=False):
 
 class TranslateTextKeywords(TranslateKeywords, StreamKeywords, total=False):
     """`TranslateKeywords`, and how the texts are processed."""
+
+
+class ScoreKeywords(DirectionKeywords, StreamKeywords, total=False):
+    """The direction of pairs to score, and how they are processed."""
+
+
+def split_score_keywords(keywords: ScoreKeywords) -> tuple[StreamOptions, DirectionKeywords]:
+    """The two kinds of keyword arguments."""
+    stream, direction = _split(keywords, StreamKeywords)
+    return StreamOptions(**stream), DirectionKeywords(**direction)  # type: ignore[typeddict-item]
 
 
 def split_keywords(keywords: TextKeywords) -> tuple[StreamOptions, SearchKeywords]:

@@ -17,23 +17,27 @@ from regard.data.model_text import CONFIG, DecodingFamily, ModelText, config_fol
 from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large_search
 from regard.decoding.confidence import confidence_estimator
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.directions import SameDirection, select_direction
 from regard.decoding.forbidden_words import forbid_words
 from regard.decoding.modes import decoding_mode, refuse_unused
 from regard.decoding.ranking_config import with_implied
 from regard.decoding.search_backend import search_backend
 from regard.decoding.segments import Source, TranslatedText
+from regard.decoding.text_config import DirectionConfig, DirectionKeywords
 from regard.decoding.text_search import (
+    ScoreKeywords,
     TextSearch,
     TranslateKeywords,
     TranslateTextKeywords,
     Translation,
     TranslationRenderer,
+    split_score_keywords,
     split_text_keywords,
     split_translate_keywords,
     unchanged,
 )
 from regard.decoding.text_steps import text_steps
-from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
+from regard.decoding.text_stream import TextStream
 from regard.decoding.texts import check_each, checked_texts, refuse_single_text
 from regard.errors import ConfigError, DataError
 from regard.exchange import ctranslate2_files
@@ -227,6 +231,7 @@ class Translator:
         limit = self.text.data_statistics.longest_source  # subwords of a sentence
         if backend.max_length is not None:
             limit = min(limit, backend.max_length - 1)
+        direction_of = SameDirection(select_direction(self.text, text_config))
         steps = text_steps(text_config, self.text)
         confidence = None
         if text_config.computes_confidence:
@@ -236,7 +241,15 @@ class Translator:
             )
         score_type = text_config.score_type
         return TextSearch(
-            self.text, backend, config, limit, batch_size, steps, score_type, confidence
+            self.text,
+            backend,
+            config,
+            limit,
+            batch_size,
+            direction_of,
+            steps,
+            score_type,
+            confidence,
         )
 
     @cached_property
@@ -261,6 +274,7 @@ class Translator:
         *,
         length_penalty: float = 1.0,
         batch_size: int | None = None,
+        **direction: Unpack[DirectionKeywords],
     ) -> list[float]:
         """The length-normalized log-prob of each target given its source.
 
@@ -273,7 +287,7 @@ class Translator:
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: pass one target per source."
             )
-        stream = self._score_stream(length_penalty, batch_size)
+        stream = self._score_stream(length_penalty, batch_size, direction)
         return stream.map([*zip(sources, targets, strict=True)])
 
     def score_iterable(
@@ -281,21 +295,22 @@ class Translator:
         pairs: Iterable[tuple[str, str]],
         *,
         length_penalty: float = 1.0,
-        **keywords: Unpack[StreamKeywords],
+        **keywords: Unpack[ScoreKeywords],
     ) -> Iterator[float]:
         """The `score` of any number of pairs of source and target, in order."""
-        options = StreamOptions(**keywords)
-        stream = self._score_stream(length_penalty, options.batch_size)
+        options, direction = split_score_keywords(keywords)
+        stream = self._score_stream(length_penalty, options.batch_size, direction)
         return stream.iterate(((*checked_texts(pair),) for pair in pairs), options)
 
     def _score_stream(
-        self, length_penalty: float, batch_size: int | None
+        self, length_penalty: float, batch_size: int | None, direction: DirectionKeywords
     ) -> TextStream[Any, Any, float, float]:
         from regard.decoding.score import score_stream
 
         penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         refuse_bad_batch_size(batch_size)
-        return score_stream(self.models, self.text, penalty, batch_size)
+        selected = select_direction(self.text, build(DirectionConfig, dict(direction)))
+        return score_stream(self.models, self.text, penalty, batch_size, selected.tag)
 
     def likeliest(
         self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int

@@ -13,6 +13,7 @@ from sacrebleu.metrics.ter import TER
 
 from regard.errors import ConfigError
 from regard.evaluation.summary import MetricResult as MetricResult
+from regard.text.language_codes import base_language
 
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
 METRICS = ("bleu", "chrf", "ter")
@@ -20,6 +21,11 @@ TER_WORDS = 500  # per line; sacrebleu's shift search may take minutes for longe
 # The lines of each reference translation, as in sacrebleu. A list, because a type checker accepts
 # a sequence of strings as a sequence of sequences of strings.
 References = list[list[str]]
+# Languages that are written without spaces, by the tokenizer for their text.
+_UNSPACED = {
+    "zh": {"zh", "yue"},
+    "char": {"ja", "th", "lo", "km", "my"},
+}
 LOWER_IS_BETTER = frozenset({"TER"})
 
 
@@ -100,9 +106,18 @@ def case_hint(name: str) -> str:
     )
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return corpus BLEU with the default tokenization, for validation during training."""
-    return float(BLEU(force=True).corpus_score(list(hypotheses), [list(references)]).score)
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
+) -> float:
+    """Return corpus BLEU with the tokenization of a language, for validation during training."""
+    metric = BLEU(force=True, tokenize=bleu_tokenizer(language))
+    return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def bleu_tokenizer(language: str | None) -> str:
+    """The tokenizer of sacrebleu, without further packages, for text in a language."""
+    name = base_language(language or "")
+    return next((tokenizer for tokenizer, codes in _UNSPACED.items() if name in codes), "13a")
 
 
 def sentence_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:

@@ -23,11 +23,9 @@ SEARCH = (
     *("temperature", "top_k", "top_p", "epsilon_cutoff"),  # of samples for MBR
 )
 TEXT = (
-    "forbid",
-    "retry",
-    "mbr",
-    "mbr_samples",
-    "comet_checkpoint",
+    *("source_lang", "target_lang", "zero_shot"),
+    *("forbid", "retry"),
+    *("mbr", "mbr_samples", "comet_checkpoint"),
 )  # and of what happens to the texts
 _Worst = Annotated[
     int,

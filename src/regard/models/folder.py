@@ -80,6 +80,7 @@ class ModelFolder(ModelText):
 
     def _description(self, folder: Path) -> Tree:
         adapter = {"adapter": self.adapter.to_tree(folder)} if self.adapter else {}
+        directions = [to_tree(direction) for direction in self.directions]
         tokenizer = to_tree(self.tokenizers.config)
         return {
             "format": FORMAT,
@@ -92,6 +93,7 @@ class ModelFolder(ModelText):
             "special_tokens": to_tree(SPECIAL),
             "languages": self.languages,
             "data_statistics": to_tree(self.data_statistics),
+            **({"directions": directions} if directions else {}),
             **adapter,
         }
 

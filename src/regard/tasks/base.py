@@ -55,7 +55,14 @@ class Task(ABC):
                 f"{actual.title}, such as {actual.model}."
             )
         statistics = self.data_statistics(config, store)
-        return ModelFolder(store.vocabulary, store.tokenizers, store.languages, statistics, config)
+        return ModelFolder(
+            store.vocabulary,
+            store.tokenizers,
+            store.languages,
+            statistics,
+            config,
+            directions=store.directions,
+        )
 
     def data_statistics(self, config: ModelConfig, store: Store) -> DataStatistics:
         """Statistics of the training data that are stored with a model."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from regard.data.content import PAIRS
 from regard.data.distributions import read_distributions
 from regard.data.file_options import ParallelFiles
-from regard.data.loader import Dataset
-from regard.data.pairs import PairDataset, with_eos
+from regard.data.loader import Dataset, DatasetSubset, validation_batches
+from regard.data.pairs import PairDataset, pairs_by_direction, with_eos
 from regard.data.store import Part, Store
 from regard.decoding.backend import map_by_length
 from regard.decoding.config import SearchConfig
@@ -23,10 +24,11 @@ from regard.errors import ConfigError
 from regard.evaluation.metrics import bleu
 from regard.evaluation.options import TranslationsOptions
 from regard.models.base import Model, ModelConfig
-from regard.models.folder import DataStatistics
+from regard.models.folder import DataStatistics, ModelFolder
 from regard.tasks.base import Scorer, Task
 from regard.tasks.pipelines import Translator
 from regard.training.config import RunConfig
+from regard.training.task import Validation, Validator
 
 _BATCH_SIZE = 256  # sentences, for translating the validation set
 
@@ -76,11 +78,12 @@ class Translation(Task):
         return PairDataset(store.part("valid"))
 
     def scorer(self, store: Store, config: RunConfig) -> Scorer | None:
-        """BLEU of greedy translations of the validation set."""
+        """BLEU of greedy translations of the validation set; of several directions, the mean."""
         if not config.training.validate_bleu:
             return None
         part, tokenizer = store.part("valid"), store.tokenizers.target
         references = [tokenizer.decode(part.target[i].tolist()) for i in range(len(part))]
+        language, directions = store.languages["target"], pairs_by_direction(part.corpora)
 
         def score(model: Model) -> Mapping[str, float]:
             def translate(indices: list[int]) -> list[str]:
@@ -90,9 +93,41 @@ class Translation(Task):
 
             indices = list(range(len(part)))
             texts = map_by_length(indices, lambda i: len(part.source[i]), _BATCH_SIZE, translate)
-            return {"bleu": bleu(texts, references)}
+            if not directions:
+                return {"bleu": bleu(texts, references, language)}
+            scores = {
+                f"bleu_{direction}": bleu(
+                    [texts[i] for i in pairs], [references[i] for i in pairs], direction.target
+                )
+                for direction, pairs in directions.items()
+            }
+            return {"bleu": fmean(scores.values()), **scores}
 
         return score
+
+    def validator(self, store: Store, config: RunConfig) -> Validator:
+        """A function that validates a model; of several directions, each for itself."""
+        directions = pairs_by_direction(store.part("valid").corpora)
+        if not directions:
+            return super().validator(store, config)
+        data, scorer = self.validation_data(store, config), self.scorer(store, config)
+
+        def validate(model: Model) -> Validation:
+            losses = {}
+            for direction, pairs in directions.items():
+                batches = validation_batches(DatasetSubset(data, pairs), config.data.batch_tokens)
+                losses[f"valid_loss_{direction}"] = self.validate(model, batches, config).loss
+            scores = scorer(model) if scorer else {}
+            return Validation(fmean(losses.values()), scores, losses)
+
+        return validate
+
+    def next_command(self, out: str) -> str:
+        """A command to try with a trained model; with several directions, one of them."""
+        command, directions = super().next_command(out), ModelFolder.read(Path(out)).directions
+        if not directions:
+            return command
+        return command.replace(" <", f" --target-lang {directions[0].target} <")
 
     def load(self, *folders: Path, device: str = "auto", **options: Any) -> Translator:
         """Load a translator; several models form an ensemble."""

@@ -175,10 +175,13 @@ def train_tokenizers(
     target: Callable[[], Iterable[str]],
     config: TokenizerConfig,
     tags: Iterable[str] = (),
+    *,
+    weighted: bool = False,
 ) -> Tokenizers:
     """Train tokenizers on the lines of both sides; each callable returns a new iterator.
 
     Each tag becomes a subword of the source vocabulary, even if it does not occur in the lines.
+    `weighted` lines end with a tab and an integer, how often they count; duplicates are ignored.
     """
     if config.is_imported:
         raise ConfigError(
@@ -188,9 +191,12 @@ def train_tokenizers(
     tag_subwords = sorted({_SPACE + normalize_text(tag, config) for tag in tags})
     if config.joint:
         both = chain.from_iterable(side() for side in (source, target))
-        results = [_train(both, config, tag_subwords)]
+        results = [_train(both, config, tag_subwords, weighted)]
     else:
-        results = [_train(source(), config, tag_subwords), _train(target(), config, [])]
+        results = [
+            _train(source(), config, tag_subwords, weighted),
+            _train(target(), config, [], weighted),
+        ]
     minima = [size for size in results if isinstance(size, int)]
     if minima:
         raise ConfigError(
@@ -202,15 +208,20 @@ def train_tokenizers(
     return Tokenizers(tokenizers[0], tokenizers[-1], config)
 
 
-def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -> Tokenizer | int:
+def _train(
+    lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str], weighted: bool
+) -> Tokenizer | int:
     """A tokenizer, or the minimum vocabulary size if `vocab_size` is too small for the text."""
     model = io.BytesIO()
     failures: list[BaseException] = []
 
     def text() -> Iterator[str]:
         try:
-            for line in lines:
-                yield from _split_long_line(normalize_text(line, config))
+            if weighted:
+                yield from _weighted_lines(lines, config)
+            else:
+                for line in lines:
+                    yield from _split_long_line(normalize_text(line, config))
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             failures.append(error)  # SentencePiece replaces it by a RuntimeError
             raise
@@ -219,7 +230,7 @@ def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=text(),
             model_writer=model,
-            **_trainer_options(config, tags),
+            **_trainer_options(config, tags, weighted),
         )
     except RuntimeError as error:
         if failures:
@@ -236,6 +247,18 @@ def _train(lines: Iterable[str], config: TokenizerConfig, tags: Sequence[str]) -
     return SentencePieceTokenizer(model.getvalue(), config)
 
 
+def _weighted_lines(lines: Iterable[str], config: TokenizerConfig) -> Iterator[str]:
+    """Distinct lines in SentencePiece's format "tsv", which are short enough for training."""
+    seen: set[int] = set()
+    for line in lines:
+        text, _, weight = line.rpartition("\t")
+        for segment in _split_long_line(normalize_text(text.replace("\t", " "), config)):
+            key = hash(segment)
+            if key not in seen:
+                seen.add(key)
+                yield f"{segment}\t{weight}"
+
+
 def _split_long_line(line: str) -> Iterable[str]:
     """The segments of a line, without duplicates: training on repetitive lines takes hours."""
     segments = []
@@ -247,8 +270,11 @@ def _split_long_line(line: str) -> Iterable[str]:
     return dict.fromkeys([*segments, line])
 
 
-def _trainer_options(config: TokenizerConfig, tags: Sequence[str]) -> dict[str, Any]:
+def _trainer_options(
+    config: TokenizerConfig, tags: Sequence[str], weighted: bool
+) -> dict[str, Any]:
     return {
+        **({"input_format": "tsv"} if weighted else {}),
         "vocab_size": max(config.vocab_size, _MIN_VOCAB_SIZE + len(tags)),
         "model_type": config.kind,
         "character_coverage": config.character_coverage,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.config import Tree
+from regard.data.directions import merge_statistics
 from regard.errors import ConfigError
 from regard.layers.adapters import add_adapters
 from regard.models.base import Model, ModelConfig
@@ -92,7 +93,7 @@ def load_stack_weights(model: LabelModel, tensors: Mapping[str, Tensor], path: P
 
 
 def _inherit_description(folder: ModelFolder, base: ModelFolder) -> ModelFolder:
-    """Complete languages and data statistics with those of the base model."""
+    """Complete languages, directions and data statistics with those of the base model."""
     languages = {side: name or base.languages[side] for side, name in folder.languages.items()}
     new, old = folder.data_statistics, base.data_statistics
     statistics = dataclasses.replace(
@@ -100,7 +101,10 @@ def _inherit_description(folder: ModelFolder, base: ModelFolder) -> ModelFolder:
         longest_source=max(new.longest_source, old.longest_source),
         several_sentences=max(new.several_sentences, old.several_sentences),
     )
-    return dataclasses.replace(folder, languages=languages, data_statistics=statistics)
+    directions = tuple(merge_statistics(base.directions, folder.directions))
+    return dataclasses.replace(
+        folder, languages=languages, data_statistics=statistics, directions=directions
+    )
 
 
 def _refuse_incompatible(base: Path, old: ModelFolder, new: ModelFolder) -> None:
@@ -108,6 +112,11 @@ def _refuse_incompatible(base: Path, old: ModelFolder, new: ModelFolder) -> None
         raise ConfigError(
             f"The data and {base} use different tokenizers. Prepare the data with "
             f"`regard prepare --tokenizer-from {base}`."
+        )
+    if old.directions and not new.directions:
+        raise ConfigError(
+            f"{base} translates {old.direction}, and its sources begin with target tags, but those "
+            "of the data do not. Prepare the data with --corpora, which names languages."
         )
     settings = _encoder_architecture if _has_new_head(old, new) else _architecture
     changed = tree_differences(settings(old.config), settings(new.config), "model.")

@@ -21,10 +21,11 @@ class Validation:
 
     loss: float  # per token, without smoothing
     scores: Mapping[str, float] = field(default_factory=dict)  # by name; higher is better
+    details: Mapping[str, float] = field(default_factory=dict)  # further fields of the row
 
     def row(self) -> Row:
         """The metrics as fields of a row of the metrics log."""
-        return {"valid_loss": self.loss, **self.scores}
+        return {"valid_loss": self.loss, **self.scores, **self.details}
 
     def metric_to_minimize(self, name: str) -> float:
         """The metric of this name, negated if higher is better."""
