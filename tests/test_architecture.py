@@ -22,8 +22,8 @@ ORDER = [
     *["config", "settings_tree", "option_sets", "schema", "machine", "devices"],
     *["cuda_graphs", "distributed"],
     *["notices", "progress", "plugins"],
-    *["text", "data", "attention", "layers", "models", "exchange", "decoding", "evaluation"],
-    *["training", "tasks", "plots", "tracking", "api", "cli"],
+    *["text", "markup", "data", "attention", "layers", "models", "exchange", "decoding"],
+    *["evaluation", "training", "tasks", "plots", "tracking", "api", "cli"],
 ]
 # Packages that may depend on specific model kinds.
 MAY_USE_KINDS = {"models", "exchange", "tasks"}

@@ -44,7 +44,7 @@ class Looping:
         self, batches: Iterable[Sequence[Request]], config: SearchConfig
     ) -> Iterator[SearchResult]:
         requests = [request for batch in batches for request in batch]
-        for number, (source, _) in enumerate(requests):
+        for number, (source, *_) in enumerate(requests):
             self.searched.append((source, config))
             loops = source == STUCK or (source == LOOP and not config.no_repeat_ngram_size)
             tokens = [9] * 20 if loops else source

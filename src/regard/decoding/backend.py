@@ -59,6 +59,7 @@ class Request(NamedTuple):
 
     source: list[int]
     prefix: list[int]
+    needs_alignment: bool = False  # whether hypotheses are aligned, where settings permit it
 
 
 class SearchResult(NamedTuple):

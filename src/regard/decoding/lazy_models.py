@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 import torch
 
+from regard.decoding.aligners import PairAligner, make_aligner
 from regard.decoding.ctranslate2_backend import CTranslate2Backend
 from regard.decoding.ctranslate2_models import add_to_cache, load_cached
 from regard.decoding.torch_backend import (
@@ -24,7 +25,7 @@ from regard.errors import ConfigError, ModelError
 from regard.exchange import ctranslate2
 from regard.exchange.onnx_model import OnnxModel, is_onnx
 from regard.files import explain_os_errors
-from regard.foreign_models import refuse_exported
+from regard.foreign_models import describe_exported_model, refuse_exported
 from regard.models.base import AutoregressiveModel, Model
 from regard.models.folder import DataStatistics, ModelFolder, load_model
 
@@ -72,6 +73,13 @@ class LazyModels:
         if not first.config.autoregressive and not others:
             return NonAutoregressiveBackend(first, self.device, precision, self._load_teacher())
         return TorchBackend([*map(require_autoregressive, self.loaded)], self.device, precision)
+
+    @cached_property
+    def aligner(self) -> PairAligner | None:
+        """Aligns sources and translations by the first model; None if it cannot."""
+        if describe_exported_model(self.paths[0]) is not None:
+            return None
+        return make_aligner(self.loaded[0], self.common.tokenizers.source)
 
     def _load_teacher(self) -> Model | None:
         if self.teacher is None:

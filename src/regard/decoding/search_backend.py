@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from regard.data.model_text import ModelText
+from regard.decoding.alignment_backend import AlignmentBackend
 from regard.decoding.backend import Backend
 from regard.decoding.confidence_backend import ConfidenceBackend, computes_confidence
 from regard.decoding.config import SearchConfig
@@ -40,4 +41,6 @@ def search_backend(
         backend = RetryBackend(backend, text)
     if computes_confidence(text, mode):  # outermost: of the hypotheses that are returned
         backend = ConfidenceBackend(backend)
+    if text.markup is not None:
+        backend = AlignmentBackend(backend, lambda: models().aligner)
     return backend

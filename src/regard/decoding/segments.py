@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from regard.data.model_text import DataStatistics, ModelText
@@ -117,6 +117,8 @@ class TranslatedSegment(NamedTuple):
     hypothesis: Hypothesis
     text: str
     start: int  # in characters
+    source_text: str
+    source_start: int  # in the text after all steps
 
 
 class RankedTranslation(NamedTuple):
@@ -157,6 +159,10 @@ class TranslatedText(NamedTuple):
         """The distinct warnings about the segments of the best translation."""
         warnings = (part.hypothesis.warnings for part in self.ranked[0].segments)
         return [*dict.fromkeys(chain.from_iterable(warnings))]
+
+
+class NeedsAlignment:
+    """Base class of contexts of steps that need `Hypothesis.alignment` to be undone."""
 
 
 class TextStep(Protocol):
@@ -214,10 +220,11 @@ class TranslationCodec(Generic[R]):
             rest = None if _is_plain(segments, text) else segments
             context.append(EncodedText(source.text, text, rest, steps, limit))
             prefix = self.text.tokenizers.target.encode(source.prefix) if source.prefix else []
+            needs_alignment = any(isinstance(step, NeedsAlignment) for step in steps)
             for part in segments.parts:
                 if part.text:
                     ids = self._encode(direction.tagged(part.text), encoded)
-                    requests.append(Request(ids, prefix))
+                    requests.append(Request(ids, prefix, needs_alignment))
                     prefix = []
         return requests, context
 
@@ -298,9 +305,12 @@ class TranslationCodec(Generic[R]):
         """The translation from the hypotheses of this rank."""
         best = [n[1][min(rank, len(n[1]) - 1)] if n and n[1] else None for n in nbests]
         text, starts = join_segments(parts, [pair[1] if pair else "" for pair in best])
+        source_starts = accumulate((len("".join(part)) for part in parts), initial=0)
         translated = [
-            TranslatedSegment(nbest[0], *pair, start)
-            for nbest, pair, start in zip(nbests, best, starts, strict=True)
+            TranslatedSegment(nbest[0], *pair, start, part.text, source_start + len(part.before))
+            for nbest, pair, start, part, source_start in zip(
+                nbests, best, starts, parts, source_starts, strict=False
+            )
             if nbest and pair
         ]
         score = self._score([part.hypothesis for part in translated])
@@ -311,7 +321,7 @@ class TranslationCodec(Generic[R]):
         if self.confidence is None:
             return None
         words: list[WordConfidence] = []
-        for _, hypothesis, text, start in segments:
+        for _, hypothesis, text, start, *_ in segments:
             assert hypothesis.token_log_probs is not None
             log_probs = hypothesis.token_log_probs
             words += self.confidence.words(hypothesis.tokens, log_probs, text, start)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from regard.bounds import Ge, Le
 from regard.config import Doc, Flag, Settings
 from regard.decoding.ranking_config import RankingConfig, RankingKeywords
+
+IGNORED_TAGS = ("code", "kbd", "pre", "samp", "var")  # by default
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,25 @@ class TextConfig(DirectionConfig, RankingConfig):
         Ge(0),
         Le(1),
     ] = 0.0
+    markup: Annotated[
+        Literal["html", "xml", "markdown"] | None,
+        Doc("markup of the texts: tags are taken out, and put back by word alignment"),
+    ] = None
+    ignore_tags: Annotated[
+        tuple[str, ...],
+        Doc("HTML or XML element whose content is not translated; repeatable"),
+    ] = IGNORED_TAGS
 
     @property
     def computes_confidence(self) -> bool:
         """Whether any setting requires confidences."""
         return self.confidence or self.min_confidence > 0
+
+    def problems(self) -> Iterator[str]:
+        """Settings without effect."""
+        yield from super().problems()
+        if self.markup is None and self.ignore_tags != IGNORED_TAGS:
+            yield "ignore_tags (--ignore-tags) has no effect without markup (--markup). Use both"
 
 
 class DirectionKeywords(TypedDict, total=False):
@@ -87,3 +104,5 @@ class TextConfigKeywords(DirectionKeywords, RankingKeywords, total=False):
     retry_above: float
     confidence: bool
     min_confidence: float
+    markup: Literal["html", "xml", "markdown"] | None
+    ignore_tags: tuple[str, ...]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from regard.data.model_text import ModelText
+from regard.decoding.markup import MarkupStep
 from regard.decoding.segments import TextStep
 from regard.decoding.text_config import TextConfig
 
 
 def text_steps(config: TextConfig, text: ModelText) -> tuple[TextStep, ...]:
     """The steps that these settings require, in order; they are undone in reverse order."""
-    return ()
+    steps: list[TextStep] = []
+    if config.markup is not None:  # first: the others change plain text
+        steps.append(MarkupStep(config.markup, config.ignore_tags, text.tokenizers))
+    return (*steps,)

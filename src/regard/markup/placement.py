@@ -1,0 +1,154 @@
+"""Placement of tags in a translation by word alignment.
+
+Each element gets one interval of target words, inside the interval of the element around it and
+apart from those of its siblings. So each tag of the source occurs once in the translation, and tags
+are nested as in the source. Of all intervals, the one with the most words that are aligned to words
+of the element, minus those aligned to other words, is chosen: where an element is scattered, it
+surrounds the place with most of its words rather than everything between the first and the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from regard.markup.block import Node
+
+UNALIGNED = -1
+Intervals = dict[int, tuple[int, int]]  # of target words, by the number of a sibling
+
+
+class SourceSpan(NamedTuple):
+    """The source words of a node; an empty one is before word `start`."""
+
+    start: int
+    end: int
+
+
+class Placed(NamedTuple):
+    """A node, and the target words that it contains; an empty one is before word `start`."""
+
+    node: Node
+    start: int
+    end: int
+    children: list[Placed]
+
+
+class Placement:
+    """Places nodes in a translation of some words, given the source word of each of them."""
+
+    def __init__(self, alignment: Sequence[int], spans: dict[int, SourceSpan]) -> None:
+        self._alignment = alignment
+        self._spans = spans  # by the id of a node
+
+    def place(
+        self, nodes: Sequence[Node], parent: SourceSpan, start: int, end: int
+    ) -> list[Placed]:
+        """The nodes inside an interval of target words, in the order of the translation."""
+        intervals: Intervals = {}
+        free = [(start, end)]
+        for number in self._by_support(nodes, parent, start, end):
+            interval, stretch = self._best(self._spans[id(nodes[number])], parent, free)
+            intervals[number] = interval
+            if interval[0] < interval[1]:
+                free.remove(stretch)
+                free += [(stretch[0], interval[0]), (interval[1], stretch[1])]
+        for number, node in enumerate(nodes):
+            if number not in intervals:
+                gap = _outside(self._gap(node, parent, start, end), number, intervals)
+                intervals[number] = self._near(gap, node, intervals, start, end)
+        order = sorted(range(len(nodes)), key=lambda number: (*intervals[number], number))
+        return [self._placed(nodes[number], *intervals[number]) for number in order]
+
+    def _placed(self, node: Node, start: int, end: int) -> Placed:
+        children = self.place(node.children, self._spans[id(node)], start, end)
+        return Placed(node, start, end, children)
+
+    def _by_support(
+        self, nodes: Sequence[Node], parent: SourceSpan, start: int, end: int
+    ) -> list[int]:
+        """The nodes that some target word is aligned to, those with the most words first."""
+        support = {}
+        for number, node in enumerate(nodes):
+            interval, _ = self._best(self._spans[id(node)], parent, [(start, end)])
+            if interval[0] < interval[1]:
+                support[number] = interval[1] - interval[0]
+        return sorted(support, key=lambda number: (-support[number], number))
+
+    def _best(
+        self, span: SourceSpan, parent: SourceSpan, free: Sequence[tuple[int, int]]
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The best interval for the words of a span, and the free stretch that it is in."""
+        best, where, best_rank = (0, 0), (0, 0), (0, 0)
+        for stretch in free:
+            if span == parent and span.start < span.end:
+                interval, rank = stretch, (stretch[1] - stretch[0], 0)
+            else:
+                interval, rank = self._best_inside(span, *stretch)
+            if rank > best_rank:
+                best, where, best_rank = interval, stretch, rank
+        return best, where
+
+    def _best_inside(
+        self, span: SourceSpan, start: int, end: int
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The interval with the highest rank: agreement, then words of the span; the first one."""
+        best, best_rank = (start, start), (0, 0)
+        first, rank = start, (0, 0)  # of the best interval that ends here
+        for position in range(start, end):
+            source = self._alignment[position]
+            if rank <= (0, 0):
+                first, rank = position, (0, 0)
+            if span.start <= source < span.end:
+                rank = rank[0] + 1, rank[1] + 1
+                if rank > best_rank:
+                    best, best_rank = (first, position + 1), rank
+            elif source != UNALIGNED:
+                rank = rank[0] - 1, rank[1]
+        return best, best_rank
+
+    def _gap(self, node: Node, parent: SourceSpan, start: int, end: int) -> int:
+        """Where a node without target words is placed: beside the word that it stands beside."""
+        place, last = self._spans[id(node)]
+        if place == parent.start:
+            return start
+        if last == parent.end:
+            return end
+        after_first = node.space_before or not node.space_after
+        for distance in range(parent.end - parent.start):
+            after = last + distance, "after"
+            before = place - 1 - distance, "before"
+            for source, side in (after, before) if after_first else (before, after):
+                if not parent.start <= source < parent.end:
+                    continue
+                aligned = [j for j in range(start, end) if self._alignment[j] == source]
+                if aligned:
+                    return aligned[0] if side == "after" else aligned[-1] + 1
+        fraction = (place - parent.start) / max(1, parent.end - parent.start)
+        return start + round(fraction * (end - start))
+
+    def _near(
+        self, gap: int, node: Node, siblings: Intervals, start: int, end: int
+    ) -> tuple[int, int]:
+        """The interval of a node that no word is aligned to.
+
+        An element with words in the source gets a word beside the place, so that a link does not
+        become invisible; others are empty.
+        """
+        span = self._spans[id(node)]
+        if node.kind == "element" and span.start < span.end:
+            places = [place for place in (gap, gap - 1) if start <= place < end]
+            for place in sorted(places, key=lambda place: self._alignment[place] != UNALIGNED):
+                is_free = all(not first <= place < last for first, last in siblings.values())
+                splits = any(first == last and first == gap for first, last in siblings.values())
+                if is_free and not splits:
+                    return place, place + 1
+        return gap, gap
+
+
+def _outside(gap: int, number: int, siblings: Intervals) -> int:
+    """The nearest place that is not inside a sibling that has words."""
+    for sibling, (start, end) in siblings.items():
+        if start < gap < end:
+            return end if sibling < number else start
+    return gap

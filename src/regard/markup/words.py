@@ -1,0 +1,70 @@
+"""Words of a text, which tags surround, and the positions of subwords in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from regard.text.base import Tokenizer
+
+# A Chinese or Japanese character; a word, also with apostrophes or hyphens; any other character.
+_WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+    r"|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+(?:['’.,-][^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+)*"
+    r"|\S"
+)
+
+
+class Word(NamedTuple):
+    """A part of a text from `start` to `end`."""
+
+    start: int
+    end: int
+
+
+def split_words(text: str) -> list[Word]:
+    """The words and the punctuation of a text; together, they cover all but whitespace."""
+    return [Word(*match.span()) for match in _WORD.finditer(text)]
+
+
+def word_indices(words: Sequence[Word], length: int) -> list[int]:
+    """For each character of a text, the index of its word, or of the next for whitespace."""
+    indices: list[int] = []
+    for number, word in enumerate(words):
+        indices += [number] * (word.end - len(indices))
+    return indices + [max(len(words) - 1, 0)] * (length - len(indices))
+
+
+def token_starts(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[int]:
+    """Where the characters of each token begin in the text that the ids encode or decode to."""
+    prefixes = tokenizer.decode_all([ids[:count] for count in range(1, len(ids) + 1)])
+    if not prefixes:
+        return []
+    decoded = prefixes[-1]
+    places = offset_map(decoded, text)
+    starts = []
+    end = 0
+    for prefix in prefixes:
+        start = min(end, len(decoded))
+        while start < len(decoded) and decoded[start].isspace():
+            start += 1
+        starts.append(places[start])
+        end = max(end, len(prefix))
+    return starts
+
+
+def offset_map(text: str, other: str) -> list[int]:
+    """For each position of a text (and its end), the corresponding position in a similar text."""
+    if text == other:
+        return [*range(len(text) + 1)]
+    places = [0] * (len(text) + 1)
+    matcher = SequenceMatcher(None, text, other, autojunk=False)
+    for _, first, last, start, end in matcher.get_opcodes():
+        for position in range(first, last):
+            places[position] = min(
+                start + (position - first) * (end - start) // (last - first), len(other)
+            )
+    places[-1] = len(other)
+    return places
