@@ -101,6 +101,7 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
         *("--source", w / "lines", "--reference", w / "lines"),
     ],
     "align": lambda w: ["align", *pair(w)],
+    "filter": lambda w: ["filter", *pair(w), "--no-skip-copied", "--keep-alignment", "0.5"],
     "compare models": lambda w: [
         *("compare", w / "transformer", "--source", w / "text", "--reference", w / "text"),
         *("--rounds", "1", "--latency-sentences", "1", "--gradients", "1"),

@@ -82,6 +82,19 @@ def test_vectorized_em_matches_loops(pairs: list[tuple[Sentence, Sentence]]) -> 
             assert probabilities[position + 1] == pytest.approx(max(probabilities), rel=1e-5)
 
 
+@given(some_pairs)
+def test_mean_log_probs_match_loops(pairs: list[tuple[Sentence, Sentence]]) -> None:
+    source, target = rows([s for s, _ in pairs]), rows([t for _, t in pairs])
+    trained = train_aligner(source, target, iterations=1)
+    t = reference_em(pairs, 4.0)
+    expected = [
+        np.mean([np.log(sum(joint(s, words, j, t, trained.tension))) for j in range(len(words))])
+        for s, words in pairs
+    ]
+    actual = trained.mean_log_probs(source, target)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-12)
+
+
 def test_chunking_does_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target, _ = known_corpus(60)
     whole = train_aligner(source, target)
@@ -91,6 +104,8 @@ def test_chunking_does_not_change_the_result(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_allclose(chunked.t, whole.t)
     for left, right in zip(chunked.align(source, target), whole.align(source, target), strict=True):
         np.testing.assert_array_equal(left, right)
+    scores = whole.mean_log_probs(source, target)
+    assert chunked.mean_log_probs(source, target) == pytest.approx(scores)
 
 
 def known_corpus(count: int, *, seed: int = 3) -> tuple[Rows, Rows, list[set[tuple[int, int]]]]:

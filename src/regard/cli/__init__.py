@@ -31,6 +31,8 @@ _COMMANDS = {
     "demo": "Train a small Transformer on a synthetic corpus, evaluate it, and plot its attention.",
     "prepare": "Validate and filter text files, train a tokenizer, and write token ids for "
     "training.",
+    "filter": "Filter a parallel corpus by rules, languages and scores; report what was filtered "
+    "out.",
     "train": "Train a model; running the same command again resumes a stopped run.",
     "translate": "Translate each line of standard input.",
     "generate": "Continue prompts by sampling (the default), greedy search or beam search.",

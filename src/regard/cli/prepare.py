@@ -11,7 +11,7 @@ import typer
 from regard.cli.command import OptionSets, given_settings, refuse_options
 from regard.cli.options import Overwrite
 from regard.cli.outputs import reserve_outputs
-from regard.cli.tables import table
+from regard.cli.tables import report_table, table
 from regard.config import Tree
 from regard.data.file_options import FILE_OPTIONS, select_files
 from regard.progress import console, notify, progress_counter
@@ -125,11 +125,8 @@ def _print_reports(parts: Iterable[str], prepared: PrepareResult, noun: str) -> 
     """Print what was filtered out of each corpus, and the size of each split."""
     for name in parts:
         for corpus, report in zip(prepared.corpora[name], prepared.reports[name], strict=True):
-            rows = [(f"{noun} read", report.pairs, "")]
-            rows += [(problem, n, f"line {first}") for problem, (n, first) in report.issues.items()]
-            rows.append((f"{noun} kept", report.kept, ""))
             notify(f"{name}: {corpus}")  # a table title would wrap long paths
-            console.print(table("", ["", "count", "first at"], rows))
+            console.print(report_table(report, noun))
         sizes = prepared.description["parts"][name]
         counts = [(unit, sizes[unit]) for unit in ("documents", "words", "tokens") if unit in sizes]
         if counts:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from regard.data.filters import Report
 from regard.evaluation.summary import MetricResult, summarize
 from regard.progress import notify
 
@@ -39,6 +40,14 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     for row in rows:
         result.add_row(*map(_cell, row))
     return result
+
+
+def report_table(report: Report, noun: str) -> Table:
+    """What was read, cleaned and filtered out of a corpus."""
+    rows = [(f"{noun} read", report.pairs, "")]
+    rows += [(issue, count, f"line {first}") for issue, (count, first) in report.issues.items()]
+    rows.append((f"{noun} kept", report.kept, ""))
+    return table("", ["", "count", "first at"], rows)
 
 
 def metrics_table(names: Sequence[str], metrics: Sequence[Sequence[MetricResult]]) -> Table:

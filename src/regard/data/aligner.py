@@ -45,11 +45,30 @@ class Aligner:
         """For each pair, the source position of each target word; -1: NULL."""
         for pairs in _chunks(source, target, np.arange(len(source))):
             cells = _Cells.of(source, target, pairs, self.target_size)
-            keys, inverse = np.unique(cells.keys, return_inverse=True)
-            indices = np.minimum(np.searchsorted(self.known_keys, keys), len(self.known_keys) - 1)
-            t = np.where(self.known_keys[indices] == keys, self.t[indices], _UNSEEN)
-            best = cells.most_likely(t[inverse] * cells.prior(self.tension))
+            best = cells.most_likely(self._joint(cells))
             yield from np.split(best, np.cumsum(target.lengths()[pairs])[:-1])
+
+    def mean_log_probs(self, source: Rows, target: Rows) -> Floats:
+        """For each pair, the mean log-prob of a target word, summed over its alignments.
+
+        It is 0 for a pair without target words.
+        """
+        means = np.zeros(len(source))
+        for pairs in _chunks(source, target, np.arange(len(source))):
+            cells, lengths = _Cells.of(source, target, pairs, self.target_size), target.lengths()
+            log_probs = np.log(np.add.reduceat(self._joint(cells), cells.rows))
+            words = np.repeat(np.arange(len(pairs)), lengths[pairs])
+            sums = np.bincount(words, log_probs, minlength=len(pairs))
+            means[pairs] = sums / np.maximum(lengths[pairs], 1)
+        return means
+
+    def _joint(self, cells: _Cells) -> Floats:
+        """The joint probability of each cell and its target word, given the source."""
+        keys, inverse = np.unique(cells.keys, return_inverse=True)
+        indices = np.minimum(np.searchsorted(self.known_keys, keys), len(self.known_keys) - 1)
+        t = np.where(self.known_keys[indices] == keys, self.t[indices], _UNSEEN)
+        joint: Floats = t[inverse] * cells.prior(self.tension)
+        return joint
 
 
 @dataclass(frozen=True)

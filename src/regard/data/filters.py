@@ -26,6 +26,7 @@ from regard.errors import DataError
 # Characters that other programs treat as line breaks.
 _LINE_BREAKS = {ord(character): " " for character in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 _TOO_LONG = "too many characters: skipped"
+_EXAMPLES = 3  # per issue
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,14 @@ class Report:
     kept: int = 0
     errors: list[str] = field(default_factory=list)
     issues: dict[str, tuple[int, int]] = field(default_factory=dict)  # count and first line of each
+    examples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)  # of pairs
 
-    def note(self, issue: str, line: int) -> None:
-        """Count an issue at a line."""
+    def note(self, issue: str, line: int, pair: tuple[str, str] | None = None) -> None:
+        """Count an issue at a line; the first pairs with each issue are kept as examples."""
         count, first = self.issues.get(issue, (0, line))
         self.issues[issue] = (count + 1, first)
+        if pair is not None and count < _EXAMPLES:
+            self.examples.setdefault(issue, []).append((line, *pair))
 
     @property
     def counts(self) -> str:
@@ -132,7 +136,7 @@ def filter_pairs(
         if not reason and config.skip_duplicates and key in seen:
             reason = "duplicate"
         if reason:
-            report.note(f"{reason}: skipped", number)
+            report.note(f"{reason}: skipped", number, (first, second))
         else:
             seen.add(key)
             yield number, first, second

@@ -30,13 +30,13 @@ class LanguageFilter:
         """
         known, rejected = self._rejected, {}
         for pair in pairs:
-            line, *sides = pair
-            reason = self.reason(*sides) if known is None else known.get(line)
+            line, source, target = pair
+            reason = self.reason(source, target) if known is None else known.get(line)
             if reason is None:
                 yield pair
             else:
                 rejected[line] = reason
-                report.note(f"{reason}: skipped", line)
+                report.note(f"{reason}: skipped", line, (source, target))
         self._rejected = rejected
 
     def reason(self, *sides: str) -> str | None:
