@@ -12,6 +12,7 @@ import pytest
 import ablations
 import adapters
 import aligners
+import corpus_filters
 import curves
 import fast
 import growth
@@ -334,3 +335,36 @@ def test_guards_are_measured_against_the_plain_search(
     assert all("sentences/s" in line and "BLEU" in line for line in lines)
     assert "1.00 times (1.00 to 1.00), 100.0% equal" in lines[0]
     assert "doubtful" in lines[1]
+
+
+def test_noise_of_corpora_is_labelled() -> None:
+    pairs = [(f"the house number {n}", f"das Haus Nummer {n}") for n in range(100)]
+    corpus = corpus_filters.NoisyCorpus.of(pairs, 0.05, seed=1)
+    kinds = corpus.kinds.tolist()
+    assert {kind: kinds.count(kind) for kind in corpus_filters.NOISE} == dict.fromkeys(
+        corpus_filters.NOISE, 5
+    )
+    real = [n for n in range(100) if kinds[n] == corpus_filters.REAL]
+    assert corpus.real == [corpus.pairs[n] for n in real] == [pairs[n] for n in real]
+    for kind, (source, target), pair in zip(kinds, corpus.pairs, pairs, strict=True):
+        assert (source, target) != pair or kind in (corpus_filters.REAL, "misaligned")
+        assert (target == source) == (kind == "copied")
+
+
+def test_corpus_filters_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [
+        (f"The house is {n * 'very '}old.", f"Das Haus ist {n * 'sehr '}alt.") for n in range(60)
+    ]
+    files = corpus_filters._write(tmp_path / "text", pairs)
+    corpus_filters.main(
+        ["--source", str(files.source), "--target", str(files.target), "--languages", "en", "de"]
+    )
+    header, _, *rows = (line.split(" | ") for line in capsys.readouterr().out.splitlines())
+    assert [row[0] for row in rows] == [
+        *("| rules", "| languages"),
+        *(f"| alignment, {keep} kept" for keep in ("90%", "80%", "70%")),
+        "| all",
+    ]
+    copied, swapped = header.index("copied"), header.index("swapped")
+    assert rows[0][copied] == rows[-1][copied] == "100.0%"
+    assert rows[1][swapped] == "100.0%"
