@@ -18,6 +18,7 @@ import fast
 import growth
 import guards
 import lengths
+import many_languages
 import memory_length
 import parallel
 import parallel_ablations
@@ -27,6 +28,7 @@ import systems
 import variants
 from regard.cli.demo import SETTINGS
 from regard.config import build
+from regard.data.corpora_file import read_corpora
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
 from regard.models.nonautoregressive import NonAutoregressiveConfig
@@ -193,6 +195,44 @@ def test_ablation_table_compares_with_the_recipe() -> None:
     assert lines[2] == "| recipe | unchanged | 2.00M | 41.00 | 1.41 | +0.00 | 1.500 | 2 |"
     assert lines[3] == "| heads | 1 | 2.00M | 38.00 |  | -3.00 | 1.500 | 1 |"
     assert lines[4] == "| beam size | 1 |  | 39.50 | 0.71 | -1.50 |  | 2 |"
+
+
+def test_many_languages_have_a_corpora_file_for_each_system(tmp_path: Path) -> None:
+    rows = many_languages.systems([1.0, 5.0])
+    assert [row.name for row in rows] == [
+        *["many-T1", "many-T5", "en-de", "de-en", "zh-en", "en-zh"],
+    ]
+    path = tmp_path / "corpora.toml"
+    for row in rows:
+        path.write_text(many_languages.corpora_file(row, Path("text")))
+        corpora = read_corpora(path)
+        for part in ("train", "valid"):
+            assert {files.direction for files in corpora[part]} == {*row.directions}
+    path.write_text(many_languages.corpora_file(rows[0], Path("text")))
+    sources = [str(files.source) for files in read_corpora(path)["train"]]
+    assert sources == [
+        *["text/multi30k/train.en", "text/multi30k/train.de"],
+        *["text/tatoeba-de-en/train.en.gz", "text/tatoeba-de-en/train.de.gz"],
+        *["text/3am-zh-en/train.zh", "text/3am-zh-en/train.en"],
+    ]
+    recipe = ROOT / many_languages.RECIPE
+    build_run_config(recipe, preset=None, changes={}, assignments=[])
+
+
+def test_many_languages_are_compared_by_direction() -> None:
+    results = [
+        {"row": "en-de", "seed": 1, "en-de Multi30k": 30.0, "en-de Tatoeba": 40.0},
+        {"row": "en-de", "seed": 2, "en-de Multi30k": 32.0, "en-de Tatoeba": 40.0},
+        {"row": "many-T5", "seed": 1, "en-de Multi30k": 33.0, "zh-en 3AM": 20.0},
+    ]
+    rows = many_languages.systems([5.0])
+    lines = many_languages.table(results, rows, test=False).splitlines()
+    assert lines[0] == "| direction, validation set | own model | many-T5 |"
+    assert lines[2:] == [
+        "| en-de Multi30k | 31.00 ± 1.41 | 33.00 |",
+        "| en-de Tatoeba | 40.00 ± 0.00 |  |",
+        "| zh-en 3AM |  | 20.00 |",
+    ]
 
 
 @pytest.mark.parametrize("row", parallel_ablations.ROWS, ids=lambda row: row.name)

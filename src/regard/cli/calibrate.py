@@ -17,6 +17,7 @@ from regard.data.calibration import BINS, CalibrationCurve
 from regard.data.line_reader import read_parallel
 from regard.decoding.config import SearchConfig
 from regard.decoding.runtime import Runtime
+from regard.decoding.text_config import DirectionConfig
 from regard.progress import notify
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def calibrate(
     context: typer.Context,
     model: Model,
     search: Annotated[SearchConfig, Fields(only=("beam_size", "length_penalty", "patience"))],
+    direction: DirectionConfig,
     runtime: Runtime,
     output: OutputOptions,
     source: Annotated[
@@ -50,7 +52,13 @@ def calibrate(
     notify(translator.backend_notice)
     settings: Any = given_settings(context, SearchConfig)
     calibration = calibrate(
-        translator, sources, references, batch_size=runtime.batch_size, notice=notify, **settings
+        translator,
+        sources,
+        references,
+        batch_size=runtime.batch_size,
+        notice=notify,
+        direction=direction,
+        **settings,
     )
     calibration.write(model)
     print_calibration(context, calibration, output)

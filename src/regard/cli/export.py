@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.options import Model, Overwrite
 from regard.cli.outputs import reserve_outputs
+from regard.errors import ConfigError
 from regard.progress import notify
 
 
@@ -30,6 +31,14 @@ def export(
             show_default=False,
         ),
     ] = None,
+    source_lang: Annotated[
+        str | None,
+        typer.Option(help="For argos: source language, of a model of several directions."),
+    ] = None,
+    target_lang: Annotated[
+        str | None,
+        typer.Option(help="For argos: target language, of a model of several directions."),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Export a model to CTranslate2, Argos Translate, ONNX or HuggingFace transformers.
@@ -38,9 +47,13 @@ def export(
     be exported to HuggingFace: transformer (Marian), causal (GPT-2), masked, tagger, classifier
     (BERT, RoBERTa) and permuted (XLNet).
     """
+    from regard.data.directions import Direction
     from regard.exchange.export import check_precision, export_model
 
     check_precision(to, precision)
+    direction = Direction(source_lang, target_lang) if source_lang and target_lang else None
+    if direction is None and (source_lang or target_lang):
+        raise ConfigError("--source-lang and --target-lang must be given together.")
     folder = to != "argos"
     reserve_outputs(context, {"--out": out}, inputs=[model], overwrite=overwrite, folder=folder)
-    notify(export_model(model, to, out, precision))
+    notify(export_model(model, to, out, precision, direction))

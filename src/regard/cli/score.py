@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -38,9 +39,7 @@ def score(
     scores = translator.score_iterable(
         zip(sources, targets, strict=True),
         length_penalty=search.length_penalty,
-        source_lang=direction.source_lang,
-        target_lang=direction.target_lang,
-        zero_shot=direction.zero_shot,
+        **asdict(direction),
         **stream,
     )
     with output.results(context) as results:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -15,6 +15,7 @@ from regard.cli.options import DeviceOnly, Model, argument
 from regard.cli.results import FormatOnly, OutputOptions
 from regard.cli.tables import print_table, table
 from regard.config import Doc, Setting, Settings, all_kinds, all_settings
+from regard.decoding.text_config import DirectionConfig
 from regard.errors import ConfigError
 from regard.json_text import dumps
 from regard.progress import notify
@@ -44,6 +45,7 @@ def attention(
     model: Model,
     sentence: Annotated[str, argument("Source sentence, or text for a language model.")],
     options: AttentionOptions,
+    direction: DirectionConfig,
     runtime: DeviceOnly,
     output: OutputOptions,
 ) -> None:
@@ -51,7 +53,7 @@ def attention(
     from regard import plots
 
     output.reserve(context, model)
-    maps, translation = _attention(model, sentence, runtime.device)
+    maps, translation = _attention(model, sentence, runtime.device, direction)
     first = next((name for name in _PARTS if len(getattr(maps, name))), "cross")
     part = options.part or first
     weights = getattr(maps, part)
@@ -80,7 +82,9 @@ def attention(
     )
 
 
-def _attention(model: Path, sentence: str, device: str) -> tuple[AttentionMaps, str | None]:
+def _attention(
+    model: Path, sentence: str, device: str, direction: DirectionConfig
+) -> tuple[AttentionMaps, str | None]:
     """The attention maps of a text, and its translation where the model translates."""
     from regard.decoding.attention_maps import text_attention_maps
     from regard.decoding.translator import Translator
@@ -92,9 +96,14 @@ def _attention(model: Path, sentence: str, device: str) -> tuple[AttentionMaps, 
     folder = ModelFolder.read(model)
     if folder.config.translates:
         translator = Translator.load(model, device=device, backend="torch")
-        [translation] = translator.translate([sentence], attention=True)
+        [translation] = translator.translate([sentence], attention=True, **asdict(direction))
         assert translation.attention is not None
         return translation.attention, translation.text
+    if direction != DirectionConfig():
+        raise ConfigError(
+            f"{model} does not translate, so --source-lang, --target-lang and --zero-shot have no "
+            "effect. Leave them out."
+        )
     _, loaded = load_model(model, resolve_device(device), folder)
     ids = folder.tokenizers.target.encode(sentence)
     longest = loaded.max_length
@@ -110,6 +119,7 @@ def fertilities(
     context: typer.Context,
     model: Model,
     sentence: Annotated[str, argument("Source sentence.")],
+    direction: DirectionConfig,
     runtime: DeviceOnly,
     output: OutputOptions,
 ) -> None:
@@ -117,6 +127,7 @@ def fertilities(
     from regard import plots
     from regard.data.pairs import with_eos
     from regard.decoding.attention_maps import output_subwords
+    from regard.decoding.directions import select_direction
     from regard.decoding.nonautoregressive import decode_sentence
     from regard.decoding.translator import Translator
     from regard.models.nonautoregressive import NonAutoregressive
@@ -128,11 +139,12 @@ def fertilities(
         raise ConfigError(
             f"{model} is autoregressive and has no fertilities. Use `regard show attention`."
         )
-    ids = tokenizers.source.encode(sentence)
+    selected = select_direction(translator.text, direction)
+    ids = tokenizers.source.encode(selected.tagged(sentence))
     decoded = decode_sentence(cast(NonAutoregressive, network), with_eos([ids]))
     source = [*tokenizers.source.ids_to_tokens(ids), "</s>"]
     subwords = output_subwords(tokenizers, decoded.tokens)
-    [translation] = translator.translate([sentence])
+    [translation] = translator.translate([sentence], **asdict(direction))
     rows = _copies(source, subwords, decoded)
     title = f"{sentence} - {translation.text}"
     copies = decoded.source_positions, subwords, decoded.emitted

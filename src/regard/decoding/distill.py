@@ -67,6 +67,12 @@ class Distillation:
         overwrite: bool = False,
     ) -> None:
         """With `overwrite`, replace an existing prepared folder at `out`."""
+        if store.directions:
+            raise ConfigError(
+                f"{store.folder} has several directions, and `regard distill` supports one. "
+                "Translate the source texts of each direction with `regard translate "
+                "--target-lang`, and list the translations in a corpora file."
+            )
         self._store = store
         self._part = store.part("train")
         self._out = out

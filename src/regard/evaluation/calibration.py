@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import chain
 from typing import Unpack
 
@@ -14,6 +15,8 @@ from regard.data.calibration import (
     weights_digest,
 )
 from regard.decoding.config import SearchKeywords
+from regard.decoding.directions import select_direction
+from regard.decoding.text_config import DirectionConfig
 from regard.decoding.text_search import Translation
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
@@ -24,6 +27,7 @@ from regard.notices import Notice
 from regard.text.words import word_spans
 
 _MIN_WORDS = 100  # for two parameters
+_ANY_DIRECTION = DirectionConfig()
 
 
 def calibrate(
@@ -33,17 +37,21 @@ def calibrate(
     *,
     batch_size: int | None = None,
     notice: Notice = lambda text: None,
+    direction: DirectionConfig = _ANY_DIRECTION,
     **keywords: Unpack[SearchKeywords],
 ) -> Calibration:
     """Translate the sources, and fit the calibration of words and of next-token probabilities.
 
-    `keywords` are settings of the search: those with which the model will translate.
+    `direction` is that of the data, for a model of several directions. `keywords` are settings of
+    the search: those with which the model will translate.
     """
     if len(translator.paths) != 1:
         raise ConfigError("Ensembles cannot be calibrated. Give a single model.")
     [folder] = translator.paths
     translator.calibration = None
-    translations = translator.translate(sources, confidence=True, batch_size=batch_size, **keywords)
+    translations = translator.translate(
+        sources, confidence=True, batch_size=batch_size, **asdict(direction), **keywords
+    )
     outcomes = [*map(correct_words, translations, references)]
     probabilities = [[word.confidence for word in each.words or []] for each in translations]
     scaling = _fit(probabilities, outcomes)
@@ -52,7 +60,9 @@ def calibrate(
     if describe_exported_model(folder):
         notice("The temperature of next-token probabilities is not fitted: exports have no logits.")
     else:
-        temperature, tokens = _calibrate_tokens(translator, sources, references)
+        selected = select_direction(translator.text, direction)
+        tagged = [*map(selected.tagged, sources)]
+        temperature, tokens = _calibrate_tokens(translator, tagged, references)
     return Calibration(
         FORMAT, weights_digest(folder), scaling, words, sentences, temperature, tokens
     )

@@ -22,6 +22,7 @@ from regard.evaluation.metrics import (
     TER_WORDS,
     MetricConfig,
     References,
+    bleu_tokenizer,
     case_hint,
     case_is_lost,
     first_line_too_long_for_ter,
@@ -63,6 +64,7 @@ def evaluate_systems(
         for paths in inputs
     ]
     _warn_about_case(systems, references, metric_config, notify)
+    _warn_about_tokenizer(text.get("target_lang"), metric_config, notify)
     if test.metrics is None:
         metric_config = _without_slow_ter(metric_config, systems, references, notify)
     return EvaluatedSystems(test, systems, references, sources, metric_config)
@@ -125,6 +127,19 @@ def _warn_about_case(
     for system in systems:
         if case_is_lost(system.translations, references):
             notify(case_hint(system.name))
+
+
+def _warn_about_tokenizer(
+    language: str | None, metric_config: MetricConfig, notify: Notice
+) -> None:
+    """Report that BLEU counts whole sentences as words, in a language written without spaces."""
+    tokenizer = bleu_tokenizer(language)
+    default = bleu_tokenizer(None)
+    if "bleu" in metric_config.names and metric_config.tokenize == default != tokenizer:
+        notify(
+            f"Text in {language} has no spaces between words, and the tokenizer {default} leaves "
+            f"most of it unsplit. For BLEU in this language, use --tokenize {tokenizer}."
+        )
 
 
 def _without_slow_ter(

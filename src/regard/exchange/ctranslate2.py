@@ -94,8 +94,12 @@ def write_model(
     *,
     precision: WeightPrecision = "float32",
     shortlist: Shortlist | None = None,
+    source_start: str | None = None,
 ) -> None:
-    """Write the files that CTranslate2 loads."""
+    """Write the files that CTranslate2 loads.
+
+    `source_start` is a token that CTranslate2 adds before each source, by default none.
+    """
     require_packages("ctranslate2", extra="fast")
     raise_problems(export_problems(model.config), "CTranslate2 does not support this model")
     assert isinstance(model, Transformer), "other models are refused above"
@@ -114,6 +118,8 @@ def write_model(
     spec.config.eos_token = target[SPECIAL.eos]
     spec.config.decoder_start_token = target[model.config.decoder_start_id]
     spec.config.add_source_eos = True
+    if source_start is not None:  # CTranslate2 knows BOS only; the decoder has a token of its own
+        spec.config.add_source_bos, spec.config.bos_token = True, source_start
     layer_norm = model.config.norm == "layer"
     # PyTorch's default epsilons.
     spec.config.layer_norm_epsilon = 1e-5 if layer_norm else torch.finfo(torch.float32).eps

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from regard.data.calibration import read_calibration
+from regard.data.directions import Direction
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.errors import ConfigError
 from regard.exchange import argos, ctranslate2, huggingface, onnx
@@ -15,6 +16,7 @@ from regard.exchange.ctranslate2_files import CTRANSLATE2_FOLDER
 from regard.exchange.normalizer import normalizer_notice
 from regard.foreign_models import refuse_exported
 from regard.models.folder import load_model
+from regard.text.tags import add_tag, target_tag
 
 PRECISIONS = {  # of weights, by export format; the first is the default
     "ctranslate2": ("float32", "int8", "int16", "float16", "bfloat16"),
@@ -24,9 +26,23 @@ PRECISIONS = {  # of weights, by export format; the first is the default
 }
 
 
-def export_model(path: Path, to: str, out: Path, precision: str | None = None) -> str:
-    """Export a model folder; return a message on how to use the result."""
+def export_model(
+    path: Path,
+    to: str,
+    out: Path,
+    precision: str | None = None,
+    direction: Direction | None = None,
+) -> str:
+    """Export a model folder; return a message on how to use the result.
+
+    `direction` is that of an Argos package, for a model of several directions.
+    """
     weight_precision: Any = check_precision(to, precision)
+    if direction and to != "argos":
+        raise ConfigError(
+            f"--source-lang and --target-lang have no effect on --to {to}: all directions are "
+            "exported. Leave them out."
+        )
     refuse_exported(path)
     folder, model = load_model(path, torch.device("cpu"))
     message = f"Wrote {out}. Next: regard translate {out} < your.txt"
@@ -41,7 +57,7 @@ def export_model(path: Path, to: str, out: Path, precision: str | None = None) -
         if has_shortlist:
             message += " It includes the shortlist, which CTranslate2 uses with use_vmap=True."
     elif to == "argos":
-        argos.export(folder, model, out, precision=weight_precision)
+        argos.export(folder, model, out, precision=weight_precision, direction=direction)
         message = (
             f"Wrote {out}. Install it for Argos Translate and LibreTranslate in Python:\n"
             f"  import argostranslate.package as p; p.install_from_path({str(out)!r})"
@@ -52,6 +68,11 @@ def export_model(path: Path, to: str, out: Path, precision: str | None = None) -
         model_class = huggingface.export_folder(folder, model, out)
         load = f"transformers.{model_class}.from_pretrained({str(out)!r})"
         message = f"Wrote {out}. Load it with: {load}"
+        if folder.directions:
+            tag = target_tag(folder.directions[0].target)
+            message += (
+                f"\nBegin each source text with its target tag, as in {add_tag('Hello', tag)!r}."
+            )
     notice = normalizer_notice(folder.tokenizers.config)
     return f"{message}\n{notice}" if notice else message
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from regard.data.directions import Direction
 from regard.data.label_formats import read_examples
 from regard.data.line_reader import read_lines
 from regard.decoding import embedder, generator, labelling, mask_filler, translator
@@ -30,16 +31,28 @@ class Exportable:
 
     path: Path
 
-    def export(self, out: PathLike, *, to: str, precision: str | None = None) -> str:
+    def export(
+        self,
+        out: PathLike,
+        *,
+        to: str,
+        precision: str | None = None,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+    ) -> str:
         """Write the model for another program: ctranslate2, argos, onnx or huggingface.
 
-        Returns a message that says how to use the result. An existing output is refused.
+        The languages are those of an Argos package, for a model of several directions. Returns a
+        message that says how to use the result. An existing output is refused.
         """
         out = Path(out)
+        if bool(source_lang) != bool(target_lang):
+            raise ConfigError("source_lang and target_lang must be given together.")
+        direction = Direction(source_lang, target_lang) if source_lang and target_lang else None
         if out.exists():
             raise DataError(f"{out} exists already. Choose another path, or remove it.")
         with locked_output(out):
-            return export_model(self.path, to, out, precision)
+            return export_model(self.path, to, out, precision, direction)
 
 
 class Translator(translator.Translator, Exportable):
