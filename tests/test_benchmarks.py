@@ -15,6 +15,7 @@ import aligners
 import corpus_filters
 import curves
 import fast
+import glossaries
 import growth
 import guards
 import lengths
@@ -408,3 +409,23 @@ def test_corpus_filters_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     copied, swapped = header.index("copied"), header.index("swapped")
     assert rows[0][copied] == rows[-1][copied] == "100.0%"
     assert rows[1][swapped] == "100.0%"
+
+
+def test_glossaries_are_made_from_the_test_set(
+    reversal_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_model_folder(tmp_path / "model", reversal_store)
+    train = tmp_path / "train.source", tmp_path / "train.target"
+    train[0].write_text("a b\nb c\nc d\na c\n" * 20)
+    train[1].write_text("A B\nB C\nC D\nA C\n" * 20)
+    test = tmp_path / "source", tmp_path / "reference"
+    test[0].write_text("a b\nd c\n")
+    test[1].write_text("A B\nD C\n")
+    names = ("--source", "--reference", "--train-source", "--train-target")
+    files = [part for pair in zip(names, map(str, (*test, *train)), strict=True) for part in pair]
+    glossaries.main([str(model), *files, "--beam-size", "2", "--rounds", "1"])
+    notice, *lines = capsys.readouterr().out.splitlines()
+    assert notice.endswith("2 terms")
+    assert "1.00 times the plain search, 0 changed" in lines[0]
+    assert "2 of 2 terms (100.0%)" in lines[1]
+    assert "BLEU" in lines[1]

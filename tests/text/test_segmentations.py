@@ -6,7 +6,7 @@ import pytest
 
 from regard.config import build
 from regard.text.config import TokenizerConfig
-from regard.text.segmentations import segmentations
+from regard.text.segmentations import continues_word, segmentations
 from regard.text.tokenizer import train_tokenizers
 
 LINES = ["the lower newer widest the lowest new wide", "a low new wider one"] * 30
@@ -48,3 +48,20 @@ def test_number_of_segmentations_is_limited() -> None:
     config = build(TokenizerConfig, {"vocab_size": 300})
     tokenizer = train_tokenizers(lambda: lines, lambda: lines, config).target
     assert len(segmentations("a" * 40, tokenizer)) == 256
+
+
+@pytest.mark.parametrize("kind", ["unigram", "char", "word"])
+def test_tokens_that_continue_a_word(kind: str) -> None:
+    lines = ["new news, 'newer' 猫好 a-b 3.5"] * 30
+    config = build(TokenizerConfig, {"kind": kind, "vocab_size": 320})
+    tokenizer = train_tokenizers(lambda: lines, lambda: lines, config).target
+    tokens = tokenizer.ids_to_tokens(range(tokenizer.vocab_size))
+    continues = dict(zip(tokens, continues_word(tokenizer), strict=True))
+    for token, continues_it in continues.items():
+        if len(token) == 1 or token.startswith("▁"):
+            assert continues_it == (token.isascii() and token.isalnum()), token
+    assert continues["<0x41>"]
+    assert continues["<0xC3>"]
+    assert not continues["<0x20>"]
+    assert not continues["<0x2C>"]
+    assert not any(continues[token] for token in tokens[:4])

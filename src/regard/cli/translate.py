@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,9 @@ from regard.cli.options import Models
 from regard.cli.results import FormatOnly
 from regard.cli.stdin import read_stdin, stream_keywords
 from regard.cli.tables import format_throughput
+from regard.config import Doc, Settings
 from regard.decoding.config import SearchConfig
+from regard.decoding.constraint_config import ConstraintConfig
 from regard.decoding.runtime import Runtime, ThroughputOptions
 from regard.decoding.text_config import TextConfig
 from regard.errors import ConfigError
@@ -29,37 +31,39 @@ if TYPE_CHECKING:
 from regard.decoding.translator import Translator
 
 
+@dataclass(frozen=True)
+class TranslateOptions(Settings):
+    """Options of this command alone."""
+
+    teacher: Annotated[
+        Path | None,
+        Doc("autoregressive model that reranks the --candidates of a non-autoregressive model"),
+    ] = None
+    prefix: Annotated[str, Doc("target prefix that every translation starts with")] = ""
+    scores: Annotated[bool, Doc("print rank and score before each translation")] = False
+
+
 def translate(
     context: typer.Context,
     models: Models,
     search: Annotated[SearchConfig, Fields(without=("scores", "banned_sequences"))],
     text: TextConfig,
+    constraints: ConstraintConfig,
     runtime: Runtime,
     throughput: ThroughputOptions,
     output: FormatOnly,
-    teacher: Annotated[
-        Path | None,
-        typer.Option(
-            help="Autoregressive model that reranks the --candidates of a non-autoregressive model."
-        ),
-    ] = None,
-    prefix: Annotated[
-        str, typer.Option(help="Target prefix that every translation starts with.")
-    ] = "",
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Print rank and score before each translation.")
-    ] = False,
+    options: TranslateOptions,
 ) -> None:
     """Translate each line of standard input."""
-    keywords: Any = given_settings(context, SearchConfig, TextConfig)
-    keywords["scores"] = scores or output.format != "text"
-    if teacher is not None and search.candidates == 1:
+    keywords: Any = given_settings(context, SearchConfig, TextConfig, ConstraintConfig)
+    keywords["scores"] = options.scores or output.format != "text"
+    if options.teacher is not None and search.candidates == 1:
         raise ConfigError(
             "--teacher has no effect without candidates to rerank. Use --candidates with a number "
             "above 1, or leave out --teacher."
         )
     needs_torch = search.requires_torch or text.mbr_samples > 0
-    translator = _load_translator(models, runtime, teacher, needs_torch=needs_torch)
+    translator = _load_translator(models, runtime, options.teacher, needs_torch=needs_torch)
     notify(translator.backend_notice)
     line_count, start = 0, time.perf_counter()
     with (
@@ -69,10 +73,10 @@ def translate(
     ):
         rows: Iterator[Any] = translator.translate_rendered(
             read_stdin(),
-            _render_text(search.num_hypotheses, scores, text.confidence)
+            _render_text(search.num_hypotheses, options.scores, text.confidence)
             if results.is_text
             else partial(_to_row, score_type=text.score_type),
-            prefix=prefix,
+            prefix=options.prefix,
             **stream_keywords(runtime, throughput, translator.backend.device, notice),
             **keywords,
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from regard.decoding.config import SearchConfig
+from regard.decoding.token_constraints import TokenConstraint
 from regard.errors import ConfigError
 from regard.machine import refuse_out_of_memory
 from regard.text.special import SPECIAL
@@ -55,11 +56,12 @@ def sort_by_score(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
 
 
 class Request(NamedTuple):
-    """A source segment and the forced prefix of its translation, both without EOS."""
+    """A source segment, and the forced prefix of its translation, both without EOS."""
 
     source: list[int]
     prefix: list[int]
     needs_alignment: bool = False  # whether hypotheses are aligned, where settings permit it
+    constraints: tuple[TokenConstraint, ...] = ()  # what the translation must contain
 
 
 class SearchResult(NamedTuple):

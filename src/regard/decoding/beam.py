@@ -48,22 +48,34 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Up to `num_hypotheses` (default: `beam_size`) hypotheses per source sentence, best first."""
     runner = runner or EagerRunner()
-    fields = runner.initial_fields(model, source, constraints, beams=beam_size)
-    last_tokens, tokens = fields["last_tokens"], fields["tokens"]
-    log_probs = torch.full(last_tokens.shape, -torch.inf, device=last_tokens.device)
-    finished = FinishedHypotheses.empty(log_probs, last_tokens)
-    log_probs[:, 0] = 0.0  # each sentence starts with a single empty prefix
+    fields = initial_fields(runner, model, source, constraints, beams=beam_size)
     search = BeamSearch(
         **fields,
         length_penalty=length_penalty,
-        log_probs=log_probs,
-        parents=tokens.clone(),
-        finished=finished,
         num_hypotheses=num_hypotheses or beam_size,
         max_finished=max_finished,
-        penalties=penalties.start(tokens) if penalties else None,
+        penalties=penalties.start(fields["tokens"]) if penalties else None,
     )
     return run_search(search, runner)
+
+
+def initial_fields(
+    runner: EagerRunner,
+    model: Autoregressive[Any],
+    source: Ragged,
+    constraints: DecodingConstraints,
+    *,
+    beams: int,
+    finished: int | None = None,
+) -> dict[str, Any]:
+    """The fields of a `BeamSearch` at position 0, for a number of finished hypotheses."""
+    fields = runner.initial_fields(model, source, constraints, beams=beams)
+    last_tokens = fields["last_tokens"]
+    log_probs = torch.full(last_tokens.shape, -torch.inf, device=last_tokens.device)
+    kept = slice(finished or beams)
+    fields["finished"] = FinishedHypotheses.empty(log_probs[:, kept], last_tokens[:, kept])
+    log_probs[:, 0] = 0.0  # each sentence starts with a single empty prefix
+    return {**fields, "log_probs": log_probs, "parents": fields["tokens"].clone()}
 
 
 @dataclass
@@ -109,21 +121,20 @@ class BeamSearch(Search[list[Hypothesis]]):
 
     def advance(self, *, may_force: bool) -> None:
         """Extend every beam by one token."""
+        candidates = self.rank(self.next_token_scores(), may_force=may_force)
+        self.finish(candidates)
+        self.move_to(self.prune(candidates))
+
+    def next_token_scores(self) -> NextTokenScores:
+        """The scores of the next tokens of all beams."""
         logits = self.model.step(self.last_tokens, self.state)
-        scores = next_token_scores(
+        return next_token_scores(
             logits.flatten(0, 1), self.constraints, self.position, penalties=self.penalties
         )
-        candidates = self.rank(scores, may_force=may_force)
-        self.finish(candidates)
-        parents = self.prune(candidates)
-        self.state.reorder(parents)
-        if self.penalties is not None:
-            self.penalties.append(self.last_tokens, self.position, parents)
-        self.position += 1
 
     def rank(self, scores: NextTokenScores, *, may_force: bool) -> Candidates:
         """The 2W best continuations of each sentence: at least W of them do not end in EOS."""
-        forced = self._forced_candidates(scores) if may_force else None
+        forced = self.forced_candidates(scores) if may_force else None
         free = scores.topk(self.log_probs, 2 * self.last_tokens.shape[1])
         if forced is None:
             return free
@@ -134,7 +145,7 @@ class BeamSearch(Search[list[Hypothesis]]):
 
     def finish(self, candidates: Candidates) -> None:
         """Add those of the W best candidates that end in EOS to the finished hypotheses."""
-        finished, beam_size = self.finished, self.last_tokens.shape[1]
+        finished, beam_size = self.finished, self.finished.scores.shape[1]
         is_eos = candidates.tokens[:, :beam_size] == SPECIAL.eos
         log_probs = candidates.log_probs[:, :beam_size].masked_fill(~is_eos, -torch.inf)
         is_finished = log_probs > -torch.inf
@@ -150,21 +161,29 @@ class BeamSearch(Search[list[Hypothesis]]):
         ):
             old.copy_(torch.cat([old, new], 1).gather(1, order))
 
-    def prune(self, candidates: Candidates) -> Tensor:
-        """Keep the W best unfinished candidates as beams and return their parents. (B, W)"""
+    def prune(self, candidates: Candidates) -> Candidates:
+        """The W best unfinished candidates; sentences of which none can win become inactive."""
         beam_size = self.last_tokens.shape[1]
         is_eos = candidates.tokens == SPECIAL.eos
         order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
         log_probs = candidates.log_probs.masked_fill(is_eos, -torch.inf).gather(1, order)
-        self.active.copy_(self._is_active(log_probs[:, 0]))
-        self.log_probs.copy_(log_probs.masked_fill(~self.active[:, None], -torch.inf))
-        self.last_tokens.copy_(candidates.tokens.gather(1, order))
-        parents = candidates.parents.gather(1, order)
-        self.tokens.index_copy_(0, self.position, self.last_tokens[None])
-        self.parents.index_copy_(0, self.position, parents[None])
-        return parents
+        self.active.copy_(self.is_active(log_probs[:, 0]))
+        return Candidates(
+            log_probs, candidates.parents.gather(1, order), candidates.tokens.gather(1, order)
+        )
 
-    def _is_active(self, best: Tensor) -> Tensor:
+    def move_to(self, candidates: Candidates) -> None:
+        """Replace the beams by these candidates."""
+        self.log_probs.copy_(candidates.log_probs.masked_fill(~self.active[:, None], -torch.inf))
+        self.last_tokens.copy_(candidates.tokens)
+        self.tokens.index_copy_(0, self.position, candidates.tokens[None])
+        self.parents.index_copy_(0, self.position, candidates.parents[None])
+        self.state.reorder(candidates.parents)
+        if self.penalties is not None:
+            self.penalties.append(candidates.tokens, self.position, candidates.parents)
+        self.position += 1
+
+    def is_active(self, best: Tensor) -> Tensor:
         """Whether each sentence continues, given the log-prob of its best beam. (B,)"""
         if self.max_finished is None:
             return self._length_normalized(best) > self.finished.scores[:, -1]
@@ -179,7 +198,7 @@ class BeamSearch(Search[list[Hypothesis]]):
         lengths = self.constraints.scored_length(self.position).float() ** self.length_penalty
         return log_probs / (lengths if log_probs.ndim == 1 else lengths[:, None])
 
-    def _forced_candidates(self, scores: NextTokenScores) -> Candidates:
+    def forced_candidates(self, scores: NextTokenScores) -> Candidates:
         """Every beam continued by its forced token; the token is FREE where none is forced."""
         sentences, beam_size = self.last_tokens.shape
         tokens = self.constraints.forced_tokens(self.position)[:, None].expand(-1, beam_size)

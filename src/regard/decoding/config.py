@@ -31,6 +31,8 @@ _FOREIGN_NAMES_BY_SETTING = {
     "repetition_penalty": "rep_penalty",
     "banned_sequences": "bad_words_ids suppress_sequences suppress_tokens",
     "forbid": "bad_words banned_words forbidden_words",
+    "force": "constraints force_words force_words_ids forced_words",
+    "glossary": "glossaries glossary_path terminology",
     "sample": "do_sample output_sampling sampling",
     "temperature": "random_sampling_temp sampling_temperature softmax_temperature",
     "top_k": "random_sampling_topk sampling_topk topk",

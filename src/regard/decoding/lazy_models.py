@@ -62,8 +62,9 @@ class LazyModels:
     @cached_property
     def torch_backend(self) -> TorchBackend | NonAutoregressiveBackend:
         """The PyTorch searches over all models, some of which may run in onnxruntime."""
+        target = self.folders[0].tokenizers.target
         if any(map(is_onnx, self.paths)):
-            return TorchBackend(self._load_decoders(), torch.device("cpu"))
+            return TorchBackend(self._load_decoders(), torch.device("cpu"), target=target)
         supported: dict[str | None, Precision] = {
             "float32": "float32",
             "bfloat16": "bfloat16",
@@ -72,7 +73,8 @@ class LazyModels:
         first, *others = self.loaded
         if not first.config.autoregressive and not others:
             return NonAutoregressiveBackend(first, self.device, precision, self._load_teacher())
-        return TorchBackend([*map(require_autoregressive, self.loaded)], self.device, precision)
+        models = [*map(require_autoregressive, self.loaded)]
+        return TorchBackend(models, self.device, precision, target)
 
     @cached_property
     def aligner(self) -> PairAligner | None:

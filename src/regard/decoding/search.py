@@ -9,8 +9,10 @@ from regard.data.ragged import Ragged
 from regard.decoding.backend import Hypothesis, sort_by_score
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
+from regard.decoding.constrained_beam import constrained_beam_search
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.greedy import greedy_search, make_sampler, sentence_generator
+from regard.decoding.lexical_constraints import LexicalConfig
 from regard.decoding.nonautoregressive import nonautoregressive_search
 from regard.decoding.penalties import PenaltyConfig
 from regard.decoding.runners import EagerRunner
@@ -34,9 +36,14 @@ def search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     max_length: int | None = None,
+    lexical: LexicalConfig | None = None,
     runner: EagerRunner | None = None,
 ) -> list[list[Hypothesis]]:
-    """`num_hypotheses` hypotheses per source sentence, best first."""
+    """`num_hypotheses` hypotheses per source sentence, best first.
+
+    With lexical constraints, greedy search is beam search with one beam, and there may be fewer
+    hypotheses, or none.
+    """
     lengths = source.lengths.lengths.tolist()
     limits = [config.limit(length, max_length) for length in lengths]
     constraints = DecodingConstraints.of(
@@ -51,6 +58,10 @@ def search(
     if config.sample:
         return _sample(model, source, constraints, config, penalties, runner)
     penalty = config.length_penalty
+    if lexical is not None:
+        return constrained_beam_search(
+            model, source, constraints, lexical, config, penalties=penalties, runner=runner
+        )
     if config.beam_size == 1:
         hypotheses = greedy_search(
             model,

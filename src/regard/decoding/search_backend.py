@@ -10,10 +10,13 @@ from regard.decoding.alignment_backend import AlignmentBackend
 from regard.decoding.backend import Backend
 from regard.decoding.confidence_backend import ConfidenceBackend, computes_confidence
 from regard.decoding.config import SearchConfig
+from regard.decoding.constrained_backend import ConstrainedBackend
 from regard.decoding.mbr import MbrBackend, make_utility
 from regard.decoding.ranking_config import candidate_count
 from regard.decoding.retry import RetryBackend, retries
 from regard.decoding.text_config import TextConfig
+from regard.decoding.text_constraints import TextConstraints
+from regard.text.segmentations import continues_word
 
 if TYPE_CHECKING:
     from regard.decoding.lazy_models import LazyModels
@@ -26,6 +29,7 @@ def search_backend(
     models: Callable[[], LazyModels],
     mode: str,
     model_text: ModelText,
+    constraints: TextConstraints | None = None,
 ) -> Backend:
     """The backend for a search with these settings: the wrappers around it, innermost first.
 
@@ -33,6 +37,10 @@ def search_backend(
     settings need whatever backend was selected.
     """
     backend: Backend = models().torch_backend if config.requires_torch else selected
+    if constraints is not None:
+        backend = ConstrainedBackend(
+            backend, lambda: models().torch_backend, continues_word(constraints.tokenizer)
+        )
     if text.mbr:
         candidates = candidate_count(config, text, mode)
         utility = make_utility(text, model_text, backend.device)

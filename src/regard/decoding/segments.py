@@ -24,7 +24,9 @@ from regard.decoding.confidence import (
 )
 from regard.decoding.directions import DirectionOf, SelectedDirection
 from regard.decoding.ranking_config import ScoreType
+from regard.decoding.text_constraints import TextConstraints
 from regard.decoding.text_stream import Remarked
+from regard.decoding.token_constraints import TokenConstraint
 from regard.text.sentences import split_sentences, split_to_fit
 
 _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # the line boundaries of `splitlines`
@@ -202,6 +204,7 @@ class TranslationCodec(Generic[R]):
     steps: tuple[TextStep, ...] = ()
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
+    constraints: TextConstraints | None = None
 
     def encode(self, sources: Sequence[Source]) -> tuple[list[Request], list[EncodedText]]:
         """A request for each segment that is not empty; the first has the forced prefix."""
@@ -221,12 +224,17 @@ class TranslationCodec(Generic[R]):
             context.append(EncodedText(source.text, text, rest, steps, limit))
             prefix = self.text.tokenizers.target.encode(source.prefix) if source.prefix else []
             needs_alignment = any(isinstance(step, NeedsAlignment) for step in steps)
-            for part in segments.parts:
-                if part.text:
-                    ids = self._encode(direction.tagged(part.text), encoded)
-                    requests.append(Request(ids, prefix, needs_alignment))
-                    prefix = []
+            parts = [part.text for part in segments.parts if part.text]
+            for number, part in enumerate(parts):
+                ids = self._encode(direction.tagged(part), encoded)
+                constraints = self._constraints(part, is_first=number == 0)
+                forced = [] if number else prefix
+                requests.append(Request(ids, forced, needs_alignment, constraints))
         return requests, context
+
+    def _constraints(self, text: str, *, is_first: bool) -> tuple[TokenConstraint, ...]:
+        """What the translation of a segment must contain."""
+        return self.constraints.constraints(text, is_first=is_first) if self.constraints else ()
 
     def _prepare(self, text: str) -> tuple[str, list[Any]]:
         """The text after all steps, and the context of each step."""

@@ -11,11 +11,13 @@ from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
 from regard.decoding.confidence import ConfidenceEstimator, WordConfidence
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.constraint_config import ConstraintKeywords
 from regard.decoding.directions import DirectionOf
 from regard.decoding.ranking_config import ScoreType
 from regard.decoding.segments import Source, TextStep, TranslatedText, TranslationCodec
 from regard.decoding.stream import ModelStage
 from regard.decoding.text_config import DirectionKeywords, TextConfig, TextConfigKeywords
+from regard.decoding.text_constraints import TextConstraints
 from regard.decoding.text_stream import StreamKeywords, StreamOptions, TextStream
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class TextSearch:
     steps: tuple[TextStep, ...] = ()
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
+    constraints: TextConstraints | None = None
 
     def stream(
         self, render: Callable[[TranslatedText], R]
@@ -104,6 +107,7 @@ class TextSearch:
             self.steps,
             self.score_type,
             self.confidence,
+            self.constraints,
         )
         return TextStream(codec, stage, self.backend.window)
 
@@ -123,8 +127,8 @@ class TextKeywords(SearchKeywords, StreamKeywords, total=False):
     """Search settings, and how the texts are processed."""
 
 
-class TranslateKeywords(SearchKeywords, TextConfigKeywords, total=False):
-    """Settings of a search, and of what happens to the texts before and after it."""
+class TranslateKeywords(SearchKeywords, TextConfigKeywords, ConstraintKeywords, total=False):
+    """Settings of a search, of its constraints, and of what happens to the texts."""
 
 
 class TranslateTextKeywords(TranslateKeywords, StreamKeywords, total=False):
@@ -153,6 +157,14 @@ def split_translate_keywords(
     """The keyword arguments of streams, and all others."""
     stream, rest = _split(keywords, StreamKeywords)
     return StreamOptions(**stream), TranslateKeywords(**rest)  # type: ignore[typeddict-item]
+
+
+def split_constraint_keywords(
+    keywords: TranslateKeywords,
+) -> tuple[ConstraintKeywords, TranslateKeywords]:
+    """The settings of constraints, and all others."""
+    constraints, rest = _split(keywords, ConstraintKeywords)
+    return ConstraintKeywords(**constraints), TranslateKeywords(**rest)  # type: ignore[typeddict-item]
 
 
 def split_text_keywords(keywords: TranslateKeywords) -> tuple[TextConfig, SearchKeywords]:

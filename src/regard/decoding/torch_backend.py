@@ -32,17 +32,21 @@ from regard.decoding.backend import (
 )
 from regard.decoding.config import SearchConfig
 from regard.decoding.forward_passes import CudaGraphPasses, EagerPasses
+from regard.decoding.lexical_constraints import LexicalConfig
 from regard.decoding.nonautoregressive import nonautoregressive_search
 from regard.decoding.runners import CudaGraphRunner, EagerRunner
 from regard.decoding.score import pair_token_log_probs
 from regard.decoding.search import search
 from regard.decoding.text_stream import default_window
+from regard.decoding.token_constraints import Automata
 from regard.decoding.wrappers import Ensemble
 from regard.devices import Precision
 from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Autoregressive
+from regard.text.base import Tokenizer
+from regard.text.segmentations import continues_word
 
 # Default batch size on a CPU, in source tokens, and in source tokens times beams: large batches
 # need fewer steps, but with more than five beams they would take too much memory.
@@ -143,13 +147,21 @@ class TorchBackend(_TorchBackend):
         models: Sequence[BoundedAutoregressive],
         device: torch.device,
         precision: Precision = "auto",
+        target: Tokenizer | None = None,
     ) -> None:
         super().__init__(device, precision)
+        self._target = target
         models = self._models = [*map(self._cast, models)]
         self._model: Autoregressive[Any] = Ensemble(models) if len(models) > 1 else models[0]
         self.max_length = common_max_length(models)
         self._uses_cuda_graphs = device.type == "cuda" and self._model.step_capturable
         self._runner = CudaGraphRunner() if self._uses_cuda_graphs else EagerRunner()
+
+    @cached_property
+    def _automata(self) -> Automata:
+        """The automata of lexical constraints."""
+        assert self._target is not None, "constraints depend on the words of the tokenizer"
+        return Automata(continues_word(self._target))
 
     def batch_limit(self, config: SearchConfig) -> BatchLimit:
         """In tokens on a CPU, in sentences on a GPU."""
@@ -179,9 +191,17 @@ class TorchBackend(_TorchBackend):
             config,
             prefixes=[request.prefix for request in requests],
             max_length=self.max_length,
+            lexical=self._lexical_config(requests),
             runner=None if config.sample else self._runner,  # samples are drawn on the host
         )
         return hypotheses[:count]
+
+    def _lexical_config(self, requests: Sequence[Request]) -> LexicalConfig | None:
+        """The lexical constraints of a batch; None if there are none."""
+        if not any(request.constraints for request in requests):
+            return None
+        automata = [self._automata.of(request.constraints) for request in requests]
+        return LexicalConfig(automata, self._automata.continues_word)
 
 
 class NonAutoregressiveBackend(_TorchBackend):

@@ -24,6 +24,7 @@ from regard.decoding.ranking_config import with_implied
 from regard.decoding.search_backend import search_backend
 from regard.decoding.segments import Source, TranslatedText
 from regard.decoding.text_config import DirectionConfig, DirectionKeywords
+from regard.decoding.text_constraints import text_constraints
 from regard.decoding.text_search import (
     ScoreKeywords,
     TextSearch,
@@ -31,6 +32,7 @@ from regard.decoding.text_search import (
     TranslateTextKeywords,
     Translation,
     TranslationRenderer,
+    split_constraint_keywords,
     split_score_keywords,
     split_text_keywords,
     split_translate_keywords,
@@ -150,7 +152,7 @@ class Translator:
         notice: Notice = lambda text: None,
         **keywords: Unpack[TranslateKeywords],
     ) -> list[Translation]:
-        """Translate each text; `keywords` are the fields of `SearchConfig` and `TextConfig`.
+        """Translate each text; `keywords` are search settings, text settings and constraints.
 
         `prefixes` are forced prefixes of the translations (of the first segment, where a text has
         several). `notice` is called with messages for the user, which number texts as lines.
@@ -211,6 +213,7 @@ class Translator:
         notice: Notice,
     ) -> TextSearch:
         """Check the settings of a search over a number of texts, if that is known."""
+        constraint_keywords, keywords = split_constraint_keywords(keywords)
         text_config, search_keywords = split_text_keywords(keywords)
         search_keywords = with_implied(search_keywords, text_config)
         config = build(SearchConfig, dict(search_keywords))
@@ -218,8 +221,18 @@ class Translator:
         mode = decoding_mode(config, self.decoding_family)
         refuse_unused(config, search_keywords, mode)
         config = forbid_words(config, text_config.forbid, self.text.tokenizers.target, mode)
+        target = self.text.tokenizers.target
+        constraints = text_constraints(constraint_keywords, target, mode)
+        if constraints is not None and self.backend.device is None:
+            self.refuse_exported()
         backend = search_backend(
-            config, text_config, self.backend, lambda: self._models, mode, self.text
+            config,
+            text_config,
+            self.backend,
+            lambda: self._models,
+            mode,
+            self.text,
+            constraints,
         )
         sentences = batch_size or 1
         refuse_large_search(
@@ -239,7 +252,6 @@ class Translator:
             confidence = confidence_estimator(
                 text_config, self.paths, tokenizer, self.calibration, notice
             )
-        score_type = text_config.score_type
         return TextSearch(
             self.text,
             backend,
@@ -248,8 +260,9 @@ class Translator:
             batch_size,
             direction_of,
             steps,
-            score_type,
+            text_config.score_type,
             confidence,
+            constraints,
         )
 
     @cached_property

@@ -1,14 +1,20 @@
-"""Segmentations of a word into subwords: all that the vocabulary allows, not only the best one."""
+"""Words as sequences of subwords: their segmentations, and where a word ends."""
 
 from __future__ import annotations
 
 import heapq
+import re
+from functools import lru_cache
 
 from regard.text.base import Tokenizer
 from regard.text.special import SPECIAL
 
 _SPACE = "▁"  # SentencePiece's symbol for a space
 _MAX_SEGMENTATIONS = 256  # of a word; those with the fewest tokens
+WITHOUT_SPACES = r"\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"  # Chinese and Japanese characters
+_WITHOUT_SPACES = re.compile(f"[{WITHOUT_SPACES}]")
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
+_FIRST_NON_ASCII = 0x80  # bytes of other letters, for the most part
 
 
 def segmentations(text: str, tokenizer: Tokenizer, *, inside: bool = False) -> list[list[int]]:
@@ -21,13 +27,35 @@ def segmentations(text: str, tokenizer: Tokenizer, *, inside: bool = False) -> l
     if SPECIAL.unk in best:
         return []
     tokens = tokenizer.ids_to_tokens(best)
-    if any(token.startswith("<0x") and len(token) == 6 for token in tokens):
+    if any(map(_BYTE.fullmatch, tokens)):
         return [best[1:] if inside and tokens[0] == _SPACE else best]
     surface = "".join(tokens)
     surface = surface.removeprefix(_SPACE) if inside else surface
     return _all_segmentations(surface, _ids_by_token(tokenizer))
 
 
+def needs_boundary(letter: str) -> bool:
+    """Whether a word that begins or ends with this character could be part of a longer one."""
+    return letter.isalnum() and not _WITHOUT_SPACES.match(letter)
+
+
+def continues_word(tokenizer: Tokenizer) -> list[bool]:
+    """For each id, whether its token continues the word before it: not after a space, a letter."""
+    tokens = tokenizer.ids_to_tokens(range(tokenizer.vocab_size))
+    return [
+        i > SPECIAL.eos and not starts_word and _begins_with_letter(token)
+        for i, (token, starts_word) in enumerate(zip(tokens, tokenizer.word_starts(), strict=True))
+    ]
+
+
+def _begins_with_letter(token: str) -> bool:
+    if _BYTE.fullmatch(token):
+        value = int(token[3:5], 16)
+        return value >= _FIRST_NON_ASCII or chr(value).isalnum()
+    return needs_boundary(token.removeprefix("##")[:1])
+
+
+@lru_cache(4)
 def _ids_by_token(tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of all tokens except special tokens and byte tokens."""
     tokens = tokenizer.ids_to_tokens(range(tokenizer.vocab_size))
