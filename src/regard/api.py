@@ -59,7 +59,7 @@ def prepare(
         raise StorageError(f"{out} exists already. Choose another out, or pass overwrite=True.")
     settings = {name: options.pop(name) for name in [*options] if name in _TOKENIZER}
     config = build(TokenizerConfig, settings | ({"kind": tokenizer} if tokenizer else {}))
-    if tokenizer_from is not None and (settings or tokenizer):
+    if tokenizer_from is not None and ({*settings} - {"reverse_target"} or tokenizer):
         raise ConfigError(
             "tokenizer_from cannot be combined with tokenizer settings. Leave out one of them."
         )
@@ -72,7 +72,9 @@ def prepare(
             out,
             tokenizer=config
             if tokenizer_from is None
-            else load_folder_tokenizers(_path(tokenizer_from, "tokenizer_from")),
+            else load_folder_tokenizers(
+                _path(tokenizer_from, "tokenizer_from"), reverse_target=config.reverse_target
+            ),
             languages=files.languages,
             progress=report,
         )

@@ -38,6 +38,9 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+FIELDS = ["name", "metrics", "by_length", "worst", "rerank_weights"]
+
+
 def test_json_has_the_same_fields(files: Path, regard: Command) -> None:
     arguments: Words = ["evaluate", "--reference", files / "right", "--format", "json"]
     good: Words = ["--hypotheses", files / "good"]
@@ -49,7 +52,7 @@ def test_json_has_the_same_fields(files: Path, regard: Command) -> None:
     for document in (bare, full, both):
         assert [*document] == ["schema", "command", "results", "summary"]
         for system in document["results"]:
-            assert [*system] == ["name", "metrics", "by_length", "worst", "comparison"]
+            assert [*system] == [*FIELDS, "comparison"]
     assert bare["results"][0]["metrics"] == full["results"][0]["metrics"]
     assert bare["summary"] == bare["results"][0]["comparison"] == []
     assert [metric["name"] for metric in both["summary"]] == ["BLEU", "chrF2", "TER"]

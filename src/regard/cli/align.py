@@ -173,6 +173,11 @@ def _load_translator(model: Path, store: Store | None, device: str) -> Translato
     from regard.models.folder import refuse_other_text
 
     translator = Translator.load(model, device=device, backend="torch")
+    if translator.text.tokenizers.config.reverse_target:
+        raise ConfigError(
+            f"{model} is a right-to-left model, from which word alignments are not extracted. Use "
+            "a left-to-right model."
+        )
     if store is not None:
         refuse_other_text(model, translator.folder, store)
     return translator

@@ -48,7 +48,8 @@ def prepare(
     inputs = [*options.files, tokenizer_from]
     reserve_outputs(context, {"--out": out}, inputs=inputs, overwrite=overwrite, folder=True)
     if tokenizer_from:
-        refuse_options(context, [*given_settings(context, TokenizerConfig)], _FIXED_BY_TOKENIZER)
+        fixed = {*given_settings(context, TokenizerConfig)} - {"reverse_target"}
+        refuse_options(context, fixed, _FIXED_BY_TOKENIZER)
     if not options.two_sides:
         refuse_options(context, ["joint"], f"no effect on {options.title}. Leave it out.")
     reader = options.reader()
@@ -56,7 +57,11 @@ def prepare(
         prepared = prepare_store(
             reader,
             out,
-            tokenizer=load_folder_tokenizers(tokenizer_from) if tokenizer_from else tokenizer,
+            tokenizer=load_folder_tokenizers(
+                tokenizer_from, reverse_target=tokenizer.reverse_target
+            )
+            if tokenizer_from
+            else tokenizer,
             languages=options.languages,
             progress=progress,
         )

@@ -12,7 +12,7 @@ from regard.config import Tree
 from regard.data.content import StoreContent, dtype_for, with_checksums
 from regard.data.filters import Report
 from regard.data.store import PartWriter, describe_store
-from regard.errors import DataError, StorageError, format_problems
+from regard.errors import ConfigError, DataError, StorageError, format_problems
 from regard.files import atomic_folder, is_temporary_path, write_json
 from regard.text.config import TokenizerConfig
 from regard.text.imported import IMPORTED_TOKENIZER_FILES
@@ -143,6 +143,14 @@ def prepare(
     Existing tokenizers may be given instead of settings.
     """
     verify_output_folder(out)
+    settings = tokenizer if isinstance(tokenizer, TokenizerConfig) else tokenizer.config
+    if settings.reverse_target and not any(
+        side.values == "target" for side in reader.content.sides
+    ):
+        raise ConfigError(
+            f"reverse_target (--reverse-target) has no effect on {reader.content.title}, which has "
+            "no target. Leave it out."
+        )
     passes = _Passes(reader, progress)
     passes.validate()
     if isinstance(tokenizer, TokenizerConfig):

@@ -51,8 +51,11 @@ class ConfidenceEstimator:
         self, tokens: Sequence[int], log_probs: Sequence[float], text: str, start: int = 0
     ) -> list[WordConfidence]:
         """The words of the text of these tokens, at `start` in a longer text."""
+        tokenizer = self.tokenizer.in_text_order
+        if tokenizer is not self.tokenizer:  # of a right-to-left model
+            tokens, log_probs = tokens[::-1], log_probs[: len(tokens)][::-1]
         spans = word_spans(text)
-        ends = token_ends(tokens, text, self.tokenizer)
+        ends = token_ends(tokens, text, tokenizer)
         totals = word_log_probs(spans, ends, log_probs[: len(ends)])
         return [
             WordConfidence(

@@ -15,6 +15,7 @@ import torch
 from regard.decoding.aligners import PairAligner, make_aligner
 from regard.decoding.ctranslate2_backend import CTranslate2Backend
 from regard.decoding.ctranslate2_models import add_to_cache, load_cached
+from regard.decoding.rerankers import Reranker
 from regard.decoding.torch_backend import (
     BoundedAutoregressive,
     NonAutoregressiveBackend,
@@ -79,9 +80,22 @@ class LazyModels:
     @cached_property
     def aligner(self) -> PairAligner | None:
         """Aligns sources and translations by the first model; None if it cannot."""
-        if describe_exported_model(self.paths[0]) is not None:
+        is_reversed = self.common.tokenizers.config.reverse_target
+        if is_reversed or describe_exported_model(self.paths[0]) is not None:
             return None
         return make_aligner(self.loaded[0], self.common.tokenizers.source)
+
+    def rerankers(self, paths: Sequence[Path]) -> list[Reranker]:
+        """The models that rerank translations; each is loaded once."""
+        for path in paths:
+            if path not in self._loaded_rerankers:
+                loaded = Reranker.load(path, self.common, self.device)
+                self._loaded_rerankers[path] = loaded
+        return [self._loaded_rerankers[path] for path in paths]
+
+    @cached_property
+    def _loaded_rerankers(self) -> dict[Path, Reranker]:
+        return {}
 
     def _load_teacher(self) -> Model | None:
         if self.teacher is None:
@@ -163,6 +177,11 @@ def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) 
             raise ModelError(
                 f"{path} translates {folder.direction}, but {paths[0]} {first.direction}, so they "
                 "cannot form an ensemble. Choose models of the same directions."
+            )
+        if folder.tokenizers.config.reverse_target != first.tokenizers.config.reverse_target:
+            raise ModelError(
+                f"{path} and {paths[0]} generate text in opposite orders, so they cannot form an "
+                "ensemble. Use one of them with --rerank."
             )
         if folder.tokenizers != first.tokenizers:
             raise ModelError(

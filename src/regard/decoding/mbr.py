@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, Hypothesis
 from regard.decoding.config import SearchConfig
-from regard.decoding.ranking_config import RankingConfig
+from regard.decoding.text_config import TextConfig
 from regard.decoding.utilities import Utility, chrf, make_bleu
 from regard.decoding.wrapped_backend import Searched, WrappedBackend
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -79,13 +80,19 @@ def _normalized(hypotheses: Sequence[Hypothesis]) -> NDArray[np.float64]:
     return probabilities / probabilities.sum()
 
 
-def make_utility(ranking: RankingConfig, text: ModelText, device: torch.device | None) -> Utility:
+def make_utility(config: TextConfig, text: ModelText, device: torch.device | None) -> Utility:
     """The utility that the settings select."""
-    if ranking.mbr == "comet":
-        assert ranking.comet_checkpoint is not None
-        import torch
+    if config.mbr == "chrf":
+        return chrf
+    if config.mbr == "bleu":
+        return make_bleu(config.target_lang or text.languages["target"])
+    if text.directions:
+        raise ConfigError(
+            "mbr=comet (--mbr comet) supports models of one direction only. Use --mbr chrf."
+        )
+    assert config.comet_checkpoint is not None
+    import torch
 
-        from regard.decoding.comet_utility import load_comet
+    from regard.decoding.comet_utility import load_comet
 
-        return load_comet(ranking.comet_checkpoint, device or torch.device("cpu"))
-    return chrf if ranking.mbr == "chrf" else make_bleu(text.languages["target"])
+    return load_comet(config.comet_checkpoint, device or torch.device("cpu"))

@@ -13,7 +13,7 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError
 
 UtilityName = Literal["chrf", "bleu", "comet"]
-ScoreType = Literal["log_prob", "expected_utility"]
+ScoreType = Literal["log_prob", "expected_utility", "reranking_score"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,29 @@ class RankingConfig(Settings):
         Path | None, Doc("MBR: local checkpoint of the COMET model, with --mbr comet")
     ] = None
 
+    rerank: Annotated[
+        tuple[Path, ...],
+        Doc(
+            "rank the beam_size hypotheses of the search by the log-probs of this model as well: a "
+            "right-to-left or reverse-direction model, or a language model; repeatable"
+        ),
+    ] = ()
+    rerank_weight: Annotated[
+        tuple[float, ...],
+        Doc("weight of the log-prob per token of each model of rerank, in order; default: 1"),
+        Ge(-100),
+        Le(100),
+    ] = ()
+
     def problems(self) -> Iterator[str]:
-        """Settings of MBR require `mbr`."""
+        """Settings of MBR require `mbr`, and weights models."""
+        if self.mbr and self.rerank:
+            yield "mbr and rerank exclude each other, since both choose the translation; use one"
+        if len(self.rerank_weight) not in (0, len(self.rerank)):
+            yield (
+                f"rerank_weight has {len(self.rerank_weight)} values, but rerank has "
+                f"{len(self.rerank)} models; give one for each, or none"
+            )
         if self.mbr is None and self.mbr_samples:
             yield "mbr_samples has no effect without mbr; use --mbr chrf"
         if self.mbr_samples == 1:
@@ -54,7 +75,14 @@ class RankingConfig(Settings):
     @property
     def score_type(self) -> ScoreType:
         """What the scores of translations are."""
+        if self.rerank:
+            return "reranking_score"
         return "expected_utility" if self.mbr else "log_prob"
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each model of `rerank`."""
+        return self.rerank_weight or (1.0,) * len(self.rerank)
 
 
 class RankingKeywords(TypedDict, total=False):
@@ -63,6 +91,8 @@ class RankingKeywords(TypedDict, total=False):
     mbr: UtilityName | None
     mbr_samples: int
     comet_checkpoint: Path | None
+    rerank: tuple[Path, ...]
+    rerank_weight: tuple[float, ...]
 
 
 def with_implied(search: SearchKeywords, ranking: RankingConfig) -> SearchKeywords:
@@ -72,9 +102,12 @@ def with_implied(search: SearchKeywords, ranking: RankingConfig) -> SearchKeywor
 
 def candidate_count(search: SearchConfig, ranking: RankingConfig, mode: str) -> int:
     """The number of candidates per sentence in a decoding mode; raises an error if it is 1."""
+    name = "rerank (--rerank)" if ranking.rerank else "mbr (--mbr)"
     if mode == "sampling" and not ranking.mbr_samples:
         raise ConfigError(
-            "mbr (--mbr) with sampling requires the number of samples. Use --mbr-samples 100 "
+            "rerank (--rerank) ranks the hypotheses of beam search. Leave out --sample."
+            if ranking.rerank
+            else "mbr (--mbr) with sampling requires the number of samples. Use --mbr-samples 100 "
             "instead of --sample."
         )
     if ranking.mbr_samples:
@@ -82,9 +115,10 @@ def candidate_count(search: SearchConfig, ranking: RankingConfig, mode: str) -> 
     else:
         count = search.beam_size if mode == "beam search" else search.candidates
     if count == 1:
+        samples = "" if ranking.rerank else "--mbr-samples 100, "
         raise ConfigError(
-            f"mbr (--mbr) has no candidates to choose from in {mode}. Use --mbr-samples 100, a "
-            "--beam-size above 1, or with a non-autoregressive model --candidates above 1."
+            f"{name} has no candidates to choose from in {mode}. Use {samples}a --beam-size above "
+            "1, or with a non-autoregressive model --candidates above 1."
         )
     if search.num_hypotheses > count:
         raise ConfigError(

@@ -13,6 +13,7 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.constrained_backend import ConstrainedBackend
 from regard.decoding.mbr import MbrBackend, make_utility
 from regard.decoding.ranking_config import candidate_count
+from regard.decoding.rerank import RerankBackend
 from regard.decoding.retry import RetryBackend, retries
 from regard.decoding.text_config import TextConfig
 from regard.decoding.text_constraints import TextConstraints
@@ -45,6 +46,10 @@ def search_backend(
         candidates = candidate_count(config, text, mode)
         utility = make_utility(text, model_text, backend.device)
         backend = MbrBackend(backend, utility, model_text, candidates)
+    elif text.rerank:
+        candidates = candidate_count(config, text, mode)
+        rerankers = models().rerankers(text.rerank)
+        backend = RerankBackend(backend, rerankers, text.weights, model_text, candidates)
     if retries(config, text, mode):
         backend = RetryBackend(backend, text)
     if computes_confidence(text, mode):  # outermost: of the hypotheses that are returned

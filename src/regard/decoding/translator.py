@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from regard.decoding.attention_maps import AttentionMaps
     from regard.decoding.lazy_models import LazyModels
+    from regard.decoding.rerankers import Reranker
     from regard.models.base import Model
     from regard.models.folder import ModelFolder
 
@@ -135,6 +136,10 @@ class Translator:
         """The description of the model folder, or what the folders of an ensemble share."""
         return self._models.common
 
+    def rerankers(self, paths: Sequence[Path]) -> list[Reranker]:
+        """Models that score translations of this one."""
+        return self._models.rerankers(paths)
+
     def refuse_exported(self) -> None:
         """Raise an error for exported models, whose probabilities are not available."""
         from regard.foreign_models import refuse_exported
@@ -169,6 +174,7 @@ class Translator:
             )
         if attention:
             self.models  # noqa: B018  # raises an error if it cannot be loaded
+        self._refuse_prefix(*prefixes)
         search = self._search(keywords, batch_size, len(texts), notice)
         translated = search.stream(unchanged).map([*map(Source, texts, prefixes)], notice)
         if not attention:
@@ -200,6 +206,7 @@ class Translator:
         `render` must be picklable.
         """
         refuse_single_text(texts)
+        self._refuse_prefix(prefix)
         options, rest = split_translate_keywords(keywords)
         search = self._search(rest, options.batch_size, None, options.notice)
         stream = search.stream(TranslationRenderer(render))
@@ -272,6 +279,14 @@ class Translator:
         It may be set to None. There is none for ensembles.
         """
         return read_calibration(self.paths[0]) if len(self.paths) == 1 else None
+
+    def _refuse_prefix(self, *prefixes: str) -> None:
+        """Raise an error for a prefix that a right-to-left model would generate last."""
+        if self.text.tokenizers.config.reverse_target and any(prefixes):
+            raise ConfigError(
+                f"{self.paths[0]} is a right-to-left model, which generates the beginning of a "
+                "text last and cannot be forced to a prefix (--prefix). Leave it out."
+            )
 
     def _attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
         from regard.decoding.attention_maps import join_attention_maps, pair_attention_maps

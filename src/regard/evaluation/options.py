@@ -26,6 +26,7 @@ TEXT = (
     *("source_lang", "target_lang", "zero_shot"),
     *("forbid", "retry"),
     *("mbr", "mbr_samples", "comet_checkpoint"),
+    *("rerank", "rerank_weight"),
 )  # and of what happens to the texts
 _Worst = Annotated[
     int,
@@ -94,6 +95,9 @@ class TranslationsOptions(EvaluationOptions):
     by_length: Annotated[bool, Doc("print BLEU by reference length")] = False
     worst: _Worst = 0
     teacher: Annotated[Path | None, Doc("autoregressive model that reranks --candidates")] = None
+    tune_rerank: Annotated[
+        bool, Doc("choose the weights of --rerank that maximize BLEU on this test set")
+    ] = False
     lowercase: Annotated[bool, Doc("compute case-insensitive metrics")] = False
     tokenize: Annotated[str, Doc("sacrebleu tokenizer for BLEU")] = "13a"
     metrics: Annotated[

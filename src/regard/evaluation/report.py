@@ -20,6 +20,7 @@ class System:
 
     name: str
     translations: Sequence[str]
+    rerank_weights: Sequence[float] = ()  # if they were tuned
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class SystemResult:
     metrics: list[MetricResult]
     by_length: list[LengthBucket]
     worst: list[Sentence]
+    rerank_weights: list[float]
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class EvaluatedSystems:
                 worst_sentences(
                     system.translations, references, config, count=test.worst, sources=self.sources
                 ),
+                [*system.rerank_weights],
             )
             for system in self.systems
         ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from regard.config import build
@@ -29,6 +30,7 @@ from regard.evaluation.metrics import (
 )
 from regard.evaluation.options import TranslationsOptions
 from regard.evaluation.report import EvaluatedSystems, System
+from regard.evaluation.rerank_tuning import TunedWeights, tune_reranking
 from regard.machine import keep_freed_memory
 from regard.models.folder import ModelFolder
 from regard.notices import Notice, limited_notices
@@ -45,6 +47,12 @@ def evaluate_systems(
     """Read or compute all translations of a test set."""
     ensembles = [models] if models and test.ensemble else [[model] for model in models]
     check_options(test, ensembles)
+    ranking = build(TextConfig, dict(text))
+    if test.tune_rerank and (not ranking.rerank or ranking.rerank_weight):
+        raise ConfigError(
+            "--tune-rerank chooses the weights of the models of --rerank. Use it with --rerank and "
+            "without --rerank-weight."
+        )
     metric_config = _metric_config(test)
     references = _read_references(test.reference)
     sources = read_parallel(test.source, test.reference[0])[0] if test.source else None
@@ -56,11 +64,16 @@ def evaluate_systems(
         path: read_parallel(path, test.reference[0])[0] for path in inputs if isinstance(path, Path)
     }
     folders = [paths for paths in inputs if not isinstance(paths, Path)]
-    translated = _translate(folders, sources or [], test.teacher, search, text, runtime, notify)
+    tune = (
+        partial(tune_reranking, references=references, metric_config=metric_config, text=text)
+        if test.tune_rerank
+        else None
+    )
+    translated = _translate(
+        folders, sources or [], test.teacher, search, text, runtime, notify, tune=tune
+    )
     systems = [
-        System(str(paths), from_files[paths])
-        if isinstance(paths, Path)
-        else System(_join_names(paths), next(translated))
+        System(str(paths), from_files[paths]) if isinstance(paths, Path) else next(translated)
         for paths in inputs
     ]
     _warn_about_case(systems, references, metric_config, notify)
@@ -86,6 +99,8 @@ def check_options(test: TranslationsOptions, ensembles: Sequence[Sequence[Path]]
         )
     if (ensembles or (test.against and test.against.is_dir())) and test.source is None:
         raise ConfigError("Models require a source text. Use --source.")
+    if test.tune_rerank and (len(ensembles) != 1 or (test.against and test.against.is_dir())):
+        raise ConfigError("--tune-rerank tunes the weights for one model. Give one model.")
     if test.against and count > 1:
         raise ConfigError(
             f"--against compares two systems, but {count} were given. Compare them one at a time."
@@ -165,8 +180,13 @@ def _translate(
     text: TextConfigKeywords,
     runtime: Runtime,
     notify: Notice,
-) -> Iterator[list[str]]:
-    """Yield the translations of each model or ensemble, with one in memory at a time."""
+    *,
+    tune: Callable[..., TunedWeights] | None,
+) -> Iterator[System]:
+    """Yield the translations of each model or ensemble, with one in memory at a time.
+
+    `tune` tunes the weights of rerankers.
+    """
     # Check all folders before translating with any of them.
     folders = [ensemble_description(paths, [*map(ModelFolder.read, paths)]) for paths in ensembles]
     search = {**with_implied(search, build(TextConfig, dict(text))), "scores": False}
@@ -181,16 +201,22 @@ def _translate(
         translator = Translator.load(*paths, **runtime.loading, teacher=reranker)
         notify(translator.backend_notice)
         with limited_notices(notify) as notice:
-            translations = translator.translate_iterable(
+            settings = effective_settings(search, folder.config.decoding_family)
+            translate = partial(
+                translator.translate_iterable,
                 sources,
                 batch_size=runtime.batch_size,
                 workers=default_workers(translator.backend.device, len(sources)),
                 notice=notice,
-                **effective_settings(search, folder.config.decoding_family),
-                **text,
             )
-            texts = [translation.text for translation in translations]
-        yield texts
+            if tune is None:
+                texts = [translation.text for translation in translate(**settings, **text)]
+                system = System(_join_names(paths), texts)
+            else:
+                tuned = tune(translator, translate, sources, settings)
+                notify(str(tuned))
+                system = System(_join_names(paths), tuned.translations, tuned.weights)
+        yield system
 
 
 def _join_names(paths: Sequence[Path]) -> str:

@@ -45,6 +45,11 @@ def export_model(
         )
     refuse_exported(path)
     folder, model = load_model(path, torch.device("cpu"))
+    if folder.tokenizers.config.reverse_target and to in ("argos", "huggingface"):
+        raise ConfigError(
+            f"{path} is a right-to-left model, whose output other programs would show in reverse "
+            "order. Only --to ctranslate2 and --to onnx are supported, for use with regard."
+        )
     message = f"Wrote {out}. Next: regard translate {out} < your.txt"
     if to == "ctranslate2":
         has_shortlist = (path / SHORTLIST).is_file()

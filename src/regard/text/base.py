@@ -24,6 +24,11 @@ class Tokenizer(ABC):
         return hash(self.model)
 
     @property
+    def in_text_order(self) -> Tokenizer:
+        """The tokenizer with ids in the order of the text: this one, unless ids are reversed."""
+        return self
+
+    @property
     @abstractmethod
     def vocab_size(self) -> int:
         """Number of ids, special tokens included."""

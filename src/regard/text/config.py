@@ -38,6 +38,10 @@ class TokenizerConfig(Settings):
         False
     )
 
+    reverse_target: Annotated[
+        bool, Doc("reverse the order of target tokens, for a right-to-left model")
+    ] = False
+
     @property
     def is_imported(self) -> bool:
         """Whether it belongs to an imported model: it is used unchanged and cannot be trained."""

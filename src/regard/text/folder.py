@@ -43,8 +43,11 @@ def load_verified_tokenizers(
     return tokenizers
 
 
-def load_folder_tokenizers(folder: Path) -> Tokenizers:
-    """The tokenizers of a folder written by `regard prepare` or `regard train`."""
+def load_folder_tokenizers(folder: Path, *, reverse_target: bool = False) -> Tokenizers:
+    """The tokenizers of a folder written by `regard prepare` or `regard train`.
+
+    With `reverse_target`, those for a right-to-left model.
+    """
     path = next((folder / name for name in _DESCRIPTIONS if (folder / name).is_file()), None)
     if path is None:
         raise DataError(
@@ -56,4 +59,5 @@ def load_folder_tokenizers(folder: Path) -> Tokenizers:
     if other is not None and "tokenizer" not in description:
         raise DataError(other)
     config = _READER.build(TokenizerConfig, description.get("tokenizer"), path, "tokenizer.")
-    return load_verified_tokenizers(folder, config, description)
+    tokenizers = load_verified_tokenizers(folder, config, description)
+    return tokenizers.with_reversed_target() if reverse_target else tokenizers

@@ -23,6 +23,9 @@ def segmentations(text: str, tokenizer: Tokenizer, *, inside: bool = False) -> l
     There is only that of the tokenizer if the text contains characters that are encoded as bytes,
     and none if it contains unknown characters.
     """
+    if tokenizer.in_text_order is not tokenizer:
+        in_order = segmentations(text, tokenizer.in_text_order, inside=inside)
+        return [ids[::-1] for ids in in_order]
     best = tokenizer.encode(text)
     if SPECIAL.unk in best:
         return []

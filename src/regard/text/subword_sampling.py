@@ -26,7 +26,8 @@ class SubwordSampler:
     """Samples the segmentation of each word from its `candidates` best ones."""
 
     def __init__(self, tokenizer: Tokenizer, *, candidates: int, temperature: float) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer.in_text_order
+        self._order = 1 if self._tokenizer is tokenizer else -1  # of ids
         self._candidates = candidates
         self._temperature = temperature
         self._starts_word = tokenizer.word_starts()
@@ -38,9 +39,9 @@ class SubwordSampler:
     def sample(self, ids: Sequence[int], rng: Random) -> list[int]:
         """Ids of a sampled segmentation of the same text."""
         result: list[int] = []
-        for segmentations, bounds in self._sentence_candidates(tuple(ids)):
+        for segmentations, bounds in self._sentence_candidates(tuple(ids[:: self._order])):
             result += segmentations[bisect_right(bounds, rng.random()) if bounds else 0]
-        return result
+        return result[:: self._order]
 
     def _words(self, ids: _Ids) -> Iterator[_Ids]:
         begin = 0

@@ -11,7 +11,8 @@ import io
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from regard.regular_files import read_regular_file
 from regard.text.base import Tokenizer
 from regard.text.config import TokenizerConfig
 from regard.text.imported import MAX_FILE_SIZE, imported_tokenizer_files, load_imported_tokenizers
+from regard.text.reversed import ReversedTokenizer
 from regard.text.special import SPECIAL
 
 _SPECIAL_TOKENS = 4
@@ -138,10 +140,24 @@ class Tokenizers:
     target: Tokenizer
     config: TokenizerConfig
 
+    @staticmethod
+    def of(source: Tokenizer, target: Tokenizer, config: TokenizerConfig) -> Tokenizers:
+        """Tokenizers with these settings, which may reverse the target."""
+        if config.reverse_target:
+            target = ReversedTokenizer(target)
+        return Tokenizers(source, target, config)
+
+    def with_reversed_target(self) -> Tokenizers:
+        """These tokenizers for a right-to-left model."""
+        config = replace(self.config, reverse_target=True)
+        source, target = copy(self.source), copy(self.target.in_text_order)
+        source.config = target.config = config
+        return Tokenizers.of(source, target, config)
+
     def files(self) -> dict[str, bytes]:
         """The contents of the files to store, by name: one SentencePiece model if joint, or two."""
         if self.config.is_imported:
-            return imported_tokenizer_files(self.source, self.target)
+            return imported_tokenizer_files(self.source, self.target.in_text_order)
         if self.config.joint:
             return {"tokenizer.model": self.source.model}
         return {"source.model": self.source.model, "target.model": self.target.model}
@@ -150,10 +166,10 @@ class Tokenizers:
     def load(folder: Path, config: TokenizerConfig) -> Tokenizers:
         """Load the tokenizers from the files of a folder."""
         if config.is_imported:
-            return Tokenizers(*load_imported_tokenizers(folder, config), config)
+            return Tokenizers.of(*load_imported_tokenizers(folder, config), config)
         names = ["tokenizer.model"] if config.joint else ["source.model", "target.model"]
         loaded = [_load_sentencepiece(folder / name, config) for name in names]
-        return Tokenizers(loaded[0], loaded[-1], config)
+        return Tokenizers.of(loaded[0], loaded[-1], config)
 
 
 def _load_sentencepiece(path: Path, config: TokenizerConfig) -> Tokenizer:
@@ -205,7 +221,7 @@ def train_tokenizers(
             f"{max(minima)} or more."
         )
     tokenizers = [result for result in results if isinstance(result, Tokenizer)]
-    return Tokenizers(tokenizers[0], tokenizers[-1], config)
+    return Tokenizers.of(tokenizers[0], tokenizers[-1], config)
 
 
 def _train(
