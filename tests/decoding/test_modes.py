@@ -26,7 +26,8 @@ from toys import nonautoregressive_model, sentences, small_transformer
 SOURCE = with_eos(sentences(8, seed=2))
 MODES: dict[str, dict[str, Any]] = {
     "greedy search": {"beam_size": 1},
-    "beam search": {"beam_size": 3},
+    "beam search": {"beam_size": 5},
+    "diverse beam search": {"beam_size": 10, "beam_groups": 2},
     "sampling": {"sample": True},
     "decoding with fertilities": {},
     "CTC decoding": {},
@@ -35,6 +36,8 @@ MODES: dict[str, dict[str, Any]] = {
 VALUES: dict[str, Any] = {
     "beam_size": 2,
     "num_hypotheses": 2,
+    "beam_groups": 5,
+    "diversity_penalty": 8.0,
     "length_penalty": 0.2,
     "patience": 2.0,
     "scores": False,
@@ -80,7 +83,7 @@ def test_values_cover_all_settings() -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_refused_settings_have_no_effect(mode: str, name: str) -> None:
     model, settings = model_of(mode), MODES[mode] | {name: VALUES[name]}
-    if (mode, name) == ("greedy search", "num_hypotheses"):
+    if mode == "greedy search" and name in ("num_hypotheses", "beam_groups"):
         return  # refused by the validation of settings
     config = SearchConfig(**settings)
     if decoding_mode(config, model.config.decoding_family) != mode:
@@ -99,7 +102,7 @@ def test_refused_settings_have_no_effect(mode: str, name: str) -> None:
 def test_settings_that_are_off_are_accepted(mode: str) -> None:
     model = model_of(mode)
     config = SearchConfig(**MODES[mode])
-    choices = {"beam_size", "seed", "max_ratio", "max_extra"}
+    choices = {"beam_size", "diversity_penalty", "seed", "max_ratio", "max_extra"}
     off = {
         field.name: field.default
         for field in dataclasses.fields(SearchConfig)

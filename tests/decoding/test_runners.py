@@ -26,6 +26,7 @@ CONFIGS = {
     "guarded beam": SearchConfig(
         beam_size=3, no_repeat_ngram_size=2, repetition_penalty=1.3, min_ratio=0.8
     ),
+    "diverse beam": SearchConfig(beam_size=6, num_hypotheses=6, beam_groups=3, min_ratio=0.5),
     "forced length": SearchConfig(beam_size=3, min_length=7, max_ratio=0.0, max_extra=8),
 }
 

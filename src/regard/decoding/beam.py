@@ -80,26 +80,29 @@ def initial_fields(
 
 @dataclass
 class FinishedHypotheses:
-    """The W best finished hypotheses of each sentence, best first; (B, W) unless noted."""
+    """The W best finished hypotheses of each sentence, best first; (B, W) unless noted.
+
+    In diverse beam search, those of each group: (B, G, W / G).
+    """
 
     scores: Tensor  # length-normalized; -inf marks an empty entry
     log_probs: Tensor
     lengths: Tensor  # without EOS
     beams: Tensor  # the beam that EOS was appended to
-    count: Tensor  # (B,) finished so far, including those that were dropped
-    best_finished: Tensor  # (B,) whether the best candidate of any step ended in EOS
+    count: Tensor  # (B,) or (B, G) finished so far, including those that were dropped
+    best_finished: Tensor  # (B,) or (B, G) whether the best candidate of any step ended in EOS
 
     @staticmethod
     def empty(log_probs: Tensor, tokens: Tensor) -> FinishedHypotheses:
-        """No finished hypotheses; log_probs (B, W) must be -inf."""
+        """No finished hypotheses; log_probs (..., W) must be -inf."""
         zeros = torch.zeros_like(tokens)
         return FinishedHypotheses(
             scores=log_probs.clone(),
             log_probs=log_probs.clone(),
             lengths=zeros,
             beams=zeros.clone(),
-            count=zeros[:, 0].clone(),
-            best_finished=torch.zeros_like(zeros[:, 0], dtype=torch.bool),
+            count=zeros[..., 0].clone(),
+            best_finished=torch.zeros_like(zeros[..., 0], dtype=torch.bool),
         )
 
 
@@ -145,31 +148,36 @@ class BeamSearch(Search[list[Hypothesis]]):
 
     def finish(self, candidates: Candidates) -> None:
         """Add those of the W best candidates that end in EOS to the finished hypotheses."""
-        finished, beam_size = self.finished, self.finished.scores.shape[1]
-        is_eos = candidates.tokens[:, :beam_size] == SPECIAL.eos
-        log_probs = candidates.log_probs[:, :beam_size].masked_fill(~is_eos, -torch.inf)
+        finished, beam_size = self.finished, self.finished.scores.shape[-1]
+        is_eos = candidates.tokens[..., :beam_size] == SPECIAL.eos
+        log_probs = candidates.log_probs[..., :beam_size].masked_fill(~is_eos, -torch.inf)
         is_finished = log_probs > -torch.inf
-        finished.count += is_finished.sum(1)
-        finished.best_finished |= is_finished[:, 0]
-        all_scores = torch.cat([finished.scores, self._length_normalized(log_probs)], 1)
-        scores, order = all_scores.topk(beam_size, dim=1)
+        finished.count += is_finished.sum(-1)
+        finished.best_finished |= is_finished[..., 0]
+        all_scores = torch.cat([finished.scores, self._length_normalized(log_probs)], -1)
+        scores, order = all_scores.topk(beam_size, dim=-1)
         finished.scores.copy_(scores)
         for old, new in (
             (finished.log_probs, log_probs),
             (finished.lengths, self.position.expand(log_probs.shape)),
-            (finished.beams, candidates.parents[:, :beam_size]),
+            (finished.beams, candidates.parents[..., :beam_size]),
         ):
-            old.copy_(torch.cat([old, new], 1).gather(1, order))
+            old.copy_(torch.cat([old, new], -1).gather(-1, order))
 
     def prune(self, candidates: Candidates) -> Candidates:
         """The W best unfinished candidates; sentences of which none can win become inactive."""
-        beam_size = self.last_tokens.shape[1]
+        unfinished = self.best_unfinished(candidates)
+        self.active.copy_(self.is_active(unfinished.log_probs[:, 0]))
+        return unfinished
+
+    def best_unfinished(self, candidates: Candidates) -> Candidates:
+        """The W best candidates that do not end in EOS. (..., count) -> (..., W)"""
         is_eos = candidates.tokens == SPECIAL.eos
-        order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
-        log_probs = candidates.log_probs.masked_fill(is_eos, -torch.inf).gather(1, order)
-        self.active.copy_(self.is_active(log_probs[:, 0]))
+        order = is_eos.to(torch.uint8).argsort(dim=-1, stable=True)
+        order = order[..., : self.finished.scores.shape[-1]]
+        log_probs = candidates.log_probs.masked_fill(is_eos, -torch.inf).gather(-1, order)
         return Candidates(
-            log_probs, candidates.parents.gather(1, order), candidates.tokens.gather(1, order)
+            log_probs, candidates.parents.gather(-1, order), candidates.tokens.gather(-1, order)
         )
 
     def move_to(self, candidates: Candidates) -> None:
@@ -184,9 +192,9 @@ class BeamSearch(Search[list[Hypothesis]]):
         self.position += 1
 
     def is_active(self, best: Tensor) -> Tensor:
-        """Whether each sentence continues, given the log-prob of its best beam. (B,)"""
+        """Whether each sentence (or group) continues, given its best log-prob. (B, ...)"""
         if self.max_finished is None:
-            return self._length_normalized(best) > self.finished.scores[:, -1]
+            return self._length_normalized(best) > self.finished.scores[..., -1]
         if self.length_penalty == 0:
             is_done = self.finished.best_finished & (self.finished.count >= self.num_hypotheses)
         else:
@@ -194,9 +202,9 @@ class BeamSearch(Search[list[Hypothesis]]):
         return (best > -torch.inf) & ~is_done
 
     def _length_normalized(self, log_probs: Tensor) -> Tensor:
-        """The scores of hypotheses that end at the current position. (B,) or (B, W)"""
+        """The scores of hypotheses that end at the current position. (B, ...)"""
         lengths = self.constraints.scored_length(self.position).float() ** self.length_penalty
-        return log_probs / (lengths if log_probs.ndim == 1 else lengths[:, None])
+        return log_probs / lengths.view(-1, *[1] * (log_probs.ndim - 1))
 
     def forced_candidates(self, scores: NextTokenScores) -> Candidates:
         """Every beam continued by its forced token; the token is FREE where none is forced."""
@@ -220,22 +228,31 @@ class BeamSearch(Search[list[Hypothesis]]):
 
     def results(self, sentences: Sequence[int]) -> list[list[Hypothesis]]:
         """The finished hypotheses of these sentences, best first."""
-        rows = torch.tensor(sentences)
-        finished, scored = self.finished, self.constraints.scored_length(self.finished.lengths)
+        finished = self.finished
+        columns = finished.lengths, finished.log_probs, finished.beams
+        hypotheses = self.hypotheses(
+            torch.tensor(sentences), *(column[:, : self.num_hypotheses] for column in columns)
+        )
+        return [*map(sort_by_score, hypotheses)]
+
+    def hypotheses(
+        self, rows: Tensor, lengths: Tensor, log_probs: Tensor, beams: Tensor
+    ) -> list[list[Hypothesis]]:
+        """Finished hypotheses of some sentences, of all (B, n), in the same order. (rows,)"""
+        scored = self.constraints.scored_length(lengths)
         lengths, log_probs, beams, scored_lengths = (
-            part.cpu()[rows, : self.num_hypotheses]
-            for part in (finished.lengths, finished.log_probs, finished.beams, scored)
+            part.cpu()[rows] for part in (lengths, log_probs, beams, scored)
         )
         tokens = self._backtrack(rows, lengths, beams)
         columns = (part.tolist() for part in (tokens, lengths, log_probs, scored_lengths))
         return [
-            sort_by_score(
+            [
                 finished_hypothesis(
                     [*ids[:length], SPECIAL.eos], log_prob, self.length_penalty, scored_length
                 )
                 for ids, length, log_prob, scored_length in zip(*sentence, strict=True)
                 if log_prob > -torch.inf
-            )
+            ]
             for sentence in zip(*columns, strict=True)
         ]
 

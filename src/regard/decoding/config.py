@@ -18,6 +18,8 @@ LENGTH = "max_extra with max_ratio=0 (in `generate`: max_tokens)"
 _FOREIGN_NAMES_BY_SETTING = {
     "beam_size": "beam beam_width beams n_beam num_beam num_beams",
     "num_hypotheses": "n_best nbest nbest_size num_return_sequences return_n_best",
+    "beam_groups": "diverse_beam_groups num_beam_groups",
+    "diversity_penalty": "beam_search_diversity diverse_beam_strength diversity_strength",
     "length_penalty": "alpha beam_alpha len_penalty length_penalty_alpha lenpen normalize",
     "patience": "beam_search_stop early_stopping stop_early",
     "scores": "output_scores print_scores return_scores with_scores",
@@ -63,6 +65,24 @@ class SearchConfig(Settings):
         Le(10_000),
         Formerly("top_beams"),
     ] = 1
+    beam_groups: Annotated[
+        int,
+        Doc(
+            "diverse beam search: number of groups that the beams are divided into; beam_size is "
+            "divisible by it"
+        ),
+        Ge(1),
+        Le(1000),
+    ] = 1
+    diversity_penalty: Annotated[
+        float,
+        Doc(
+            "diverse beam search: subtracted from the log-prob of a token for each beam of an "
+            "earlier group with the same token at the same position"
+        ),
+        Ge(0),
+        Le(100),
+    ] = 0.5
     length_penalty: Annotated[
         float,
         Doc("alpha in score = log-prob / length^alpha; larger values favor longer outputs"),
@@ -156,11 +176,16 @@ class SearchConfig(Settings):
     ] = 1
 
     def problems(self) -> Iterator[str]:
-        """`num_hypotheses` cannot exceed the beam size, and `patience` is 0 or at least 1."""
+        """Beams suffice for `num_hypotheses` and fill groups; `patience` is 0 or at least 1."""
         beams = max(self.beam_size, self.candidates)
         if self.num_hypotheses > beams and not self.sample:
             yield (
                 f"num_hypotheses is {self.num_hypotheses}, but must be at most beam_size ({beams})"
+            )
+        if self.beam_size % self.beam_groups and not self.sample:
+            yield (
+                f"beam_size is {self.beam_size}, but must be divisible by beam_groups "
+                f"({self.beam_groups})"
             )
         if 0 < self.patience < 1:
             yield f"patience is {self.patience:g}, but must be 0, or at least 1"
@@ -176,12 +201,20 @@ class SearchConfig(Settings):
     @property
     def requires_torch(self) -> bool:
         """Whether only the PyTorch backend can search with these settings."""
-        return self.sample or self.at_limit != "scored"
+        return self.sample or self.at_limit != "scored" or self.beam_groups > 1
+
+    @property
+    def group_size(self) -> int:
+        """Beams of each group in diverse beam search."""
+        return self.beam_size // self.beam_groups
 
     @property
     def max_finished(self) -> int | None:
-        """Finished hypotheses after which beam search stops; None: search until no beam can win."""
-        return int(self.beam_size * self.patience + 0.5) if self.patience else None
+        """Finished hypotheses after which beam search stops; None: search until no beam can win.
+
+        In diverse beam search, those of a group.
+        """
+        return int(self.group_size * self.patience + 0.5) if self.patience else None
 
     @property
     def effective_min_length(self) -> int:
@@ -206,6 +239,8 @@ class SearchKeywords(TypedDict, total=False):
 
     beam_size: int
     num_hypotheses: int
+    beam_groups: int
+    diversity_penalty: float
     length_penalty: float
     patience: float
     scores: bool

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.decoding.config import SearchConfig
+from regard.decoding.modes import SEARCH
 from regard.errors import ConfigError
 from regard.text.base import Tokenizer
 from regard.text.segmentations import segmentations
@@ -32,7 +33,7 @@ def forbid_words(
         )
     if not words:
         return config
-    if mode not in ("greedy search", "beam search", "sampling"):
+    if mode not in SEARCH | {"sampling"}:
         raise ConfigError(
             f"forbid (--forbid) has no effect in {mode}; it is for beam search, greedy search and "
             "sampling. Leave it out."

@@ -12,13 +12,18 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.errors import ConfigError, format_problems
 from regard.option_sets import option_name
 
-_SEARCH, _SAMPLING = {"greedy search", "beam search"}, {"sampling"}
+_DIVERSE = "diverse beam search"
+BEAM_SEARCH = frozenset({"beam search", _DIVERSE})
+SEARCH = frozenset({"greedy search"}) | BEAM_SEARCH
+_SAMPLING = {"sampling"}
 _FERTILITIES = {"decoding with fertilities"}
-_AUTOREGRESSIVE = _SEARCH | _SAMPLING
+_AUTOREGRESSIVE = SEARCH | _SAMPLING
 # Settings that have an effect in some modes only; all others have an effect in every mode.
-_MODES: dict[str, set[str]] = {
-    "beam_size": _SEARCH,
-    "patience": _SEARCH,  # greedy search is beam search with one beam
+_MODES: dict[str, Collection[str]] = {
+    "beam_size": SEARCH,
+    "beam_groups": BEAM_SEARCH,
+    "diversity_penalty": {_DIVERSE},
+    "patience": SEARCH,  # greedy search is beam search with one beam
     "max_ratio": _AUTOREGRESSIVE | _FERTILITIES,
     "max_extra": _AUTOREGRESSIVE | _FERTILITIES,
     "min_length": _AUTOREGRESSIVE,
@@ -37,7 +42,7 @@ _MODES: dict[str, set[str]] = {
     "candidates": _FERTILITIES | {"CTC decoding"},
 }
 # Settings whose default, if passed, is not "off".
-_DEFAULT_IS_REQUEST = {"beam_size", "seed", "max_ratio", "max_extra"}
+_DEFAULT_IS_REQUEST = {"beam_size", "diversity_penalty", "seed", "max_ratio", "max_extra"}
 _OFF = {"beam_size": 1}
 
 
@@ -47,6 +52,8 @@ def decoding_mode(config: SearchConfig, family: DecodingFamily) -> str:
         return {"ctc": "CTC decoding", "fertilities": "decoding with fertilities"}[family]
     if config.sample:
         return "sampling"
+    if config.beam_groups > 1:
+        return _DIVERSE
     return "greedy search" if config.beam_size == 1 else "beam search"
 
 

@@ -68,6 +68,11 @@ class NextTokenScores:
             torch.log_softmax(self._scores, -1, out=self._scores)
         self._constraints, self._position, self._penalties = constraints, position, penalties
 
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens, V."""
+        return self._scores.shape[1]
+
     def gather(self, tokens: Tensor) -> Tensor:
         """The log-probs of these tokens, banned or not. (R, n) -> (R, n)"""
         return self._scores.gather(1, tokens)
@@ -128,6 +133,11 @@ class FusedNextTokenScores(NextTokenScores):
             return self._summary
         self._penalties.ban(self._logits, self._position)
         return replace(self._summarize(), logsumexp=self._summary.logsumexp)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens."""
+        return self._logits.shape[1]
 
     def gather(self, tokens: Tensor) -> Tensor:
         """The log-probs of these tokens."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypedDict
 from regard.bounds import Ge, Le
 from regard.config import Doc, Settings
 from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.modes import BEAM_SEARCH
 from regard.errors import ConfigError
 
 UtilityName = Literal["chrf", "bleu", "comet"]
@@ -110,10 +111,8 @@ def candidate_count(search: SearchConfig, ranking: RankingConfig, mode: str) -> 
             else "mbr (--mbr) with sampling requires the number of samples. Use --mbr-samples 100 "
             "instead of --sample."
         )
-    if ranking.mbr_samples:
-        count = ranking.mbr_samples
-    else:
-        count = search.beam_size if mode == "beam search" else search.candidates
+    nbest = search.beam_size if mode in BEAM_SEARCH else search.candidates
+    count = ranking.mbr_samples or nbest
     if count == 1:
         samples = "" if ranking.rerank else "--mbr-samples 100, "
         raise ConfigError(

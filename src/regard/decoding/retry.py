@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from regard.decoding.backend import Backend, Hypothesis, search_requests
 from regard.decoding.config import SearchConfig
+from regard.decoding.modes import SEARCH
 from regard.decoding.text_config import TextConfig
 from regard.decoding.token_patterns import repeated_share
 from regard.decoding.translation_checks import TranslationChecks
@@ -67,8 +68,7 @@ def retries(config: SearchConfig, text: TextConfig, mode: str) -> bool:
 
     An EOS at the limit that is not scored belongs to a limit that was chosen on purpose.
     """
-    is_search = mode in ("greedy search", "beam search")
-    return text.retry and is_search and config.at_limit == "scored"
+    return text.retry and mode in SEARCH and config.at_limit == "scored"
 
 
 def _better(

@@ -11,6 +11,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.decoding.constrained_beam import constrained_beam_search
 from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.diverse_beam import diverse_beam_search
 from regard.decoding.greedy import greedy_search, make_sampler, sentence_generator
 from regard.decoding.lexical_constraints import LexicalConfig
 from regard.decoding.nonautoregressive import nonautoregressive_search
@@ -61,6 +62,10 @@ def search(
     if lexical is not None:
         return constrained_beam_search(
             model, source, constraints, lexical, config, penalties=penalties, runner=runner
+        )
+    if config.beam_groups > 1:
+        return diverse_beam_search(
+            model, source, constraints, config, penalties=penalties, runner=runner
         )
     if config.beam_size == 1:
         hypotheses = greedy_search(

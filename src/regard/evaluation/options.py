@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 # Search settings of `regard evaluate`.
 SEARCH = (
-    *("beam_size", "length_penalty", "patience", "seed", "fertility", "candidates"),
+    *(
+        "beam_size",
+        "beam_groups",
+        "diversity_penalty",
+        "length_penalty",
+        "patience",
+        "seed",
+        "fertility",
+        "candidates",
+    ),
     *("temperature", "top_k", "top_p", "epsilon_cutoff"),  # of samples for MBR
 )
 TEXT = (
