@@ -128,7 +128,7 @@ def run_jobs(
             print(f"{job} failed: {error.stderr[-500:]}", flush=True)
             return
         with lock:
-            _write_results(path, [*read_results(path), result])
+            write_results(path, [*read_results(path), result])
             print(json.dumps(result), flush=True)
 
     with ThreadPoolExecutor(parallel) as pool:
@@ -150,7 +150,8 @@ def run_all_seeds(
     )
 
 
-def _write_results(path: Path, results: Sequence[Tree]) -> None:
+def write_results(path: Path, results: Sequence[Tree]) -> None:
+    """Write all results, with a description of the machine."""
     hardware = machine.describe("cuda" if machine.has_gpu() else "cpu")
     about = {"date": time.strftime("%Y-%m-%d"), **hardware, "torch": torch.__version__}
     path.parent.mkdir(parents=True, exist_ok=True)
