@@ -146,6 +146,35 @@ def test_export_keeps_the_calibration(
         assert row["ece"]["after"] == pytest.approx(original["ece"]["after"], abs=1e-3)
 
 
+def test_an_ensemble_has_a_file_of_its_own(
+    calibrated: Path, run: Path, texts: Path, tmp_path: Path, regard: Command
+) -> None:
+    models, file = [run, calibrated], tmp_path / "ensemble.json"
+    refused = regard("calibrate", *models, *validation(texts))
+    assert refused.status == 2
+    assert "Use --out with the file to write" in refused.err
+    result = regard("calibrate", *models, *validation(texts), "--out", file, "--format", "jsonl")
+    assert result.status == 0, result.err
+    assert "ensembles average probabilities and have no logits" in result.err
+    words, _ = lines(result.out)
+    assert words["ece"]["after"] < words["ece"]["before"]
+    assert regard("show", "calibration", file, "--format", "jsonl").out == result.out
+    options = ["--confidence", "--calibration", file]
+    outputs = [
+        regard("translate", *folders, *options, stdin="a b\n") for folders in (models, models[::-1])
+    ]
+    assert outputs[0].out == outputs[1].out
+    assert all("not calibrated" not in output.err for output in outputs)
+    other = regard("translate", run, *options, stdin="a b\n")
+    assert other.status != 0
+    assert f"{file} belongs to other weights than those in {run}" in other.err
+    plain = regard("translate", *models, "--confidence", stdin="a b\n")
+    assert "--calibration reads the file" in plain.err
+    assert plain.out != outputs[0].out
+    unused = regard("translate", *models, *options[1:], stdin="a b\n")
+    assert "calibration (--calibration) has no effect without confidence" in unused.err
+
+
 def test_errors(calibrated: Path, run: Path, texts: Path, tmp_path: Path, regard: Command) -> None:
     again = regard("calibrate", calibrated, *validation(texts))
     assert again.status == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,11 @@ from regard.data.calibration import (
     CurvePair,
     PlattScaling,
     read_calibration,
+    read_calibration_file,
     weights_digest,
 )
 from regard.data.store import Store
-from regard.errors import ModelError
+from regard.errors import ModelError, StorageError
 from toys import write_model_folder
 
 EMPTY = CalibrationCurve((0,) * BINS, (0.0,) * BINS, (0.0,) * BINS, 0.0)
@@ -61,13 +63,30 @@ def test_calibration_belongs_to_its_weights(tmp_path: Path, reversal_store: Stor
     folder = write_model_folder(tmp_path / "model", reversal_store)
     assert read_calibration(folder) is None
     calibration = some_calibration(folder)
-    calibration.write(folder)
+    calibration.write(folder / CALIBRATION)
     assert read_calibration(folder) == calibration
     write_model_folder(folder, reversal_store, ffn_dim=64)
     with pytest.raises(ModelError, match=r"belongs to other weights than those in .*calibrate"):
         read_calibration(folder)
-    calibration.for_weights_of(folder).write(folder)
+    calibration.for_weights_of(folder).write(folder / CALIBRATION)
     assert read_calibration(folder) is not None
+
+
+def test_a_file_belongs_to_an_ensemble(tmp_path: Path, reversal_store: Store) -> None:
+    folders = [
+        write_model_folder(tmp_path / f"{size}", reversal_store, ffn_dim=size) for size in (32, 64)
+    ]
+    digest = weights_digest(*folders)
+    assert digest == weights_digest(*reversed(folders))
+    assert digest not in map(weights_digest, folders)
+    calibration = replace(some_calibration(folders[0]), weights=digest)
+    path = tmp_path / "ensemble.json"
+    calibration.write(path)
+    assert read_calibration_file(path, folders) == read_calibration_file(path) == calibration
+    with pytest.raises(ModelError, match=r"other weights than .*calibrate .*--out .*ensemble.json"):
+        read_calibration_file(path, folders[:1])
+    with pytest.raises(StorageError, match=r"missing\.json"):
+        read_calibration_file(tmp_path / "missing.json", folders)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +103,7 @@ def test_damaged_files(
     field: str, value: object, problem: str, tmp_path: Path, reversal_store: Store
 ) -> None:
     folder = write_model_folder(tmp_path / "model", reversal_store)
-    some_calibration(folder).write(folder)
+    some_calibration(folder).write(folder / CALIBRATION)
     tree = json.loads((folder / CALIBRATION).read_text())
     (folder / CALIBRATION).write_text(json.dumps(tree | {field: value}))
     with pytest.raises(ModelError, match=f"(?s){problem}.*Run `regard calibrate"):
@@ -93,7 +112,7 @@ def test_damaged_files(
 
 def test_curve_with_missing_bins(tmp_path: Path, reversal_store: Store) -> None:
     folder = write_model_folder(tmp_path / "model", reversal_store)
-    some_calibration(folder).write(folder)
+    some_calibration(folder).write(folder / CALIBRATION)
     tree = json.loads((folder / CALIBRATION).read_text())
     tree["words"]["after"]["counts"].pop()
     (folder / CALIBRATION).write_text(json.dumps(tree))

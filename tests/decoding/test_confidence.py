@@ -139,8 +139,8 @@ def test_words_of_any_changed_text_are_in_it(text: str, changed: str) -> None:
 
 def test_notice_without_calibration() -> None:
     notices: list[str] = []
-    arguments = TextConfig(min_confidence=0.3), [Path("runs/a")], tokenizer(kind="char"), None
-    estimator = confidence_estimator(*arguments, notices.append)
+    arguments = TextConfig(min_confidence=0.3), [Path("runs/a")], tokenizer(kind="char")
+    estimator = confidence_estimator(*arguments, lambda: None, notices.append)
     assert (estimator.scaling, estimator.minimum) == (PlattScaling(), 0.3)
     [notice] = notices
     assert "runs/a has no calibration.json" in notice

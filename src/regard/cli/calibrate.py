@@ -1,4 +1,4 @@
-"""regard calibrate: calibrates the confidences of a model on validation data."""
+"""regard calibrate: calibrates the confidences of models on validation data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.command import Fields, given_settings
-from regard.cli.options import Model
+from regard.cli.options import Models, argument
 from regard.cli.outputs import reserve_outputs
 from regard.cli.results import OutputOptions
 from regard.cli.tables import print_table, table
@@ -18,6 +18,7 @@ from regard.data.line_reader import read_parallel
 from regard.decoding.config import SearchConfig
 from regard.decoding.runtime import Runtime
 from regard.decoding.text_config import DirectionConfig
+from regard.errors import ConfigError
 from regard.progress import notify
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _WIDTH = 40  # of bars, in characters
 
 def calibrate(
     context: typer.Context,
-    model: Model,
+    models: Models,
     search: Annotated[SearchConfig, Fields(only=("beam_size", "length_penalty", "patience"))],
     direction: DirectionConfig,
     runtime: Runtime,
@@ -37,18 +38,32 @@ def calibrate(
         Path, typer.Option(help="Source text of the validation data.", show_default=False)
     ],
     reference: Annotated[Path, typer.Option(help="Reference translations.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; default: calibration.json in the model folder. Required for an "
+            "ensemble.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Calibrate the confidences of a model on validation data; writes to the model folder."""
+    """Calibrate the confidences of a model or an ensemble on validation data."""
     from regard.data.calibration import CALIBRATION
     from regard.decoding.translator import Translator
     from regard.evaluation.calibration import calibrate
     from regard.machine import keep_freed_memory
 
-    outputs = {"MODEL": model / CALIBRATION, "--picture": output.picture}
+    if out is None and len(models) > 1:
+        raise ConfigError(
+            "The calibration of an ensemble belongs to none of the model folders. Use --out with "
+            "the file to write."
+        )
+    path = out or models[0] / CALIBRATION
+    outputs = {"--out" if out else "MODEL": path, "--picture": output.picture}
     reserve_outputs(context, outputs, inputs=[source, reference], overwrite=output.overwrite)
     sources, references = read_parallel(source, reference)
     keep_freed_memory()
-    translator = Translator.load(model, **runtime.loading)
+    translator = Translator.load(*models, **runtime.loading)
     notify(translator.backend_notice)
     settings: Any = given_settings(context, SearchConfig)
     calibration = calibrate(
@@ -60,18 +75,23 @@ def calibrate(
         direction=direction,
         **settings,
     )
-    calibration.write(model)
+    calibration.write(path)
     print_calibration(context, calibration, output)
-    notify(f"Wrote {model / CALIBRATION}")
+    notify(f"Wrote {path}")
 
 
-def calibration(context: typer.Context, folder: Model, output: OutputOptions) -> None:
+def calibration(
+    context: typer.Context,
+    folder: Annotated[
+        Path, argument("Path of a model folder, or of a file of `regard calibrate --out`.", "MODEL")
+    ],
+    output: OutputOptions,
+) -> None:
     """Plot the calibration curves of a model that `regard calibrate` has calibrated."""
-    from regard.data.calibration import CALIBRATION, read_calibration
-    from regard.errors import ConfigError
+    from regard.data.calibration import CALIBRATION, read_calibration, read_calibration_file
 
     output.reserve(context, folder)
-    result = read_calibration(folder)
+    result = read_calibration_file(folder) if folder.is_file() else read_calibration(folder)
     if result is None:
         raise ConfigError(
             f"{folder} has no {CALIBRATION}. Write it with `regard calibrate {folder} --source "

@@ -1,13 +1,14 @@
 """The calibration of confidences: maps that `regard calibrate` fitted on validation data.
 
 `calibration.json` in a model folder belongs to the weights beside it: their digest is stored with
-it. This module does not import PyTorch.
+it. The calibration of an ensemble is a file of its own. This module does not import PyTorch.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -116,19 +117,25 @@ class Calibration(Settings):
             levels.insert(0, CalibratedLevel("tokens", self.tokens, self.token_temperature))
         return levels
 
-    def write(self, folder: Path) -> None:
-        """Write it to the model folder with its weights."""
-        write_json(folder / CALIBRATION, to_tree(self))
+    def write(self, path: Path) -> None:
+        """Write it to a file."""
+        write_json(path, to_tree(self))
 
     def for_weights_of(self, folder: Path) -> Calibration:
         """The same calibration for an export of the model."""
         return replace(self, weights=weights_digest(folder))
 
 
-def weights_digest(folder: Path) -> str:
-    """The digest of the weights in a model folder or an export to CTranslate2."""
-    exported = folder / _CTRANSLATE2_MODEL
-    return file_digest(exported if exported.is_file() else weights_file(folder))
+def weights_digest(*folders: Path) -> str:
+    """The digest of the weights of a model or an export to CTranslate2, or of an ensemble."""
+    exports = [folder / _CTRANSLATE2_MODEL for folder in folders]
+    digests = sorted(
+        file_digest(export if export.is_file() else weights_file(folder))
+        for folder, export in zip(folders, exports, strict=True)
+    )
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
 
 
 def read_calibration(folder: Path) -> Calibration | None:
@@ -136,8 +143,20 @@ def read_calibration(folder: Path) -> Calibration | None:
     path = folder / CALIBRATION
     if not path.is_file():
         return None
-    remedy = f"Run `regard calibrate {folder}` again, or delete the file."
+    return read_calibration_file(path, [folder], f"regard calibrate {folder}")
+
+
+def read_calibration_file(
+    path: Path, folders: Sequence[Path] = (), command: str = ""
+) -> Calibration:
+    """The calibration in a file; raises an error if it is for others than the models in `folders`.
+
+    `command` is that which writes the file.
+    """
+    names = " ".join(map(str, folders))
+    command = command or f"regard calibrate {names or 'MODEL...'} --out {path}"
+    remedy = f"Run `{command}` again, or delete the file."
     calibration, _ = JsonReader(ModelError, remedy).read_versioned(Calibration, path, FORMAT)
-    if calibration.weights != weights_digest(folder):
-        raise ModelError(f"{path} belongs to other weights than those in {folder}. {remedy}")
+    if folders and calibration.weights != weights_digest(*folders):
+        raise ModelError(f"{path} belongs to other weights than those in {names}. {remedy}")
     return calibration

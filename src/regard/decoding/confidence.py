@@ -11,13 +11,18 @@ This module does not import PyTorch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import accumulate, zip_longest
 from pathlib import Path
 
-from regard.data.calibration import CALIBRATION, Calibration, PlattScaling
+from regard.data.calibration import (
+    CALIBRATION,
+    Calibration,
+    PlattScaling,
+    read_calibration_file,
+)
 from regard.decoding.text_config import TextConfig
 from regard.notices import Notice
 from regard.text.base import Tokenizer
@@ -69,15 +74,22 @@ def confidence_estimator(
     config: TextConfig,
     paths: Sequence[Path],
     tokenizer: Tokenizer,
-    calibration: Calibration | None,
+    stored: Callable[[], Calibration | None],
     notice: Notice,
 ) -> ConfidenceEstimator:
-    """The estimator for models, with a notice if they are not calibrated."""
-    scaling = PlattScaling()
+    """The estimator for models, with a notice if they are not calibrated.
+
+    `stored` returns the calibration in the model folder.
+    """
+    scaling, file = PlattScaling(), config.calibration
+    calibration = read_calibration_file(file, paths) if file is not None else stored()
     if calibration is not None:
         scaling = calibration.word_scaling
     elif len(paths) > 1:
-        notice("Confidences are not calibrated: there is no calibration for ensembles.")
+        notice(
+            "Confidences are not calibrated. An ensemble is calibrated by `regard calibrate` with "
+            "--out, and --calibration reads the file."
+        )
     else:
         notice(
             f"Confidences are not calibrated: {paths[0]} has no {CALIBRATION}. `regard calibrate` "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from regard.bounds import Ge, Le
@@ -66,6 +67,13 @@ class TextConfig(DirectionConfig, RankingConfig):
         Ge(0),
         Le(1),
     ] = 0.0
+    calibration: Annotated[
+        Path | None,
+        Doc(
+            "file of `regard calibrate --out`, which calibrates confidences; default: the "
+            "calibration in the model folder"
+        ),
+    ] = None
     markup: Annotated[
         Literal["html", "xml", "markdown"] | None,
         Doc("markup of the texts: tags are taken out, and put back by word alignment"),
@@ -83,6 +91,11 @@ class TextConfig(DirectionConfig, RankingConfig):
     def problems(self) -> Iterator[str]:
         """Settings without effect."""
         yield from super().problems()
+        if self.calibration is not None and not self.computes_confidence:
+            yield (
+                "calibration (--calibration) has no effect without confidence (--confidence). Use "
+                "both"
+            )
         if self.markup is None and self.ignore_tags != IGNORED_TAGS:
             yield "ignore_tags (--ignore-tags) has no effect without markup (--markup). Use both"
 
@@ -104,5 +117,6 @@ class TextConfigKeywords(DirectionKeywords, RankingKeywords, total=False):
     retry_above: float
     confidence: bool
     min_confidence: float
+    calibration: Path | None
     markup: Literal["html", "xml", "markdown"] | None
     ignore_tags: tuple[str, ...]

@@ -257,7 +257,7 @@ class Translator:
         if text_config.computes_confidence:
             tokenizer = self.text.tokenizers.target
             confidence = confidence_estimator(
-                text_config, self.paths, tokenizer, self.calibration, notice
+                text_config, self.paths, tokenizer, lambda: self.calibration, notice
             )
         return TextSearch(
             self.text,
@@ -276,7 +276,7 @@ class Translator:
     def calibration(self) -> Calibration | None:
         """The calibration in the model folder, if there is one; None: confidences are uncalibrated.
 
-        It may be set to None. There is none for ensembles.
+        It may be set to None. There is none in the folders of ensembles.
         """
         return read_calibration(self.paths[0]) if len(self.paths) == 1 else None
 

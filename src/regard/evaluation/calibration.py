@@ -1,10 +1,11 @@
-"""Calibrate the confidences of a model on validation data."""
+"""Calibrate the confidences of a model or an ensemble on validation data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain
+from pathlib import Path
 from typing import Unpack
 
 from regard.data.calibration import (
@@ -19,7 +20,7 @@ from regard.decoding.directions import select_direction
 from regard.decoding.text_config import DirectionConfig
 from regard.decoding.text_search import Translation
 from regard.decoding.translator import Translator
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 from regard.evaluation.correctness import kept_words
 from regard.evaluation.reliability import calibration_curve, fit_platt_scaling
 from regard.foreign_models import describe_exported_model
@@ -45,9 +46,6 @@ def calibrate(
     `direction` is that of the data, for a model of several directions. `keywords` are settings of
     the search: those with which the model will translate.
     """
-    if len(translator.paths) != 1:
-        raise ConfigError("Ensembles cannot be calibrated. Give a single model.")
-    [folder] = translator.paths
     translator.calibration = None
     translations = translator.translate(
         sources, confidence=True, batch_size=batch_size, **asdict(direction), **keywords
@@ -57,15 +55,21 @@ def calibrate(
     scaling = _fit(probabilities, outcomes)
     words, sentences = _curves(probabilities, outcomes, scaling)
     temperature, tokens = None, None
-    if describe_exported_model(folder):
-        notice("The temperature of next-token probabilities is not fitted: exports have no logits.")
+    if reason := _without_logits(translator.paths):
+        notice(f"The temperature of next-token probabilities is not fitted: {reason}.")
     else:
         selected = select_direction(translator.text, direction)
         tagged = [*map(selected.tagged, sources)]
         temperature, tokens = _calibrate_tokens(translator, tagged, references)
-    return Calibration(
-        FORMAT, weights_digest(folder), scaling, words, sentences, temperature, tokens
-    )
+    digest = weights_digest(*translator.paths)
+    return Calibration(FORMAT, digest, scaling, words, sentences, temperature, tokens)
+
+
+def _without_logits(folders: Sequence[Path]) -> str | None:
+    """Why there are no logits of these models; None if there are."""
+    if any(map(describe_exported_model, folders)):
+        return "exports have no logits"
+    return "ensembles average probabilities and have no logits" if len(folders) > 1 else None
 
 
 def correct_words(translation: Translation, reference: str) -> list[bool]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from regard.data.calibration import read_calibration
+from regard.data.calibration import CALIBRATION, read_calibration
 from regard.data.directions import Direction
 from regard.data.shortlist import SHORTLIST, Shortlist
 from regard.errors import ConfigError
@@ -57,7 +57,7 @@ def export_model(
         calibration = read_calibration(path)
         ctranslate2.export(folder, model, out, precision=weight_precision, shortlist=shortlist)
         if calibration is not None:
-            calibration.for_weights_of(out).write(out)
+            calibration.for_weights_of(out).write(out / CALIBRATION)
         message += f"\nThe CTranslate2 model is {out / CTRANSLATE2_FOLDER}."
         if has_shortlist:
             message += " It includes the shortlist, which CTranslate2 uses with use_vmap=True."
