@@ -19,7 +19,7 @@ from regard.data.store import Store
 from regard.decoding.backend import Backend, Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.directions import select_direction
-from regard.decoding.score import score_stream
+from regard.decoding.score_stream import score_stream
 from regard.decoding.text_config import DirectionConfig
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError

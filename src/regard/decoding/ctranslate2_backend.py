@@ -37,7 +37,7 @@ from regard.decoding.backend import (
     sort_by_score,
 )
 from regard.decoding.config import SearchConfig
-from regard.decoding.text_stream import CPU_WINDOW
+from regard.decoding.runtime import CPU_WINDOW
 from regard.decoding.token_patterns import contains, has_repeated_ngram
 from regard.errors import ModelError
 from regard.exchange.ctranslate2_files import VMAP, read_checked_config

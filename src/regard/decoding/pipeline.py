@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from regard.decoding.backend import DEFAULT_BATCH_SIZE, refuse_bad_batch_size
 from regard.decoding.codec import Codec
-from regard.decoding.text_stream import Remarked, TextStream, default_window, model_stage
+from regard.decoding.runtime import default_window
+from regard.decoding.text_stream import Remarked, TextStream, model_stage
 from regard.devices import resolve_device
 from regard.models.folder import ModelFolder, load_model, read_folder_for_task
 

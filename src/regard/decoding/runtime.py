@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from regard.bounds import Ge, Le
 from regard.config import Doc, Flag, Settings
 
+if TYPE_CHECKING:
+    import torch
+
 BackendName = Literal["auto", "torch", "ctranslate2"]
 MAX_WORKERS = 256  # processes
 MAX_WINDOW = 1_000_000  # texts
+CPU_WINDOW, GPU_WINDOW = 2048, 32_768  # texts; a GPU needs many for large batches
 Precision = Literal["float32", "bfloat16", "int8"]
 
 
@@ -70,3 +74,8 @@ class ThroughputOptions(Settings):
         Ge(0),
         Le(MAX_WORKERS),
     ] = None
+
+
+def default_window(device: torch.device) -> int:
+    """The default window of a model on a device of PyTorch."""
+    return CPU_WINDOW if device.type == "cpu" else GPU_WINDOW

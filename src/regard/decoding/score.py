@@ -8,13 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.model_text import ModelText
-from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
-from regard.decoding.backend import DEFAULT_BATCH_SIZE, IdPair, length_normalized
+from regard.decoding.backend import IdPair, length_normalized
 from regard.decoding.pair_batches import map_pairs_by_length
-from regard.decoding.text_codecs import PairCodec
-from regard.decoding.text_stream import TextStream, default_window, model_stage
 from regard.decoding.wrappers import average_log_probs
 from regard.errors import ConfigError
 from regard.layers.ctc import negative_log_likelihood
@@ -36,27 +32,6 @@ def score_pairs(
         length_normalized(log_prob, length, length_penalty)
         for log_prob, length in zip(log_probs.tolist(), lengths.lengths.tolist(), strict=True)
     ]
-
-
-def score_stream(
-    models: Sequence[Model],
-    text: ModelText,
-    length_penalty: float,
-    batch_size: int | None,
-    tag: str = "",
-) -> TextStream[tuple[str, str], IdPair, float, float]:
-    """From pairs of source and target to their scores; `tag` is added to each source."""
-    device = models[0].device
-
-    def score_batch(pairs: list[IdPair]) -> list[float]:
-        source, target = (with_eos(side) for side in zip(*pairs, strict=True))
-        batch = Batch(source, target).to(device)
-        return score_pairs(models, batch, length_penalty=length_penalty)
-
-    stage = model_stage(
-        score_batch, lambda pair: len(pair[0]) + len(pair[1]), batch_size or DEFAULT_BATCH_SIZE
-    )
-    return TextStream(PairCodec(text, tag), stage, default_window(device))
 
 
 @torch.inference_mode()

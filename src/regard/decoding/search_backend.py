@@ -16,7 +16,6 @@ from regard.decoding.ranking_config import candidate_count
 from regard.decoding.rerank import RerankBackend
 from regard.decoding.retry import RetryBackend, retries
 from regard.decoding.text_config import TextConfig
-from regard.decoding.text_constraints import TextConstraints
 from regard.text.segmentations import continues_word
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def search_backend(
     models: Callable[[], LazyModels],
     mode: str,
     model_text: ModelText,
-    constraints: TextConstraints | None = None,
+    constrained: bool = False,
 ) -> Backend:
     """The backend for a search with these settings: the wrappers around it, innermost first.
 
@@ -38,10 +37,9 @@ def search_backend(
     settings need whatever backend was selected.
     """
     backend: Backend = models().torch_backend if config.requires_torch else selected
-    if constraints is not None:
-        backend = ConstrainedBackend(
-            backend, lambda: models().torch_backend, continues_word(constraints.tokenizer)
-        )
+    if constrained:
+        continues = continues_word(model_text.tokenizers.target)
+        backend = ConstrainedBackend(backend, lambda: models().torch_backend, continues)
     if text.mbr:
         candidates = candidate_count(config, text, mode)
         utility = make_utility(text, model_text, backend.device)

@@ -23,7 +23,6 @@ I = TypeVar("I")  # noqa: E741  # inputs
 X = TypeVar("X")  # items
 Y = TypeVar("Y")  # outputs
 R = TypeVar("R")  # results
-CPU_WINDOW, GPU_WINDOW = 2048, 32_768  # texts; a GPU needs many for large batches
 _MANY = 20_000  # texts for which starting workers takes a small part of the time
 
 
@@ -112,8 +111,3 @@ def default_workers(device: torch.device | None, texts: int | None = None) -> in
     if is_slow or (texts is not None and texts < _MANY):
         return 0
     return min(8, core_count() - 1)
-
-
-def default_window(device: torch.device) -> int:
-    """The default window of a model on a device of PyTorch."""
-    return CPU_WINDOW if device.type == "cpu" else GPU_WINDOW

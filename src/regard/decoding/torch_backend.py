@@ -35,9 +35,9 @@ from regard.decoding.forward_passes import CudaGraphPasses, EagerPasses
 from regard.decoding.lexical_constraints import LexicalConfig
 from regard.decoding.nonautoregressive import nonautoregressive_search
 from regard.decoding.runners import CudaGraphRunner, EagerRunner
+from regard.decoding.runtime import default_window
 from regard.decoding.score import pair_token_log_probs
 from regard.decoding.search import search
-from regard.decoding.text_stream import default_window
 from regard.decoding.token_constraints import Automata
 from regard.decoding.wrappers import Ensemble
 from regard.devices import Precision

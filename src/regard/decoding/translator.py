@@ -239,7 +239,7 @@ class Translator:
             lambda: self._models,
             mode,
             self.text,
-            constraints,
+            constrained=constraints is not None,
         )
         sentences = batch_size or 1
         refuse_large_search(
@@ -333,7 +333,7 @@ class Translator:
     def _score_stream(
         self, length_penalty: float, batch_size: int | None, direction: DirectionKeywords
     ) -> TextStream[Any, Any, float, float]:
-        from regard.decoding.score import score_stream
+        from regard.decoding.score_stream import score_stream
 
         penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         refuse_bad_batch_size(batch_size)
