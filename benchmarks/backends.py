@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
+from regard.backends.torch_backend import TorchBackend
 from regard.decoding.backend import Backend
-from regard.decoding.text_search import Translation
-from regard.decoding.torch_backend import TorchBackend
-from regard.decoding.translator import Translator
 from regard.exchange.onnx_model import OnnxModel
+from regard.pipelines.text_search import Translation
+from regard.pipelines.translator import Translator
 
 
 def main() -> None:

@@ -40,8 +40,8 @@ from peers.process import environment, last_line, run_command
 from regard.decoding.backend import BatchLimit, Hypothesis, IdPair, Request, SearchResult
 from regard.decoding.config import SearchConfig
 from regard.decoding.runtime import GPU_WINDOW
-from regard.decoding.text_stream import default_workers
-from regard.decoding.translator import Translator
+from regard.pipelines.text_stream import default_workers
+from regard.pipelines.translator import Translator
 
 PAGE = Path("docs/results/benchmarks.md")
 WORK = Path("build/bench/bulk")

@@ -34,9 +34,9 @@ from regard.data.filters import CorpusFilterConfig
 from regard.data.line_reader import read_parallel
 from regard.data.pair_files import Files
 from regard.data.score_filter import Scores, threshold
-from regard.decoding.dual_cross_entropy import DualScorer
-from regard.decoding.translator import Translator
 from regard.evaluation.metrics import bleu
+from regard.pipelines.dual_cross_entropy import DualScorer
+from regard.pipelines.translator import Translator
 
 REAL = "real"
 Pair = tuple[str, str]

@@ -12,10 +12,10 @@ import torch
 
 from decoders.runners import TextEvaluator
 from decoding_task import DecodingTask
+from regard.backends.lazy_models import require_autoregressive
+from regard.backends.torch_backend import TorchBackend
 from regard.decoding.backend import Request, search_requests
 from regard.decoding.config import SearchConfig
-from regard.decoding.lazy_models import require_autoregressive
-from regard.decoding.torch_backend import TorchBackend
 from regard.errors import RegardError
 from regard.exchange.ctranslate2 import write_model
 from regard.models.folder import load_model, named_weights

@@ -26,9 +26,9 @@ import torch
 
 import machine
 from pages import fill
-from regard.decoding.translator import Translator
 from regard.evaluation.metrics import MetricConfig
 from regard.machine import keep_freed_memory
+from regard.pipelines.translator import Translator
 
 PAGE = Path("docs/results/benchmarks.md")
 TEST = "test_2016_flickr"

@@ -28,9 +28,9 @@ from regard.data.alignment_input import segment_into_words
 from regard.data.alignments import symmetrize
 from regard.data.glossary import Glossary, word_pattern
 from regard.data.line_reader import read_parallel
-from regard.decoding.text_search import Translation
-from regard.decoding.translator import Translator
 from regard.evaluation.metrics import bleu
+from regard.pipelines.text_search import Translation
+from regard.pipelines.translator import Translator
 
 PLAIN, GLOSSARY = "plain", "glossary"
 _PUNCTUATION = re.compile(r"^\W+|\W+$")

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from regard.decoding.text_search import Translation
-from regard.decoding.translator import Translator
 from regard.evaluation.metrics import bleu
+from regard.pipelines.text_search import Translation
+from regard.pipelines.translator import Translator
 
 PLAIN = "plain"
 GUARDS: dict[str, dict[str, Any]] = {

@@ -174,9 +174,9 @@ def _train(name: str, options: Any) -> None:
 
 def run_job(row: Row, options: Any) -> Tree:
     """Translate the test set: BLEU, latency and throughput."""
-    from regard.decoding.translator import Translator
     from regard.evaluation.analysis import repetition_rate
     from regard.evaluation.metrics import MetricConfig
+    from regard.pipelines.translator import Translator
 
     sources, references = (
         (options.text / f"{TEST}.{side}").read_text(encoding="utf-8").splitlines()

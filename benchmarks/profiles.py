@@ -18,9 +18,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from peers import ours
+from regard.backends.torch_backend import TorchBackend
 from regard.decoding.backend import Request, search_requests
 from regard.decoding.config import SearchConfig
-from regard.decoding.torch_backend import TorchBackend
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer
 from training_task import SIZES, TrainingTask

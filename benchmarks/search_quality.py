@@ -24,10 +24,10 @@ import torch
 
 from pages import fill
 from regard.data.line_reader import read_parallel
-from regard.decoding.translator import Translator
 from regard.evaluation.metrics import MetricConfig, bleu
 from regard.evaluation.rerank_tuning import tune_reranking
 from regard.evaluation.significance import compare
+from regard.pipelines.translator import Translator
 from runner import read_results, write_results
 
 PAGE = Path("docs/results/benchmarks.md")

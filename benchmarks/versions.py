@@ -28,7 +28,7 @@ SIZES = {
 # Runs with both versions: older ones call the backend engine.
 TRANSLATE = """
 import inspect, sys, time
-from regard.decoding.translator import Translator
+from regard.pipelines.translator import Translator
 model, source, device, backend, beam, count = sys.argv[1:]
 old = "engine" in inspect.signature(Translator.load).parameters
 translator = Translator.load(model, device=device, **{"engine" if old else "backend": backend})

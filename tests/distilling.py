@@ -13,8 +13,8 @@ from regard.data.sampling import Shard
 from regard.data.store import Store
 from regard.data.target_replacement import TargetReplacement
 from regard.decoding.config import DistillConfig
-from regard.decoding.distill import Distillation
-from regard.decoding.translator import Translator
+from regard.pipelines.distill import Distillation
+from regard.pipelines.translator import Translator
 from toys import run, small_run
 
 CHUNK_SIZE = 100  # of about 350 sentences: three full chunks and a smaller one

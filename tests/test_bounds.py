@@ -20,10 +20,10 @@ from regard.bounds import Ge, Le, Lt, bound_violations, format_bounds, format_va
 from regard.cli import build_app
 from regard.config import Setting, Settings, build, settings_of
 from regard.data.store import Store
-from regard.decoding import generator
 from regard.decoding.config import SearchConfig
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError
+from regard.pipelines import generator
+from regard.pipelines.translator import Translator
 from regard.settings_tree import apply_overrides
 from regard.training.config import RunConfig, TrainingConfig
 from toys import write_model_folder

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from decoding_task import DecodingTask
+from regard.backends.torch_backend import TorchBackend
 from regard.config import build
 from regard.decoding.backend import Request, search_requests
 from regard.decoding.config import SearchConfig
-from regard.decoding.torch_backend import TorchBackend
-from regard.decoding.translator import Translator
 from regard.devices import resolve_device
 from regard.machine import keep_freed_memory
 from regard.models.folder import load_model
 from regard.models.protocol import Vocabulary
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.pipelines.translator import Translator
 
 READS_TEXT = True
 

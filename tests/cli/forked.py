@@ -165,13 +165,6 @@ if __name__ == "__main__":
     # What commands import when they run; once is enough.
     import torch
 
-    import regard.cli.stdin
-    import regard.decoding.embedder
-    import regard.decoding.generator
-    import regard.decoding.labelling
-    import regard.decoding.mask_filler
-    import regard.decoding.translator
-    import regard.evaluation.report  # noqa: F401
     from regard.cli import main as regard_main
 
     main()

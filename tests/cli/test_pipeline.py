@@ -319,7 +319,8 @@ def test_show_settings_lists_every_setting(regard: Command) -> None:
     assert max(map(len, lines)) <= 80
     assert "training.max_steps = 20000" in lines
     assert "    number of updates (integer; at least 1)" in lines
-    parts = [regard("show", "settings", part).out for part in ("data", "model", "training")]
+    names = ["data", "model", "training", "tracking"]
+    parts = [regard("show", "settings", name).out for name in names]
     assert lines[0] == "out"  # which has no default
     assert listing.endswith("".join(parts))
     assert regard("show", "settings", "model.attention").out in parts[1]

@@ -16,6 +16,7 @@ from labelled import write_labelled_store, write_tagged_store
 from regard.cache import add_entry
 from regard.data.calibration import (
     BINS,
+    CALIBRATION,
     Calibration,
     CalibrationCurve,
     CurvePair,
@@ -68,7 +69,7 @@ def calibrated(world: Path) -> Path:
     curve = CalibrationCurve((0,) * BINS, empty, empty, 0.0)
     curves = CurvePair(curve, curve)
     digest = weights_digest(folder)
-    Calibration(1, digest, PlattScaling(), curves, curves, 1.2, curves).write(folder)
+    Calibration(1, digest, PlattScaling(), curves, curves, 1.2, curves).write(folder / CALIBRATION)
     return folder
 
 

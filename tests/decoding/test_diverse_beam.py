@@ -19,10 +19,10 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.diverse_beam import diverse_beam_search
 from regard.decoding.search import search
-from regard.decoding.text_search import Translation
 from regard.errors import ConfigError, ModelError
 from regard.exchange import ctranslate2
 from regard.models.folder import load_model
+from regard.pipelines.text_search import Translation
 from regard.text.special import SPECIAL
 from toys import (
     AUTOREGRESSIVE_VARIANTS,

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from exchange.language_models import TEXTS, byte_bpe, write_gpt2
-from regard.decoding.generator import Generator
 from regard.decoding.wrappers import MultiEosModel
 from regard.errors import RegardError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.causal import CausalConfig
 from regard.models.folder import ModelFolder, load_model
+from regard.pipelines.generator import Generator
 from regard.text.special import SPECIAL
 
 transformers = pytest.importorskip("transformers")

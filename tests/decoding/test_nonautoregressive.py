@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regard.backends.lazy_models import require_autoregressive
 from regard.cuda_graphs import capture_stream
 from regard.data.batch import Batch
 from regard.data.pairs import with_eos
@@ -19,7 +20,6 @@ from regard.data.ragged import Ragged
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
 from regard.decoding.forward_passes import CudaGraphPasses, EagerPasses, Forward, Shape
-from regard.decoding.lazy_models import require_autoregressive
 from regard.decoding.nonautoregressive import (
     choose_fertilities,
     decode_sentence,
@@ -27,9 +27,9 @@ from regard.decoding.nonautoregressive import (
     nonautoregressive_search,
 )
 from regard.decoding.score import score_pairs
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.layers.ctc import BLANK
+from regard.pipelines.translator import Translator
 from toys import (
     NONAUTOREGRESSIVE_VARIANTS,
     nonautoregressive_model,

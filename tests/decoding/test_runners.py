@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.backends.torch_backend import TorchBackend
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.decoding import runners
@@ -15,7 +16,6 @@ from regard.decoding.backend import Hypothesis, Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.runners import CudaGraphRunner, EagerRunner, nested_tensors
 from regard.decoding.search import search
-from regard.decoding.torch_backend import TorchBackend
 from toys import AUTOREGRESSIVE_VARIANTS, autoregressive_model, sentences, small_transformer
 
 GPU = torch.cuda.is_available()

@@ -18,10 +18,10 @@ from regard.decoding.backend import Hypothesis
 from regard.decoding.config import SearchConfig
 from regard.decoding.score import score_pairs
 from regard.decoding.search import search
-from regard.decoding.translator import Translator
 from regard.decoding.wrappers import Ensemble, average_log_probs
 from regard.errors import ConfigError, ModelError
 from regard.models.folder import ModelFolder
+from regard.pipelines.translator import Translator
 from toys import TableModel, run, sentences, small_run, small_transformer, write_reversal_store
 
 SEARCHES = {

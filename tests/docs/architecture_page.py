@@ -19,7 +19,7 @@ tokens take the flat tensor; only modules that receive the lengths mix tokens of
 
 Packages and modules are listed in import order: each imports only those above it, which
 `tests/test_architecture.py` checks. `regard translate` goes through these modules:
-`cli/translate`, `decoding/translator`, `text/tokenizer`, `data/ragged`, `models/transformer`
+`cli/translate`, `pipelines/translator`, `text/tokenizer`, `data/ragged`, `models/transformer`
 (`start`), `layers/encoder`, `attention/attend`, `decoding/beam` and `models/transformer` (`step`)
 in turns, `text/tokenizer`.
 

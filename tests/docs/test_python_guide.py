@@ -12,8 +12,8 @@ import regard
 from docs.generated import DOCS
 from labelled import write_labelled_store, write_tagged_store
 from regard.data.store import Store
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError
+from regard.pipelines.translator import Translator
 from toys import write_model_folder, write_text_store
 
 

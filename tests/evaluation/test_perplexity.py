@@ -12,12 +12,12 @@ from cli.commands import Command, regard
 from regard.data.batch import Batch
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.generator import Generator
 from regard.decoding.score import token_log_probs
 from regard.errors import ConfigError
 from regard.evaluation.perplexity import perplexity, read_documents
 from regard.models.folder import load_model
 from regard.models.permuted import Permuted
+from regard.pipelines.generator import Generator
 from regard.text.special import SPECIAL
 from toys import write_model_folder, write_text_store
 

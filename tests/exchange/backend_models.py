@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from regard.backends.ctranslate2_backend import CTranslate2Backend
+from regard.backends.torch_backend import TorchBackend
 from regard.decoding.backend import Backend, Hypothesis, Request, search_requests
 from regard.decoding.config import SearchConfig
-from regard.decoding.ctranslate2_backend import CTranslate2Backend
-from regard.decoding.torch_backend import TorchBackend
 from regard.exchange.ctranslate2 import WeightPrecision, write_model
 from regard.models.folder import DataStatistics, ModelFolder
 from regard.models.transformer import Transformer

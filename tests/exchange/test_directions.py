@@ -12,9 +12,9 @@ from cli.commands import Command
 from cli.commands import regard as command
 from directions import write_directions_store
 from regard.data.directions import Direction
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError, ModelError
 from regard.exchange.export import export_model
+from regard.pipelines.translator import Translator
 from toys import write_model_folder
 
 __all__ = ["command"]  # a fixture

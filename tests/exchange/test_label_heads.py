@@ -13,7 +13,6 @@ from labelled import write_labelled_store, write_tagged_store
 from regard.config import build
 from regard.data.labelled import ClassifiedCollate, TaggedCollate
 from regard.data.store import Store
-from regard.decoding.labelling import Classifier, Tagger
 from regard.exchange.huggingface import import_folder
 from regard.models.classifier import ClassifierConfig, ClassifierModel
 from regard.models.folder import inference_weights, load_model
@@ -21,6 +20,7 @@ from regard.models.labelling import encoder_settings
 from regard.models.language import LanguageConfig
 from regard.models.protocol import Vocabulary
 from regard.models.tagger import TaggerConfig, TaggerModel
+from regard.pipelines.labelling import Classifier, Tagger
 from regard.tasks.recipes import build_run_config
 from regard.text.imported import HuggingFaceTokenizer
 from regard.training.initialization import load_stack_weights

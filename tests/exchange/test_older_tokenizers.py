@@ -19,10 +19,10 @@ from exchange.language_models import (
     write_bert,
     write_gpt2,
 )
-from regard.decoding.mask_codec import MASK
-from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import import_folder
+from regard.pipelines.mask_codec import MASK
+from regard.pipelines.mask_filler import MaskFiller
 from regard.text.imported import HuggingFaceTokenizer
 
 transformers = pytest.importorskip("transformers")

@@ -22,8 +22,6 @@ from regard.config import build
 from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
-from regard.decoding.generator import Generator
-from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import (
     export_folder,
@@ -38,6 +36,8 @@ from regard.models.masked import Masked, MaskedConfig
 from regard.models.protocol import Vocabulary
 from regard.models.stacks import BlockConfig
 from regard.models.transformer import TransformerConfig
+from regard.pipelines.generator import Generator
+from regard.pipelines.mask_filler import MaskFiller
 from regard.text.imported import ImportedTokenizer
 from regard.text.tokenizer import Tokenizers
 from text.toy_tokenizers import LINES, WORDS, train_toy_tokenizers

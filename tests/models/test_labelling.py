@@ -26,12 +26,12 @@ from regard.data.byte_features import ByteFeatures
 from regard.data.labelled import ClassifiedCollate, TaggedCollate
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.labelling import Classifier, Tagger
 from regard.errors import ConfigError, DataError, StoppedError
 from regard.models import ARCHITECTURES, new_model
 from regard.models.folder import load_model
 from regard.models.labelling import LabelModel, compute_segment_ids, inner_positions
 from regard.models.protocol import Vocabulary
+from regard.pipelines.labelling import Classifier, Tagger
 from regard.tasks.recipes import validate_run_config
 from regard.tasks.tagging import LabelObjective
 from regard.text.base import Tokenizer

@@ -12,11 +12,11 @@ from regard.config import build
 from regard.data.batch import Batch, SentencePairBatch
 from regard.data.ragged import Ragged
 from regard.data.store import Store
-from regard.decoding.mask_codec import encode_with_masks
-from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ConfigError
 from regard.evaluation.perplexity import perplexity
 from regard.models.masked import Masked, MaskedConfig
+from regard.pipelines.mask_codec import encode_with_masks
+from regard.pipelines.mask_filler import MaskFiller
 from regard.tasks.masked_language_modeling import MaskedObjective
 from regard.tasks.recipes import validate_run_config
 from regard.text.special import SPECIAL

@@ -14,9 +14,9 @@ from regard.data.filters import CorpusFilterConfig
 from regard.data.label_files import LabelFormat, LabelReader
 from regard.data.prepare import prepare
 from regard.data.store import Store
-from regard.decoding.labelling import Tagger
 from regard.errors import ConfigError
 from regard.models.folder import inference_weights, load_model, named_weights
+from regard.pipelines.labelling import Tagger
 from regard.tasks.recipes import build_run_config
 from regard.training.config import RunConfig
 from toys import initialize_for, run, write_model_folder, write_text_store

@@ -45,8 +45,7 @@ _COMMANDS = {
     "compare": "Compare BLEU, size, training cost and speed of models, or the cost of layer types.",
     "score": "Print the score of each translation: length-normalized log-probability, as in beam "
     "search.",
-    "calibrate": "Calibrate the confidences of a model on validation data; writes to the model "
-    "folder.",
+    "calibrate": "Calibrate the confidences of a model or an ensemble on validation data.",
     "align": "Print word alignments of parallel text, or write fertilities to a prepared folder.",
     "average": "Average the weights of the last or best checkpoints of a run.",
     "merge": "Merge an adapter into its base model, and write a model folder without adapters.",

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from regard.data.rows import Rows
     from regard.data.store import Store
     from regard.decoding.attention_maps import AlignmentHead, AttentionAligner
-    from regard.decoding.translator import Translator
     from regard.evaluation.alignment import GoldAlignment
     from regard.models.base import Model
+    from regard.pipelines.translator import Translator
     from regard.text.tokenizer import Tokenizers
 
 _SELECTION_PAIRS = 1000  # on which a layer and head are selected
@@ -169,8 +169,8 @@ def _refuse_ignored(context: typer.Context) -> None:
 
 def _load_translator(model: Path, store: Store | None, device: str) -> Translator:
     """Load the model; the store must have the same tokenizers."""
-    from regard.decoding.translator import Translator
     from regard.models.folder import refuse_other_text
+    from regard.pipelines.translator import Translator
 
     translator = Translator.load(model, device=device, backend="torch")
     if translator.text.tokenizers.config.reverse_target:

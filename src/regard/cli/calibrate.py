@@ -49,9 +49,9 @@ def calibrate(
 ) -> None:
     """Calibrate the confidences of a model or an ensemble on validation data."""
     from regard.data.calibration import CALIBRATION
-    from regard.decoding.translator import Translator
     from regard.evaluation.calibration import calibrate
     from regard.machine import keep_freed_memory
+    from regard.pipelines.translator import Translator
 
     if out is None and len(models) > 1:
         raise ConfigError(

@@ -41,7 +41,7 @@ def classify(
 
     A text pair is written as two texts separated by a tab.
     """
-    from regard.decoding.labelling import Classifier
+    from regard.pipelines.labelling import Classifier
 
     if not labelled or texts:
         refuse_options(context, ["header"], "no effect without --labelled. Leave it out.")

@@ -244,9 +244,9 @@ def _build_test_setup(options: ModelsOptions, beam_size: int) -> TestSetup:
 
 def _load_models(folders: Sequence[Path], backend: str, runtime: Runtime) -> list[ComparedModel]:
     """Load all models before the first is evaluated, so that errors are reported at once."""
-    from regard.decoding.translator import Translator
     from regard.evaluation.model_comparison import ComparedModel
     from regard.foreign_models import refuse_exported
+    from regard.pipelines.translator import Translator
 
     for path in folders:
         refuse_exported(path)  # parameters and gradients are needed

@@ -20,7 +20,7 @@ from regard.settings_tree import merge_trees
 
 if TYPE_CHECKING:
     from regard.data.demo import DemoCorpus
-    from regard.decoding.translator import Translator
+    from regard.pipelines.translator import Translator
 
 # A small Transformer for short, regular sentences; it trains in two minutes on two cores.
 SETTINGS: dict[str, Any] = {
@@ -54,7 +54,7 @@ def demo(
 ) -> None:
     """Train a small Transformer on a synthetic corpus, evaluate it, and plot its attention."""
     from regard.data.demo import demo_corpus, write_demo_corpus
-    from regard.decoding.translator import Translator
+    from regard.pipelines.translator import Translator
     from regard.training.config import RunConfig
 
     start = time.monotonic()

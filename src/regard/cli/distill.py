@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from regard.data.sampling import Shard
     from regard.data.store import Store
     from regard.data.target_replacement import TargetReplacement
-    from regard.decoding.distill import Distillation, Similarity
-    from regard.decoding.translator import Translator
+    from regard.pipelines.distill import Distillation, Similarity
+    from regard.pipelines.translator import Translator
 
 _MAX_BLEU_PAIRS = 10_000
 
@@ -57,9 +57,9 @@ def distill(
     """
     from regard.data.sampling import Shard
     from regard.data.store import Store
-    from regard.decoding.distill import Distillation, refuse_unsuitable_teacher
-    from regard.decoding.translator import Translator
     from regard.machine import keep_freed_memory
+    from regard.pipelines.distill import Distillation, refuse_unsuitable_teacher
+    from regard.pipelines.translator import Translator
 
     refuse_overlaps({"--out": out}, [*teachers, data])
     config, shard_spec, store = (
@@ -115,7 +115,7 @@ def _translate(
     similarity: Similarity,
 ) -> None:
     """Translate the missing chunks of a shard, with a progress bar."""
-    from regard.decoding.text_stream import default_workers
+    from regard.pipelines.text_stream import default_workers
 
     with work.locked_shard(shard_spec) as folder:
         missing = work.missing_chunks(shard_spec)

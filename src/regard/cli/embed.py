@@ -56,7 +56,7 @@ def embed(
     overwrite: Overwrite = False,
 ) -> None:
     """Compute an embedding of each line of standard input."""
-    from regard.decoding.embedder import Embedder
+    from regard.pipelines.embedder import Embedder
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out is {out}, but must end in .npy.")

@@ -17,7 +17,7 @@ from regard.notices import limited_notices
 from regard.progress import notify
 
 if TYPE_CHECKING:
-    from regard.decoding.mask_codec import FilledText
+    from regard.pipelines.mask_codec import FilledText
 
 
 def fill(
@@ -33,7 +33,7 @@ def fill(
     top_k: Annotated[int, number_option("Number of predictions per mask", 1, 10_000)] = 5,
 ) -> None:
     """Print the most probable tokens for each [MASK] of a text, by a masked language model."""
-    from regard.decoding.mask_filler import MaskFiller
+    from regard.pipelines.mask_filler import MaskFiller
 
     filler = MaskFiller.load(model, device=runtime.device)
     line_count, filled_count = 0, 0

@@ -24,7 +24,7 @@ from regard.progress import console, notify, progress_counter
 
 if TYPE_CHECKING:
     from regard.data.corpus_filter import CorpusFilter
-    from regard.decoding.dual_cross_entropy import DualScorer
+    from regard.pipelines.dual_cross_entropy import DualScorer
 
 _PERCENTILES = (1, 5, 10, 25, 50, 90)
 _EXAMPLE_LENGTH = 70  # characters per side
@@ -150,8 +150,8 @@ def _load_models(
     """The scorer by two models, if they are given."""
     if scoring.forward_model is None or scoring.reverse_model is None:
         return None
-    from regard.decoding.dual_cross_entropy import DualScorer
-    from regard.decoding.translator import Translator
+    from regard.pipelines.dual_cross_entropy import DualScorer
+    from regard.pipelines.translator import Translator
 
     forward, reverse = (
         Translator.load(path, device=runtime.device, backend="torch")

@@ -22,8 +22,8 @@ from regard.errors import ConfigError
 from regard.progress import notify
 
 if TYPE_CHECKING:
-    from regard.decoding.generator import Generator
-    from regard.decoding.text_codecs import Generation
+    from regard.pipelines.generator import Generator
+    from regard.pipelines.text_codecs import Generation
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def generate(
     ] = None,
 ) -> None:
     """Continue prompts by sampling (the default), greedy search or beam search."""
-    from regard.decoding.generator import Generator
+    from regard.pipelines.generator import Generator
 
     keywords: Any = given_settings(context, SearchConfig) | {"num_hypotheses": text.count}
     if text.beam_size is None:

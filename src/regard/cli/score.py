@@ -31,7 +31,7 @@ def score(
     target: Annotated[Path, typer.Option(help="Target text file.", show_default=False)],
 ) -> None:
     """Print the score of each translation: length-normalized log-probability, as in beam search."""
-    from regard.decoding.translator import Translator
+    from regard.pipelines.translator import Translator
 
     sources, targets = read_parallel(source, target)
     translator = Translator.load(*models, device=runtime.device, backend="torch")

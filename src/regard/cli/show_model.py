@@ -87,9 +87,9 @@ def _attention(
 ) -> tuple[AttentionMaps, str | None]:
     """The attention maps of a text, and its translation where the model translates."""
     from regard.decoding.attention_maps import text_attention_maps
-    from regard.decoding.translator import Translator
     from regard.devices import resolve_device
     from regard.models.folder import ModelFolder, load_model
+    from regard.pipelines.translator import Translator
 
     if not sentence.strip():
         raise ConfigError("The sentence is empty. Give a text with at least one word.")
@@ -127,10 +127,10 @@ def fertilities(
     from regard import plots
     from regard.data.pairs import with_eos
     from regard.decoding.attention_maps import output_subwords
-    from regard.decoding.directions import select_direction
     from regard.decoding.nonautoregressive import decode_sentence
-    from regard.decoding.translator import Translator
     from regard.models.nonautoregressive import NonAutoregressive
+    from regard.pipelines.directions import select_direction
+    from regard.pipelines.translator import Translator
 
     output.reserve(context, model)
     translator = Translator.load(model, device=runtime.device, backend="torch")

@@ -16,8 +16,8 @@ from regard.progress import notify
 if TYPE_CHECKING:
     import torch
 
-    from regard.decoding.text_stream import StreamKeywords
     from regard.notices import Notice
+    from regard.pipelines.text_stream import StreamKeywords
 
 T = TypeVar("T")
 _NAME = "standard input"
@@ -67,7 +67,7 @@ def stream_keywords(
     runtime: Runtime, throughput: ThroughputOptions, device: torch.device | None, notice: Notice
 ) -> StreamKeywords:
     """The keyword arguments of a pipeline's method that processes an iterable of texts."""
-    from regard.decoding.text_stream import default_workers
+    from regard.pipelines.text_stream import default_workers
 
     workers = throughput.workers
     return {

@@ -21,8 +21,8 @@ from regard.progress import notify
 
 if TYPE_CHECKING:
     from regard.data.label_formats import Layout
-    from regard.decoding.labelling import Tagger
-    from regard.decoding.text_stream import StreamKeywords
+    from regard.pipelines.labelling import Tagger
+    from regard.pipelines.text_stream import StreamKeywords
 
 
 def tag(
@@ -50,7 +50,7 @@ def tag(
 
     Columns are printed with the labels replaced; plain text is printed as word, tab, label.
     """
-    from regard.decoding.labelling import Tagger
+    from regard.pipelines.labelling import Tagger
 
     tagger = Tagger.load(model, device=runtime.device)
     stream = stream_keywords(runtime, throughput, tagger.model.device, notify)

@@ -27,8 +27,8 @@ from regard.progress import notify, progress_counter
 
 if TYPE_CHECKING:
     from regard.decoding.ranking_config import ScoreType
-    from regard.decoding.text_search import Alternative, Translation
-from regard.decoding.translator import Translator
+    from regard.pipelines.text_search import Alternative, Translation
+from regard.pipelines.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def translate(
 def _load_translator(
     models: Sequence[Path], runtime: Runtime, teacher: Path | None, *, needs_torch: bool
 ) -> Translator:
-    from regard.decoding.translator import Translator
     from regard.machine import keep_freed_memory
+    from regard.pipelines.translator import Translator
 
     for path in models:
         if path.is_file():

@@ -1,1 +1,1 @@
-"""Decoding: searches, inference backends, and pipelines for text."""
+"""Decoding: searches over token ids, their settings, and forced decoding."""

@@ -16,15 +16,15 @@ from regard.data.calibration import (
     weights_digest,
 )
 from regard.decoding.config import SearchKeywords
-from regard.decoding.directions import select_direction
 from regard.decoding.text_config import DirectionConfig
-from regard.decoding.text_search import Translation
-from regard.decoding.translator import Translator
 from regard.errors import DataError
 from regard.evaluation.correctness import kept_words
 from regard.evaluation.reliability import calibration_curve, fit_platt_scaling
 from regard.foreign_models import describe_exported_model
 from regard.notices import Notice
+from regard.pipelines.directions import select_direction
+from regard.pipelines.text_search import Translation
+from regard.pipelines.translator import Translator
 from regard.text.words import word_spans
 
 _MIN_WORDS = 100  # for two parameters

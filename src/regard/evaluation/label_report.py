@@ -12,7 +12,6 @@ from typing import Any
 from regard.data.label_files import LabelledContent
 from regard.data.label_formats import Example, read_examples
 from regard.data.spans import uses_iob_labels
-from regard.decoding.labelling import Classifier, Tagger
 from regard.errors import ConfigError
 from regard.evaluation.label_metrics import (
     Scores,
@@ -26,6 +25,7 @@ from regard.evaluation.options import LabelOptions
 from regard.evaluation.summary import MetricResult
 from regard.models.folder import ModelFolder
 from regard.notices import Notice
+from regard.pipelines.labelling import Classifier, Tagger
 
 # The predicted labels of each example, and their probabilities.
 PredictedLabels = tuple[list[list[str]], list[list[float]]]

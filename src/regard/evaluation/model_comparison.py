@@ -17,11 +17,11 @@ from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.decoding.config import SearchKeywords
 from regard.decoding.modes import effective_settings
-from regard.decoding.translator import Translator, sentences_per_second
 from regard.evaluation.analysis import LengthBucket, bleu_by_length
 from regard.evaluation.metrics import MetricConfig, case_is_lost
 from regard.models.base import Model, PairModel
 from regard.models.protocol import Predictions
+from regard.pipelines.translator import Translator, sentences_per_second
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.modes import decoding_mode
 from regard.decoding.ranking_config import candidate_count
 from regard.decoding.text_config import TextConfig, TextConfigKeywords
-from regard.decoding.text_search import Translation
-from regard.decoding.translator import Translator
 from regard.evaluation.metrics import MetricConfig, References
+from regard.pipelines.text_search import Translation
+from regard.pipelines.translator import Translator
 
 Floats = NDArray[np.float64]
 _GRID = np.round(np.arange(0, 3.01, 0.05), 2)  # of each weight

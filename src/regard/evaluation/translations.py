@@ -7,16 +7,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from regard.backends.lazy_models import ensemble_description
 from regard.config import build
 from regard.data.line_reader import read_lines, read_parallel
 from regard.decoding.config import SearchKeywords
-from regard.decoding.lazy_models import ensemble_description
 from regard.decoding.modes import effective_settings, refuse_unused_by_all
 from regard.decoding.ranking_config import with_implied
 from regard.decoding.runtime import Runtime
 from regard.decoding.text_config import TextConfig, TextConfigKeywords
-from regard.decoding.text_stream import default_workers
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.evaluation.metrics import (
     METRICS,
@@ -34,6 +32,8 @@ from regard.evaluation.rerank_tuning import TunedWeights, tune_reranking
 from regard.machine import keep_freed_memory
 from regard.models.folder import ModelFolder
 from regard.notices import Notice, limited_notices
+from regard.pipelines.text_stream import default_workers
+from regard.pipelines.translator import Translator
 
 
 def evaluate_systems(

@@ -7,11 +7,11 @@ from regard.data.file_options import FILE_OPTIONS, FileOptions
 from regard.data.filters import Report, read_text_lines
 from regard.data.loader import FixedDataset
 from regard.data.prepare import CorpusReader
-from regard.decoding.texts import checked_texts
 from regard.errors import ConfigError
 from regard.evaluation.options import EVALUATION_OPTIONS, EvaluationOptions
 from regard.models.base import ModelConfig
 from regard.models.folder import DataStatistics
+from regard.pipelines.texts import checked_texts
 from regard.tasks.base import Task
 from regard.tasks.classification import Classification
 from regard.tasks.language_modeling import LanguageModeling

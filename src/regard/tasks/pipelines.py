@@ -12,15 +12,15 @@ from typing import Any, Unpack
 from regard.data.directions import Direction
 from regard.data.label_formats import read_examples
 from regard.data.line_reader import read_lines
-from regard.decoding import embedder, generator, labelling, mask_filler, translator
-from regard.decoding.pipeline import Pipeline as Pipeline
-from regard.decoding.text_search import TranslateKeywords
 from regard.errors import ConfigError, DataError
 from regard.evaluation.label_report import LabelReport, label_report
 from regard.evaluation.metrics import METRICS, MetricConfig, MetricResult, evaluate
 from regard.evaluation.perplexity import Perplexity, perplexity, read_documents
 from regard.exchange.export import export_model
 from regard.files import locked_output
+from regard.pipelines import embedder, generator, labelling, mask_filler, translator
+from regard.pipelines.pipeline import Pipeline as Pipeline
+from regard.pipelines.text_search import TranslateKeywords
 
 PathLike = str | Path
 Texts = PathLike | Sequence[str]  # a file, or its lines

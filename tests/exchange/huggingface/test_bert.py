@@ -26,13 +26,13 @@ from parity.weights import shake
 from regard.cli import build_app
 from regard.config import build
 from regard.data.ragged import Ragged
-from regard.decoding.embedder import Embedder
-from regard.decoding.mask_codec import MASK
-from regard.decoding.mask_filler import MaskFiller
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.folder import load_model
 from regard.models.masked import Masked, MaskedConfig
+from regard.pipelines.embedder import Embedder
+from regard.pipelines.mask_codec import MASK
+from regard.pipelines.mask_filler import MaskFiller
 from regard.text.imported import HuggingFaceTokenizer
 from regard.text.special import SPECIAL
 from text.toy_tokenizers import LINES, train_toy_tokenizers

@@ -16,11 +16,11 @@ from parity.weights import shake
 from regard.config import build
 from regard.data.batch import Batch
 from regard.data.ragged import Ragged
-from regard.decoding.generator import Generator
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.causal import CausalConfig
 from regard.models.folder import load_model
+from regard.pipelines.generator import Generator
 from regard.text.imported import HuggingFaceTokenizer
 from regard.text.special import SPECIAL
 from text.toy_tokenizers import LINES, train_toy_tokenizers

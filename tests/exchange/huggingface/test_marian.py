@@ -21,10 +21,10 @@ from regard.cli import build_app
 from regard.data.batch import Batch
 from regard.data.pairs import with_eos
 from regard.data.store import Store
-from regard.decoding.translator import Translator
 from regard.errors import ModelError
 from regard.exchange.huggingface import export_folder, import_folder
 from regard.models.folder import load_model
+from regard.pipelines.translator import Translator
 from regard.text.imported import ImportedTokenizer
 from regard.text.special import SPECIAL
 from toys import write_model_folder

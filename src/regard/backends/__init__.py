@@ -1,0 +1,1 @@
+"""Inference backends: PyTorch, CTranslate2 and onnxruntime, and wrappers around them."""

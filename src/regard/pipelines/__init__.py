@@ -1,0 +1,1 @@
+"""Inference pipelines: texts in, texts out, as a stream through a backend."""

@@ -1,0 +1,125 @@
+"""Codecs of embeddings, prompts and pairs of texts; this module does not import PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regard.data.model_text import ModelText
+from regard.decoding.backend import Hypothesis, IdPair
+from regard.pipelines.text_stream import Remarked
+from regard.text.tags import add_tag
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TruncatingCodec:
+    """Encodes texts, truncated to a number of tokens; vectors are returned as they are."""
+
+    text: ModelText
+    longest: int
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """The ids of each text, and their number before truncation."""
+        ids = self.text.tokenizers.source.encode_all(texts)
+        return [tokens[: self.longest] for tokens in ids], [*map(len, ids)]
+
+    def decode(
+        self, items: Sequence[list[int]], lengths: list[int], vectors: Sequence[Vectors]
+    ) -> list[Remarked[Vectors]]:
+        """The vectors, with remarks about truncated texts."""
+        return [
+            Remarked(vector, self._remark(length))
+            for vector, length in zip(vectors, lengths, strict=True)
+        ]
+
+    def _remark(self, length: int) -> str:
+        if length <= self.longest:
+            return ""
+        return f"has {length:,} tokens and is truncated to {self.longest:,}."
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A continuation of a prompt; the score is that of the whole text, including the prompt."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A prompt and its continuations, best first."""
+
+    prompt: str
+    continuations: list[Continuation] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PromptCodec:
+    """Encodes prompts and decodes their continuations."""
+
+    text: ModelText
+    longest: int  # tokens of a prompt
+    start: int | None  # first token of texts, for models whose prompts have no EOS
+
+    def ids(self, prompt: str) -> list[int]:
+        """The token ids of a prompt, truncated on the left if they would fill the context."""
+        ids = self.text.tokenizers.target.encode_lines(prompt) if prompt else []
+        if self.start is not None and not ids:
+            return [self.start]
+        return ids[-self.longest :]
+
+    def encode(self, prompts: Sequence[str]) -> tuple[list[list[int]], Sequence[str]]:
+        """The token ids of each prompt."""
+        return [*map(self.ids, prompts)], prompts
+
+    def decode(
+        self,
+        items: Sequence[list[int]],
+        prompts: Sequence[str],
+        outputs: Sequence[list[Hypothesis]],
+    ) -> list[Remarked[Generation]]:
+        """The continuations of each prompt."""
+        return [
+            Remarked(Generation(prompt, [self._continuation(ids, h) for h in hypotheses]))
+            for prompt, ids, hypotheses in zip(prompts, items, outputs, strict=True)
+        ]
+
+    def _continuation(self, prompt: list[int], hypothesis: Hypothesis) -> Continuation:
+        tokenizer = self.text.tokenizers.target
+        start = len(tokenizer.decode_lines(prompt))
+        ids = hypothesis.tokens if self.start is None else prompt + hypothesis.tokens
+        return Continuation(tokenizer.decode_lines(ids)[start:], hypothesis.score)
+
+
+@dataclass(frozen=True)
+class PairCodec:
+    """Encodes pairs of texts; a pair of blank texts has score 0."""
+
+    text: ModelText
+    tag: str = ""  # of the sources
+
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[IdPair], list[bool]]:
+        """The ids of pairs that are not blank, and which are."""
+        stripped = [(source.strip(), target.strip()) for source, target in pairs]
+        texts = [pair for pair in stripped if any(pair)]
+        ids = zip(
+            self.text.tokenizers.source.encode_all([add_tag(pair[0], self.tag) for pair in texts]),
+            self.text.tokenizers.target.encode_all([target for _, target in texts]),
+            strict=True,
+        )
+        return [*ids], [not any(pair) for pair in stripped]
+
+    def decode(
+        self, items: Sequence[IdPair], is_blank: list[bool], scores: Sequence[float]
+    ) -> list[Remarked[float]]:
+        """The score of each pair."""
+        remaining = iter(scores)
+        return [Remarked(0.0 if blank else next(remaining)) for blank in is_blank]

@@ -1,0 +1,106 @@
+"""Constraints of a text: what terms must occur, how often, and as which tokens."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from regard.config import build
+from regard.decoding.token_constraints import Automata
+from regard.errors import ConfigError
+from regard.pipelines.text_constraints import TextConstraints, text_constraints
+from regard.text.config import TokenizerConfig
+from regard.text.segmentations import continues_word
+from regard.text.tokenizer import train_tokenizers
+
+LINES = ["der Hund und die Hunde", "ein rotes Haus, Häuser", "3 Hunde", "die 猫 und 猫好"] * 40
+TOKENIZER = train_tokenizers(
+    lambda: LINES, lambda: LINES, build(TokenizerConfig, {"vocab_size": 310})
+).target
+AUTOMATA = Automata(continues_word(TOKENIZER))
+
+
+def constraints_of(glossary: Any, *force: str) -> TextConstraints:
+    keywords: Any = {"glossary": glossary, "force": force}
+    constraints = text_constraints(keywords, TOKENIZER, "beam search")
+    assert constraints is not None
+    return constraints
+
+
+def lacking(constraints: TextConstraints, source: str, target: str) -> list[str]:
+    """The names of what a translation lacks."""
+    required = constraints.constraints(source, is_first=True)
+    return [each.name for each in AUTOMATA.unsatisfied(required, TOKENIZER.encode(target))]
+
+
+def test_terms_are_whole_words() -> None:
+    constraints = constraints_of({"dog": "Hund"})
+    assert lacking(constraints, "a dog", "der Hund") == []
+    assert lacking(constraints, "a dog", "der Hund, 3") == []
+    assert lacking(constraints, "a dog", "die Hunde") == ['"Hund" for "dog"']
+    assert lacking(constraints, "a cat", "die Hunde") == []
+    inside = constraints_of([("dog", "Hund", "inside-words")])
+    assert lacking(inside, "dogs", "Hundx") == []
+    assert lacking(constraints, "dog", "Hundx") == ['"Hund" for "dog"']
+
+
+def test_alternatives_and_sentence_beginnings() -> None:
+    constraints = constraints_of({"dogs": "hund|hunde"})
+    for target in ("hund", "hunde", "Hund", "Hunde und hund"):
+        assert lacking(constraints, "dogs", target) == []
+    assert lacking(constraints, "dogs", "die Häuser") == ['"hund|hunde" for "dogs"']
+    sensitive = constraints_of([("dogs", "hund", "case-sensitive")])
+    assert lacking(sensitive, "dogs", "Hund") == ['"hund" for "dogs"']
+
+
+def test_terms_are_required_as_often_as_they_occur() -> None:
+    constraints = constraints_of({"dog": "Hund", "hound": "Hund|Hunde"})
+    assert lacking(constraints, "dog and dog", "Hund") == ['"Hund" for "dog"']
+    assert lacking(constraints, "dog and dog", "Hund und Hund") == []
+    assert lacking(constraints, "dog and hound", "Hund") == ['"Hund|Hunde" for "hound"']
+    assert lacking(constraints, "dog and hound", "Hund und Hunde") == []
+
+
+def test_terms_within_other_terms_do_not_count() -> None:
+    constraints = constraints_of({"red house": "rotes Haus", "house": "Haus"})
+    assert lacking(constraints, "a red house", "ein rotes Haus") == []
+    assert lacking(constraints, "a red house, a house", "ein rotes Haus") == ['"Haus" for "house"']
+    assert lacking(constraints, "a red house, a house", "ein Haus, ein rotes Haus") == []
+
+
+def test_words_without_spaces() -> None:
+    constraints = constraints_of({"cat": "猫"})
+    assert lacking(constraints, "a cat", "猫好") == []
+    assert lacking(constraints, "a cat", "die 猫") == []
+    assert lacking(constraints, "a cat", "好") == ['"猫" for "cat"']
+
+
+def test_every_alternative_has_the_segmentation_of_the_tokenizer() -> None:
+    [constraint] = constraints_of({"x": "Hund|rotes Haus|€"}).constraints("x", is_first=True)
+    for words in ("Hund", "rotes Haus", "Rotes Haus", "€"):
+        assert tuple(TOKENIZER.encode(words)) in constraint.sequences
+    assert all(constraint.sequences)
+
+
+def test_forced_words_belong_to_the_first_segment() -> None:
+    constraints = constraints_of(None, "Haus|Häuser", "Hund")
+    names = [each.name for each in constraints.constraints("x", is_first=True)]
+    assert names == ['"Haus|Häuser"', '"Hund"']
+    assert constraints.constraints("x", is_first=False) == ()
+
+
+def test_constraints_are_picklable() -> None:
+    constraints = constraints_of({"dog": "Hund"})
+    before = constraints.constraints("dog", is_first=True)
+    assert pickle.loads(pickle.dumps(constraints)).constraints("dog", is_first=True) == before
+
+
+def test_none_and_errors() -> None:
+    assert text_constraints({}, TOKENIZER, "sampling") is None
+    assert text_constraints({"glossary": None, "force": ()}, TOKENIZER, "CTC decoding") is None
+    with pytest.raises(ConfigError, match=r"glossary .* no effect in sampling"):
+        text_constraints({"glossary": {}}, TOKENIZER, "sampling")
+    with pytest.raises(ConfigError, match=r"forced word .* is empty"):
+        text_constraints({"force": ("Hund|",)}, TOKENIZER, "beam search")
