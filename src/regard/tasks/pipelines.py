@@ -1,6 +1,6 @@
 """Inference pipelines, which `regard.load` returns.
 
-Each adds `evaluate` and `export` to its class in `decoding/`.
+Each adds `evaluate` and `export` to its class in `pipelines/`.
 """
 
 from __future__ import annotations
