@@ -1,4 +1,4 @@
-"""Public functions of the package: prepare, train, load, and registration of plugins."""
+"""Public functions of the package: prepare, train, tune, load, and registration of plugins."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from regard.data.file_options import FILE_OPTIONS, FileOptions, select_files
 from regard.data.prepare import prepare as prepare_store
 from regard.data.store import Store
 from regard.errors import ConfigError, StorageError
+from regard.exchange.requirements import require_packages
 from regard.models import register_model as register_model
 from regard.models.folder import ModelFolder
-from regard.progress import TrainingProgressBar, notify, progress_counter
-from regard.settings_tree import merge_trees
+from regard.progress import TrainingProgressBar, TuningProgressBar, notify, progress_counter
+from regard.settings_tree import merge_trees, nest_names
 from regard.tasks import register_task as register_task
 from regard.tasks import task_of
 from regard.tasks.recipes import build_run_config
@@ -26,8 +27,12 @@ from regard.text.folder import load_folder_tokenizers
 from regard.tracking.callback import warn
 from regard.tracking.run import CallbackList, run_training
 from regard.training.checkpoint import Progress
+from regard.training.config import RunConfig
 from regard.training.loop import TrainingCallback
 from regard.training.metrics_log import Row, read_metrics
+from regard.tuning.config import TuneConfig
+from regard.tuning.result import TuningResult
+from regard.tuning.space import read_space
 
 PathLike = str | Path
 _TOKENIZER = {field.name for field in fields(TokenizerConfig)} - {"kind"}
@@ -158,7 +163,7 @@ def train(
                 "on_log."
             )
     path = None if recipe is None else Path(recipe)
-    settings = merge_trees(changes, _nest_overrides(overrides))
+    settings = merge_trees(changes, nest_names(overrides))
     config = build_run_config(path, preset=preset, changes=settings, assignments=())
     with TrainingProgressBar() if progress else nullcontext() as bar:
         callbacks = [*callbacks, *([bar] if bar else [])]
@@ -167,14 +172,51 @@ def train(
         return Run(Path(config.out), run_progress)
 
 
-def _nest_overrides(overrides: Mapping[str, Any]) -> Tree:
-    """Convert dotted names to nested tables."""
-    tree: Tree = {}
-    for name, value in overrides.items():
-        for part in reversed(name.split(".")):
-            value = {part: value}
-        tree = merge_trees(tree, value)
-    return tree
+def tune(
+    recipe: PathLike | None = None,
+    *,
+    space: PathLike | Mapping[str, Any],
+    out: PathLike,
+    data: PathLike | Store | None = None,
+    preset: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+    **options: Any,
+) -> TuningResult:
+    """Search for the best settings of a run with Optuna; the same call resumes a stopped search.
+
+    `space` is a TOML file with the settings to tune, or the same as a dictionary. `options` are
+    those of `regard tune` (`trials`, `parallel`, `metric`, `pruner`, `timeout`, `seed`, `keep`),
+    and settings of all trials as for `train`. Each trial is trained in a process of its own, so
+    model kinds and tasks that are registered here have to be plugins.
+    """
+    names = {field.name for field in fields(TuneConfig)}
+    config = build(TuneConfig, {name: options.pop(name) for name in [*options] if name in names})
+    changes: Tree = {"out": str(_path(out, "out"))}
+    if data is not None:
+        changes["data"] = {"folder": str(data.folder if isinstance(data, Store) else data)}
+    settings = merge_trees(changes, nest_names(options))
+    path = None if recipe is None else Path(recipe)
+    base = build_run_config(path, preset=preset, changes=settings, assignments=())
+    source = space if isinstance(space, Mapping) else _path(space, "space")
+    return run_tuning(base, source, config, device, show_progress=progress)
+
+
+def run_tuning(
+    base: RunConfig,
+    space: Path | Mapping[str, Any],
+    config: TuneConfig,
+    device: str,
+    *,
+    show_progress: bool,
+) -> TuningResult:
+    """Tune the settings of a space; `base` has all others, and the folder of the search."""
+    require_packages("optuna", extra="tune")
+    from regard.tuning.tuner import Tuner
+
+    tuner = Tuner(base, read_space(space, base), config, device=device)
+    with TuningProgressBar(tuner.metric.title) if show_progress else nullcontext() as bar:
+        return tuner.run(bar)
 
 
 def load(

@@ -331,6 +331,39 @@ def plot_quality(
     return _save(figure, path)
 
 
+def plot_trials(
+    path: Path,
+    values: Sequence[float],
+    settings: Mapping[str, Sequence[Any]],
+    *,
+    metric: str,
+    maximized: bool,
+    logarithmic: Collection[str] = (),
+) -> bool:
+    """Draw the values of trials by number, and over each setting, coloured by number.
+
+    `logarithmic` are the settings with a logarithmic axis.
+    """
+    columns = min(4, 1 + len(settings))
+    rows = -(-(1 + len(settings)) // columns)
+    figure = _figure(3.4 * columns, 3.0 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False).flatten()
+    numbers = range(1, len(values) + 1)
+    for panel, (name, positions) in zip(axes, {"trial": numbers, **settings}.items(), strict=False):
+        is_number = all(type(position) in (int, float) for position in positions)
+        points = positions if is_number else [*map(str, positions)]
+        panel.scatter(points, values, c=numbers, cmap="viridis", s=16)
+        panel.set(xlabel=name, xscale="log" if name in logarithmic else "linear")
+        panel.grid(alpha=0.3)
+    best = np.maximum.accumulate if maximized else np.minimum.accumulate
+    axes[0].step(numbers, best(np.asarray(values)), where="post", color="silver")
+    for panel in axes[::columns]:
+        panel.set_ylabel(metric)
+    for panel in axes[1 + len(settings) :]:
+        panel.remove()
+    return _save(figure, path)
+
+
 def text_heat_map(
     values: ArrayLike, row_labels: Sequence[str] = (), column_labels: Sequence[str] = ()
 ) -> str:
