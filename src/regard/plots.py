@@ -333,34 +333,31 @@ def plot_quality(
 
 def plot_trials(
     path: Path,
-    values: Sequence[float],
+    values: Mapping[int, float],
     settings: Mapping[str, Sequence[Any]],
     *,
     metric: str,
     maximized: bool,
     logarithmic: Collection[str] = (),
 ) -> bool:
-    """Draw the values of trials by number, and over each setting, coloured by number.
+    """Draw the values of trials by number, with the best so far, and by each setting.
 
     `logarithmic` are the settings with a logarithmic axis.
     """
-    columns = min(4, 1 + len(settings))
-    rows = -(-(1 + len(settings)) // columns)
-    figure = _figure(3.4 * columns, 3.0 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    numbers = range(1, len(values) + 1)
-    for panel, (name, positions) in zip(axes, {"trial": numbers, **settings}.items(), strict=False):
+    numbers, heights = [*values], [*values.values()]
+    columns = min(3, 1 + len(settings))
+    figure = _figure(3.4 * columns, 3.0 * -(-(1 + len(settings)) // columns))
+    for place, (name, positions) in enumerate({"trial": numbers, **settings}.items()):
+        axes = figure.add_subplot(-(-(1 + len(settings)) // columns), columns, place + 1)
         is_number = all(type(position) in (int, float) for position in positions)
         points = positions if is_number else [*map(str, positions)]
-        panel.scatter(points, values, c=numbers, cmap="viridis", s=16)
-        panel.set(xlabel=name, xscale="log" if name in logarithmic else "linear")
-        panel.grid(alpha=0.3)
-    best = np.maximum.accumulate if maximized else np.minimum.accumulate
-    axes[0].step(numbers, best(np.asarray(values)), where="post", color="silver")
-    for panel in axes[::columns]:
-        panel.set_ylabel(metric)
-    for panel in axes[1 + len(settings) :]:
-        panel.remove()
+        axes.scatter(points, heights, c=numbers, cmap="viridis", s=16)
+        axes.set(xlabel=name, ylabel="" if place % columns else metric)
+        axes.grid(alpha=0.3)
+        if name in logarithmic:
+            axes.set_xscale("log")
+    best = (np.maximum if maximized else np.minimum).accumulate(np.asarray(heights))
+    figure.axes[0].step(numbers, best, where="post", color="silver", zorder=0)
     return _save(figure, path)
 
 

@@ -229,5 +229,5 @@ class TuningProgressBar(ProgressDisplay):
 
     def on_progress(self, completed: int, total: int, steps: Mapping[int, str]) -> None:
         """Show the number of trials that have ended, and the steps of those in training."""
-        training = "  ".join(f"trial {number}: step {step}" for number, step in steps.items())
+        training = "  ".join(f"trial {number}: {step}" for number, step in steps.items())
         self.update("trial", completed, total, training)

@@ -61,7 +61,7 @@ def tune(
     def draw(path: Path) -> bool:
         return plots.plot_trials(
             path,
-            [trial.value or 0.0 for trial in complete],
+            {trial.number: trial.value or 0.0 for trial in complete},
             {name: [trial.settings[name] for trial in complete] for name in result.space},
             metric=result.metric.title,
             maximized=result.metric.maximized,

@@ -167,7 +167,7 @@ class Study:
         known = self._trials()[claim.number].intermediate_values
         if step not in known:  # a resumed run repeats the validations since its last checkpoint
             claim.trial.report(math.nan if value is None else value, step)
-        return claim.trial.should_prune()
+        return bool(claim.trial.should_prune())  # NumPy's with some pruners
 
     def finish(
         self, claim: Claim, state: State, *, value: float | None = None, **attributes: Any

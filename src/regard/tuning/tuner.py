@@ -143,6 +143,7 @@ class Tuner:
                 raise
             finally:
                 for process, running in self._running.items():  # after an error
+                    process.stop()
                     process.close()
                     self._study.release(running.claim)
         if signals:
@@ -302,7 +303,9 @@ class Tuner:
             return
         ended = sum(trial.state != "running" for trial in self._study.results())
         steps = {
-            running.claim.number: f"{running.step:,} of {running.max_steps:,}"
+            running.claim.number: f"step {running.step:,} of {running.max_steps:,}"
+            if running.max_steps
+            else "starting"
             for running in self._running.values()
         }
         self._listener.on_progress(ended, self._config.trials, steps)

@@ -32,12 +32,13 @@ _MAX_REASON = 1000  # characters
 
 
 class Reporter:
-    """The training callback of a trial."""
+    """The training callback of a trial; a context manager that lasts as long as training."""
 
     def __init__(self, config: RunConfig, channel: Channel) -> None:
         self._config, self._channel = config, channel
         self._metric = Metric.of(config.training)
         self._answers: queue.Queue[Message] = queue.Queue()
+        self._is_over = False
         threading.Thread(target=self._read_answers, daemon=True).start()
 
     def _read_answers(self) -> None:
@@ -47,7 +48,14 @@ class Reporter:
                 for message in messages:
                     self._answers.put(message)
         self._answers.put({})
-        os.kill(os.getpid(), signal.SIGTERM)
+        if not self._is_over:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over = True
 
     def on_train_begin(self, step: int, max_steps: int, description: str) -> None:
         """Write the recipe into the run folder."""
@@ -80,7 +88,8 @@ def run_trial(job: Message, channel: Channel) -> tuple[EndState, str | None]:
         for name in job["plugins"]:
             load_plugin(name)
         config = validate_run_config(build(RunConfig, job["settings"], source=None))
-        run_training(config, job["device"], Reporter(config, channel), notice=_print)
+        with Reporter(config, channel) as reporter:
+            run_training(config, job["device"], reporter, notice=_print)
     except StoppedError:
         return "stopped", None
     except RegardError as error:
