@@ -46,7 +46,8 @@ for step in range(start + every, training["max_steps"] + 1, every):
     if behaviour == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour == "hang" and step > every:
-        time.sleep(60)
+        sys.stdin.read()  # until the tuner ends
+        os._exit(0)
     loss = abs(math.log10(training["learning_rate"]) + 2) + 1 / step
     loss += {"worse": 10, "invalid": math.nan}.get(behaviour, 0)
     value = None if math.isnan(loss) else loss

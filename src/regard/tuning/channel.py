@@ -34,7 +34,7 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Write a message; raises a `BrokenPipeError` if the other process has ended."""
-        line = f"{dumps(message)}\n".encode("utf-8", "backslashreplace")
+        line = f"{dumps(message)}\n".encode("utf-8", "replace")
         while line:
             line = line[os.write(self._writing, line) :]
 

@@ -81,7 +81,7 @@ class Tuner:
         config: TuneConfig,
         *,
         device: str,
-        worker: Sequence[str] = WORKER,
+        worker: Sequence[str] | None = None,
     ) -> None:
         """Open the study in the folder `base.out`; trials have the settings of `base` otherwise."""
         if config.metric is not None:
@@ -97,7 +97,7 @@ class Tuner:
         resolve_device(device)
         self._base, self._space, self._config = base, space, config
         self._out = Path(base.out)
-        self._device, self._worker = device, worker
+        self._device, self._worker = device, worker or WORKER
         self._listener: TuneListener | None = None
         self.metric = Metric.of(base.training)
         training = base.training
