@@ -64,21 +64,22 @@ def test_search_and_reproduction(
     """Real trials, two at a time; the recipe of the best one gives exactly its value."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     picture = ["--picture", tmp_path / "plot.png"]
-    outcome = regard(*command, "--trials", "2", "--parallel", "2", "--metric", "BLEU", *picture)
+    outcome = regard(*command, "--trials", "2", "--parallel", "2", *picture)
     assert outcome.status == 0, outcome.err
     header, *rows = outcome.out.splitlines()
-    assert header.split() == ["trial", "state", "BLEU", "step", *SPACE.split('"')[1::2]]
+    assert header.split() == [
+        *("trial", "state", "validation", "loss", "step"),
+        *("training.learning_rate", "model.dropout"),
+    ]
     assert [row.split()[1] for row in rows] == ["complete"] * 2
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert outcome.err.count("complete  BLEU ") == 2
-    document = json.loads(
-        regard(*command, "--trials", "2", "--metric", "bleu", "--format", "json").out
-    )
+    assert outcome.err.count("complete  validation loss ") == 2
+    document = json.loads(regard(*command, "--trials", "2", "--format", "json").out)
     best = next(row for row in document["results"] if row["number"] == document["best"])
-    assert best["value"] == max(row["value"] for row in document["results"])
+    assert best["value"] == min(row["value"] for row in document["results"])
     assert regard("train", tmp_path / "out" / "best.toml", "--device", "cpu").status == 0
     repeated = read_metrics(tmp_path / "out" / "best")
-    assert max(row.get("bleu", 0) for row in repeated) == best["value"]
+    assert min(row["valid_loss"] for row in repeated if "valid_loss" in row) == best["value"]
     scored = regard("translate", best["folder"], "--backend", "torch", stdin="a b\n")
     assert scored.status == 0
 

@@ -181,10 +181,10 @@ class Tuner:
 
     def _trial_config(self, claim: Claim) -> RunConfig:
         name = self._base.tracking.name
-        own: Tree = {"out": str(claim.folder)}
+        changes: Tree = claim.settings | {"out": str(claim.folder)}
         if name is not None:
-            own["tracking.name"] = f"{name} {claim.folder.name}"
-        return with_settings(self._base, claim.settings | own)
+            changes["tracking.name"] = f"{name} {claim.folder.name}"
+        return with_settings(self._base, changes)
 
     def _device_of(self, slot: int) -> str:
         """The device of a trial: GPUs in turn."""
