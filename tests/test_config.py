@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +29,18 @@ from regard.config import (
 from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
 from regard.files import read_toml
-from regard.settings_tree import apply_overrides, merge_trees, to_tree, tree_differences
+from regard.settings_tree import (
+    apply_overrides,
+    format_toml,
+    merge_trees,
+    nest_names,
+    to_tree,
+    tree_differences,
+)
 from regard.tasks.recipes import build_run_config
 from regard.training.config import RunConfig
 from regard.training.foreign_names import FOREIGN_NAMES
+from regard.training.presets import PRESETS
 
 
 @dataclass(frozen=True)
@@ -512,3 +521,37 @@ def test_numpy_numbers_are_accepted(number: Any) -> None:
 def test_non_integers_are_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="beam_size"):
         build(SearchConfig, {"beam_size": value})
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_settings_of_a_run_are_written_as_a_recipe(preset: str, tmp_path: Path) -> None:
+    config = build_run_config(None, preset=preset, changes={"out": "runs/ä"}, assignments=[])
+    (tmp_path / "recipe.toml").write_text(format_toml(to_tree(config)), encoding="utf-8")
+    recipe = tmp_path / "recipe.toml"
+    assert build_run_config(recipe, preset=None, changes={}, assignments=[]) == config
+
+
+toml_values = st.recursive(
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.recursive(
+        st.dictionaries(st.text("ab .\x7fé", max_size=4), toml_values, max_size=4),
+        lambda inner: st.dictionaries(st.text("ab", max_size=3), inner | toml_values, max_size=3),
+        max_leaves=4,
+    )
+)
+def test_toml_is_read_as_it_was_written(tree: dict[str, Any]) -> None:
+    assert tomllib.loads(format_toml(tree)) == tree
+
+
+def test_dotted_names_are_nested() -> None:
+    names = {"a.b": 1, "a": {"c": 2}, "d": {"e.f": 3}}
+    assert nest_names(names) == {"a": {"b": 1, "c": 2}, "d": {"e.f": 3}}

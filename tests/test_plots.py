@@ -164,3 +164,30 @@ def test_calibration_curves_skip_empty_bins(
     assert diagonal.tolist() == [[0, 0], [1, 1]]
     assert curves[0] == pytest.approx(np.array([[0.15, 0], [0.955, 0.5]]))
     assert curves[1] == pytest.approx(np.array([[0.35, 0], [0.655, 0.5]]))
+
+
+def test_trials_are_drawn_by_number_and_by_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    rates, names = [0.1, 0.01, 0.001], ["adam", "adamw", "adam"]
+    values = {0: 3.0, 2: 1.0, 5: 2.0}
+    for maximized, best in ((False, [3, 1, 1]), (True, [3, 3, 3])):
+        plots.plot_trials(
+            tmp_path / "t.png",
+            values,
+            {"rate": rates, "optimizer": names, "layers": [2, 4, 6]},
+            metric="loss",
+            maximized=maximized,
+            logarithmic=["rate"],
+        )
+        history, rate, optimizer, layers = drawn.pop().axes
+        assert [*history.lines[0].get_ydata()] == best
+        offsets = [axes.collections[0].get_offsets() for axes in (history, rate, layers)]
+        assert [np.asarray(points)[:, 0].tolist() for points in offsets] == [
+            *([0, 2, 5], rates, [2, 4, 6])
+        ]
+        assert (rate.get_xscale(), layers.get_xscale()) == ("log", "linear")
+        assert [label.get_text() for label in optimizer.get_xticklabels()] == ["adam", "adamw"]
+        assert [axes.get_ylabel() for axes in (history, rate, layers)] == ["loss", "", "loss"]

@@ -9,7 +9,7 @@ import pytest
 
 from cli.commands import Command, regard
 from regard.errors import ConfigError
-from regard.plugins import load_installed_plugins, load_plugin, plugin_arguments
+from regard.plugins import load_installed_plugins, load_plugin, plugin_arguments, plugin_names
 
 __all__ = ["regard"]  # a fixture
 
@@ -29,6 +29,7 @@ def test_file_is_imported_once(
     monkeypatch.setattr(sys, "plugin_count", 0, raising=False)
     assert regard("--plugin", path, "show", "mask").status == 0
     assert regard(f"--plugin={path}", "--plugin", path, "show", "mask").status == 0
+    assert str(path) in plugin_names()
     assert vars(sys)["plugin_count"] == 1
     assert sys.modules.pop("regard_test_plugin").__file__ == str(path)
 

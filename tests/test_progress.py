@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
-from regard.progress import TrainingProgressBar, heartbeat, progress_counter, progress_with_rate
+from regard.progress import (
+    TrainingProgressBar,
+    TuningProgressBar,
+    heartbeat,
+    progress_counter,
+    progress_with_rate,
+)
+from regard.tuning.result import TrialResult
 
 
 def test_heartbeat_prints_progress_to_log_files(
@@ -55,3 +63,19 @@ def test_validation_metrics_are_printed(
     with TrainingProgressBar() as bar:
         bar.on_log({"step": 3, "valid_loss": 2.0, **metrics, "seconds": 1.0})
     assert capsys.readouterr().err.rstrip().endswith(expected)
+
+
+def test_trials_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"model.dropout": 0.1, "training.optimizer": "adam"}
+    with TuningProgressBar("BLEU") as bar:
+        trial = TrialResult(7, "complete", 31.2567, 1500, 60.0, settings, Path("7"), None)
+        bar.on_trial_end(trial, True)
+        bar.on_trial_end(TrialResult(8, "failed", None, None, None, {}, Path("8"), "NaN."), False)
+        bar.on_progress(2, 10, {9: "starting"})
+        assert heartbeat.status.startswith("trial 2 of 10  trial 9: starting")
+    complete, failed, reason = capsys.readouterr().err.splitlines()[:3]
+    assert complete == (
+        "trial    7  complete  BLEU 31.26 at step 1,500  (best so far)  model.dropout=0.1  "
+        "training.optimizer=adam"
+    )
+    assert (failed.rstrip(), reason.strip()) == ("trial    8  failed", "NaN.")

@@ -17,7 +17,7 @@ from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard import attention, models, tasks
-    from regard.api import Run, load, prepare, register_model, register_task, train
+    from regard.api import Run, load, prepare, register_model, register_task, train, tune
     from regard.tasks.pipelines import (
         Classifier,
         Embedder,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Tagger,
         Translator,
     )
+    from regard.tuning.result import TuningResult
 
 __all__ = [
     "Classifier",
@@ -36,6 +37,7 @@ __all__ = [
     "Run",
     "Tagger",
     "Translator",
+    "TuningResult",
     "__version__",
     "attention",
     "load",
@@ -45,16 +47,19 @@ __all__ = [
     "register_task",
     "tasks",
     "train",
+    "tune",
 ]
 # Imported on first use: importing PyTorch takes a second.
 _MODULES = {
     **dict.fromkeys(
-        ("Run", "load", "prepare", "register_model", "register_task", "train"), "regard.api"
+        ("Run", "load", "prepare", "register_model", "register_task", "train", "tune"),
+        "regard.api",
     ),
     **dict.fromkeys(
         ("Classifier", "Embedder", "Generator", "MaskFiller", "Tagger", "Translator"),
         "regard.tasks.pipelines",
     ),
+    "TuningResult": "regard.tuning.result",
 }
 
 

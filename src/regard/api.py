@@ -1,4 +1,4 @@
-"""Public functions of the package: prepare, train, load, and registration of plugins."""
+"""Public functions of the package: prepare, train, tune, load, and registration of plugins."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from regard.config import RenamedWarning, Tree, build, settings_of
 from regard.data.file_options import FILE_OPTIONS, FileOptions, select_files
 from regard.data.prepare import prepare as prepare_store
 from regard.data.store import Store
-from regard.devices import resolve_device
-from regard.distributed import SINGLE_PROCESS, DistributedContext
 from regard.errors import ConfigError, StorageError
-from regard.machine import keep_freed_memory
+from regard.exchange.requirements import require_packages
 from regard.models import register_model as register_model
 from regard.models.folder import ModelFolder
-from regard.notices import Notice
-from regard.progress import TrainingProgressBar, notify, progress_counter
-from regard.settings_tree import merge_trees
+from regard.progress import TrainingProgressBar, TuningProgressBar, notify, progress_counter
+from regard.settings_tree import merge_trees, nest_names
 from regard.tasks import register_task as register_task
 from regard.tasks import task_of
 from regard.tasks.recipes import build_run_config
 from regard.text.config import TokenizerConfig
 from regard.text.folder import load_folder_tokenizers
-from regard.tracking.callback import TrackerCallback, warn
+from regard.tracking.callback import warn
+from regard.tracking.run import CallbackList, run_training
 from regard.training.checkpoint import Progress
 from regard.training.config import RunConfig
 from regard.training.loop import TrainingCallback
-from regard.training.loop import train as train_model
 from regard.training.metrics_log import Row, read_metrics
+from regard.tuning.config import TuneConfig
+from regard.tuning.result import TuningResult
+from regard.tuning.space import read_space
 
 PathLike = str | Path
 _TOKENIZER = {field.name for field in fields(TokenizerConfig)} - {"kind"}
@@ -163,7 +163,7 @@ def train(
                 "on_log."
             )
     path = None if recipe is None else Path(recipe)
-    settings = merge_trees(changes, _nest_overrides(overrides))
+    settings = merge_trees(changes, nest_names(overrides))
     config = build_run_config(path, preset=preset, changes=settings, assignments=())
     with TrainingProgressBar() if progress else nullcontext() as bar:
         callbacks = [*callbacks, *([bar] if bar else [])]
@@ -172,61 +172,51 @@ def train(
         return Run(Path(config.out), run_progress)
 
 
-def _nest_overrides(overrides: Mapping[str, Any]) -> Tree:
-    """Convert dotted names to nested tables."""
-    tree: Tree = {}
-    for name, value in overrides.items():
-        for part in reversed(name.split(".")):
-            value = {part: value}
-        tree = merge_trees(tree, value)
-    return tree
-
-
-@dataclass(frozen=True)
-class CallbackList:
-    """Several callbacks as one."""
-
-    callbacks: Sequence[TrainingCallback]
-
-    def on_train_begin(self, step: int, max_steps: int, description: str) -> None:
-        """The run starts, or is resumed, at this step."""
-        for callback in self.callbacks:
-            callback.on_train_begin(step, max_steps, description)
-
-    def on_step_end(self, step: int) -> None:
-        """An optimizer step is finished."""
-        for callback in self.callbacks:
-            callback.on_step_end(step)
-
-    def on_log(self, row: Row) -> None:
-        """A row of metrics was written."""
-        for callback in self.callbacks:
-            callback.on_log(row)
-
-
-def run_training(
-    config: RunConfig,
-    device: str,
-    callback: TrainingCallback,
-    distributed: DistributedContext = SINGLE_PROCESS,
+def tune(
+    recipe: PathLike | None = None,
     *,
-    notice: Notice = warn,
-) -> Progress:
-    """Train a model with the settings of a run, and track it; `notice` is for failing trackers."""
-    local_device = distributed.local_device(resolve_device(device))
-    if local_device.type == "cpu":
-        keep_freed_memory()
-    store = Store(Path(config.data.folder))
-    task = task_of(config.model)
-    if not config.tracking.log_to or not distributed.is_main_process:
-        return train_model(
-            config, store, task, local_device, callback=callback, distributed=distributed
-        )
-    with TrackerCallback(config, notice) as tracker:
-        both = CallbackList([callback, tracker])
-        return train_model(
-            config, store, task, local_device, callback=both, distributed=distributed
-        )
+    space: PathLike | Mapping[str, Any],
+    out: PathLike,
+    data: PathLike | Store | None = None,
+    preset: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+    **options: Any,
+) -> TuningResult:
+    """Search for the best settings of a run with Optuna; the same call resumes a stopped search.
+
+    `space` is a TOML file with the settings to tune, or the same as a dictionary. `options` are
+    those of `regard tune` (`trials`, `parallel`, `metric`, `pruner`, `timeout`, `seed`, `keep`),
+    and settings of all trials as for `train`. Each trial is trained in a process of its own, so
+    model kinds and tasks that are registered here have to be plugins.
+    """
+    names = {field.name for field in fields(TuneConfig)}
+    config = build(TuneConfig, {name: options.pop(name) for name in [*options] if name in names})
+    changes: Tree = {"out": str(_path(out, "out"))}
+    if data is not None:
+        changes["data"] = {"folder": str(data.folder if isinstance(data, Store) else data)}
+    settings = merge_trees(changes, nest_names(options))
+    path = None if recipe is None else Path(recipe)
+    base = build_run_config(path, preset=preset, changes=settings, assignments=())
+    source = space if isinstance(space, Mapping) else _path(space, "space")
+    return run_tuning(base, source, config, device, show_progress=progress)
+
+
+def run_tuning(
+    base: RunConfig,
+    space: Path | Mapping[str, Any],
+    config: TuneConfig,
+    device: str,
+    *,
+    show_progress: bool,
+) -> TuningResult:
+    """Tune the settings of a space; `base` has all others, and the folder of the search."""
+    require_packages("optuna", extra="tune")
+    from regard.tuning.tuner import Tuner
+
+    tuner = Tuner(base, read_space(space, base), config, device=device)
+    with TuningProgressBar(tuner.metric.title) if show_progress else nullcontext() as bar:
+        return tuner.run(bar)
 
 
 def load(

@@ -90,11 +90,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, dumps(value, indent=2) + "\n")
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as nested dictionaries."""
+def read_toml(path: Path, noun: str = "recipe") -> dict[str, Any]:
+    """A TOML file as nested dictionaries; `noun` says in errors what it should be."""
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
-        raise ConfigError(f"The recipe {path} {problem}. Give the path of a TOML file.")
+        raise ConfigError(f"The {noun} {path} {problem}. Give the path of a TOML file.")
     with explain_os_errors(path):
         data = path.read_bytes()
     try:
@@ -103,7 +103,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
     except RecursionError:
         raise ConfigError(
-            f"{path} is not a recipe: its values are nested too deeply. Check the path."
+            f"{path} is not a {noun}: its values are nested too deeply. Check the path."
         ) from None
 
 

@@ -331,6 +331,36 @@ def plot_quality(
     return _save(figure, path)
 
 
+def plot_trials(
+    path: Path,
+    values: Mapping[int, float],
+    settings: Mapping[str, Sequence[Any]],
+    *,
+    metric: str,
+    maximized: bool,
+    logarithmic: Collection[str] = (),
+) -> bool:
+    """Draw the values of trials by number, with the best so far, and by each setting.
+
+    `logarithmic` are the settings with a logarithmic axis.
+    """
+    numbers, heights = [*values], [*values.values()]
+    columns = min(3, 1 + len(settings))
+    figure = _figure(3.4 * columns, 3.0 * -(-(1 + len(settings)) // columns))
+    for place, (name, positions) in enumerate({"trial": numbers, **settings}.items()):
+        axes = figure.add_subplot(-(-(1 + len(settings)) // columns), columns, place + 1)
+        is_number = all(type(position) in (int, float) for position in positions)
+        points = positions if is_number else [*map(str, positions)]
+        axes.scatter(points, heights, c=numbers, cmap="viridis", s=16)
+        axes.set(xlabel=name, ylabel="" if place % columns else metric)
+        axes.grid(alpha=0.3)
+        if name in logarithmic:
+            axes.set_xscale("log")
+    best = (np.maximum if maximized else np.minimum).accumulate(np.asarray(heights))
+    figure.axes[0].step(numbers, best, where="post", color="silver", zorder=0)
+    return _save(figure, path)
+
+
 def text_heat_map(
     values: ArrayLike, row_labels: Sequence[str] = (), column_labels: Sequence[str] = ()
 ) -> str:

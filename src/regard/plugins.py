@@ -50,6 +50,11 @@ def _has_plugins(folder: str) -> bool:
     return any(section in path.read_text(encoding="utf-8", errors="replace") for path in files)
 
 
+def plugin_names() -> list[str]:
+    """The loaded plugins: files and modules."""
+    return [*_FILES]
+
+
 def plugin_options() -> str:
     """The command line options that load the same plugins, each after a space."""
     return "".join(f" --plugin {name}" for name in _FILES)

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from math import exp, inf
@@ -209,3 +209,25 @@ def _format_validation(row: dict[str, Any]) -> str:
     return "  ".join(
         [f"validation loss {loss:.3f}", *(formatted or [f"perplexity {perplexity:.2f}"])]
     )
+
+
+class TuningProgressBar(ProgressDisplay):
+    """The progress bar of a hyperparameter search: a line for each trial that ends."""
+
+    def __init__(self, metric: str) -> None:
+        super().__init__(keep=True)
+        self._metric = metric
+
+    def on_trial_end(self, trial: Any, is_best: bool) -> None:
+        """Print a trial."""
+        value = "" if trial.value is None else f"  {self._metric} {trial.value:.4g}"
+        step = "" if trial.step is None else f" at step {trial.step:,}"
+        settings = "  ".join(f"{name}={value}" for name, value in trial.settings.items())
+        reason = f"\n{'':11}{trial.reason}" if trial.reason else ""
+        mark = "  (best so far)" if is_best else ""
+        notify(f"trial {trial.number:>4}  {trial.state}{value}{step}{mark}  {settings}{reason}")
+
+    def on_progress(self, completed: int, total: int, steps: Mapping[int, str]) -> None:
+        """Show the number of trials that have ended, and the steps of those in training."""
+        training = "  ".join(f"trial {number}: {step}" for number, step in steps.items())
+        self.update("trial", completed, total, training)

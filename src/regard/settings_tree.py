@@ -1,10 +1,12 @@
-"""Settings as nested dictionaries: convert, override, merge and compare them."""
+"""Settings as nested dictionaries: convert, override, merge, compare and write them."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from regard.config import Settings, Tree
@@ -66,6 +68,16 @@ def merge_trees(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
     return result
 
 
+def nest_names(values: Mapping[str, Any]) -> Tree:
+    """Convert dotted names to nested tables."""
+    tree: Tree = {}
+    for name, value in values.items():
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        tree = merge_trees(tree, value)
+    return tree
+
+
 def tree_differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> list[str]:
     """Each leaf in which two trees differ, as "path: old -> new"."""
     changes: list[str] = []
@@ -76,3 +88,30 @@ def tree_differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str =
         elif a != b:
             changes.append(f"{path}{name}: {a} -> {b}")
     return changes
+
+
+def format_toml(tree: Mapping[str, Any]) -> str:
+    """A tree as TOML, from which `build` restores the settings; None is the text "none"."""
+    return "\n".join(_toml_lines(tree, "")) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The values of a table, then its tables."""
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            yield f"{_toml_name(name)} = {_toml_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            header = f"{path}{_toml_name(name)}"
+            yield from ("", f"[{header}]", *_toml_lines(value, f"{header}."))
+
+
+def _toml_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    text = json.dumps("none" if value is None else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007F")  # which JSON allows in a string

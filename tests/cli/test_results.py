@@ -25,12 +25,14 @@ from regard.data.calibration import (
 )
 from regard.data.store import Store
 from toys import write_model_folder, write_text_store
+from tuning.searches import WORKER
 
 __all__ = ["regard"]  # a fixture
 
 PAGE = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^## ([a-z ]+)\n.*?^```json\n(.*?)^```", PAGE, re.M | re.S))
 TEXT = "a b c\nd e\n"
+SPACE = '"training.learning_rate" = { low = 1e-4, high = 1e-2, log = true }'
 TIMED = {"compare layers", "compare models"}  # which no two runs print alike
 
 
@@ -54,7 +56,13 @@ def world(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Pa
     (place / "text").write_text(TEXT)
     (place / "lines").write_text("".join(f"a b c d {name}\n" for name in "abcdefghij" * 12))
     (place / "tags").write_text("the\tO\nrun\tB-thing\n")
+    (place / "space.toml").write_text(SPACE)
     return place
+
+
+@pytest.fixture
+def simulated_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.tuning.tuner.WORKER", WORKER)
 
 
 def pair(world: Path) -> list[str | Path]:
@@ -108,6 +116,10 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
         *("--rounds", "1", "--latency-sentences", "1", "--gradients", "1"),
     ],
     "compare layers": lambda _: ["compare", "--lengths", "4", "--d-model", "8", "--rounds", "1"],
+    "tune": lambda w: [
+        *("tune", "--data", w / "pairs", "--space", w / "space.toml", "--out", w / "search"),
+        *("--device", "cpu", "--trials", "1", "--set", "training.max_steps=1000"),
+    ],
     "shortlist": lambda w: ["shortlist", w / "transformer", "--data", w / "pairs", "--overwrite"],
     "cache": lambda _: list_cache(),
     "show positions": lambda _: ["show", "positions", "--length", "2", "--d-model", "2"],
@@ -143,6 +155,7 @@ def test_every_command_is_documented() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.usefixtures("simulated_trials")
 def test_page_shows_the_printed_fields(name: str, world: Path, regard: Command) -> None:
     arguments = COMMANDS[name](world)
     result = regard(*arguments, "--format", "jsonl", stdin=TEXT)
@@ -156,10 +169,12 @@ def test_page_shows_the_printed_fields(name: str, world: Path, regard: Command) 
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.usefixtures("simulated_trials")
 def test_json_document_has_the_same_results(name: str, world: Path, regard: Command) -> None:
     arguments = COMMANDS[name](world)
     document = json.loads(regard(*arguments, "--format", "json", stdin=TEXT).out)
     more = ["summary"] if name.startswith("evaluate") else []
+    more = ["best", "importances"] if name == "tune" else more
     assert [*document] == ["schema", "command", "results", *more]
     assert document["schema"] == 1
     assert document["command"] in (name, name.split()[0])

@@ -17,6 +17,7 @@ README = ROOT / "README.md"
 PAGES = [README, *(ROOT / name for name in ("README.zh.md", "CHANGELOG.md", "CONTRIBUTING.md"))]
 PAGES += sorted(DOCS.rglob("*.md"))
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
+SPACES = sorted((ROOT / "recipes" / "spaces").glob("*.toml"))
 
 
 def commands(text: str) -> list[list[str]]:
@@ -41,7 +42,7 @@ def test_links_have_targets(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", [*PAGES, *RECIPES], ids=lambda path: path.name)
+@pytest.mark.parametrize("page", [*PAGES, *RECIPES, *SPACES], ids=lambda path: path.name)
 def test_commands_have_the_options_that_they_show(page: Path) -> None:
     known = typer.main.get_command(build_app())
     for words in commands(page.read_text(encoding="utf-8")):

@@ -61,6 +61,6 @@ def test_language_model_is_not_loaded_as_translator(runs: Path) -> None:
 
 def test_package_exports_the_public_api() -> None:
     pipelines = {"Classifier", "Embedder", "Generator", "MaskFiller", "Tagger", "Translator"}
-    functions = {"load", "prepare", "register_model", "register_task", "train"}
-    others = {"RegardError", "Run", "__version__", "attention", "models", "tasks"}
+    functions = {"load", "prepare", "register_model", "register_task", "train", "tune"}
+    others = {"RegardError", "Run", "TuningResult", "__version__", "attention", "models", "tasks"}
     assert {*dir(regard)} == pipelines | functions | others

@@ -62,6 +62,10 @@ average_last = 1
 tensorboard = false
 """
 
+SPACE = """"training.learning_rate" = { low = 1e-4, high = 1e-2, log = true }
+"model.dropout" = [0.1, 0.3]
+"""
+
 
 def settings(*assignments: str) -> list[str]:
     """The arguments that assign settings."""
@@ -133,6 +137,10 @@ def _write_fixtures(work: Path, server: Server) -> None:
     data = ["--data", "data/pairs", "--out", "data/distilled"]
     regard("distill", "models/transformer", *data, *shard)
     (work / "recipe.toml").write_text(RECIPE)
+    (work / "space.toml").write_text(SPACE)
+    regard("tune", "recipe.toml", "--space", "space.toml", "--out", "tuning", "--trials", "2")
+    shutil.rmtree(work / "tuning/trials")  # is not read again
+    shutil.rmtree(work / "tuning/logs")
     command = [sys.executable, "-m", "hostile.huggingface", str(work / "huggingface")]
     subprocess.run(command, check=True, env=environment(), capture_output=True)
     for path in [*work.parent.iterdir()]:

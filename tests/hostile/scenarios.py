@@ -85,6 +85,7 @@ train-from: train --data data/pairs --from models/transformer --out new/run @ste
   --set training.lora.rank=2 --set training.warmup_steps=2 --set training.tensorboard=false
 train-teacher: train --data data/aligned --out new/run @nonautoregressive
   --set training.teacher=models/transformer
+tune: tune recipe.toml --space space.toml --out tuning --device cpu --trials 2 --format json
 show-positions: show positions --length 8 --d-model 8 --picture picture.png --dimension 1
 show-mask: show mask causal --length 6 --picture picture.png
 show-mask-text: show mask window --length 6
@@ -96,7 +97,7 @@ show-model: show model models/transformer
 show-model-adapter: show model models/adapter
 show-settings: show settings model --kind causal
 """
-_PLACES = ("models/", "data/", "text/", "huggingface/", "recipe.toml")
+_PLACES = ("models/", "data/", "text/", "huggingface/", "tuning", "recipe.toml", "space.toml")
 _OUTPUTS = ("--out", "--picture")
 
 
@@ -158,7 +159,7 @@ def _parse(name: str, line: str) -> Scenario:
     needs += [place for place in outputs if place == "data/distilled.portions"]
     if "models/adapter" in needs or any("checkpoints" in need for need in needs):
         needs.append("models/transformer")
-    if "recipe.toml" in needs and arguments[0] == "train":
+    if "recipe.toml" in needs and arguments[0] in ("train", "tune"):
         needs.append("data/pairs")
     return Scenario(name, tuple(arguments), tuple(needs), stdin, tuple(outputs), _format(arguments))
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from cli.commands import Command, regard
-from regard.api import run_training
 from regard.api import train as train_from_python
 from regard.data.store import Store
 from regard.distributed import SINGLE_PROCESS
@@ -21,6 +20,7 @@ from regard.models.folder import read_weights_metadata
 from regard.notices import NoticeWarning
 from regard.settings_tree import to_tree
 from regard.tracking import callback
+from regard.tracking.run import run_training
 from regard.tracking.tracker import Status, TrackedRun, flatten
 from regard.training.config import RunConfig
 from regard.training.metrics_log import Row, read_metrics
@@ -193,7 +193,9 @@ def test_only_rank_0_tracks(
     tmp_path: Path, reversal_store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tracked_run(tmp_path, reversal_store, "wandb", max_steps=5)
-    monkeypatch.setattr("regard.api.train_model", lambda *arguments, **more: more["callback"])
+    monkeypatch.setattr(
+        "regard.tracking.run.train_model", lambda *arguments, **more: more["callback"]
+    )
     rank_1, plain = dataclasses.replace(SINGLE_PROCESS, rank=1), CollectingCallback()
     used: list[Any] = [
         run_training(config, "cpu", plain, rank) for rank in (rank_1, SINGLE_PROCESS)

@@ -34,6 +34,7 @@ _COMMANDS = {
     "filter": "Filter a parallel corpus by rules, languages and scores; report what was filtered "
     "out.",
     "train": "Train a model; running the same command again resumes a stopped run.",
+    "tune": "Search for the best settings of a run with Optuna.",
     "translate": "Translate each line of standard input.",
     "generate": "Continue prompts by sampling (the default), greedy search or beam search.",
     "fill": "Print the most probable tokens for each [MASK] of a text, by a masked language model.",

@@ -77,8 +77,8 @@ def train_with_bar(
     config: RunConfig, device: str, distributed: DistributedContext | None = None
 ) -> bool:
     """Train with a progress bar; returns whether the run was finished before."""
-    from regard.api import run_training
     from regard.distributed import SINGLE_PROCESS
+    from regard.tracking.run import run_training
 
     for notice in _notices(config):
         notify(notice)

@@ -81,4 +81,4 @@ class CorporaFile(Settings):
 def read_corpora(path: Path) -> dict[str, list[Files]]:
     """The corpora that a corpora file lists, by part."""
     heading = f"{path} is not a valid corpora file"
-    return build(CorporaFile, read_toml(path), heading=heading).parts()
+    return build(CorporaFile, read_toml(path, "corpora file"), heading=heading).parts()

@@ -1,0 +1,1 @@
+"""Hyperparameter search: trials are runs, Optuna chooses their settings."""
