@@ -41,6 +41,9 @@ class DataStatistics(Settings):
     ]
     column: Annotated[str | None, Doc("CoNLL-U column of the labels")] = None
     texts: Annotated[int, Doc("number of texts per label"), Ge(0), Le(2)] = 1
+    annotated_terms: Annotated[
+        float, Doc("fraction of training pairs with annotated terms"), Ge(0), Le(1)
+    ] = 0.0
 
 
 @dataclass(frozen=True)
