@@ -38,7 +38,7 @@ from regard.files import (
     write_json,
     write_text,
 )
-from regard.models.folder import AVERAGE, refuse_other_direction
+from regard.models.folder import AVERAGE, ModelFolder, refuse_other_direction
 from regard.pipelines.text_search import Translation
 from regard.pipelines.text_stream import StreamKeywords
 from regard.pipelines.translator import Translator
@@ -73,6 +73,8 @@ class Distillation:
                 "Translate the source texts of each direction with `regard translate "
                 "--target-lang`, and list the translations in a corpora file."
             )
+        if "annotated_terms" in store.description["parts"]["train"]:
+            _refuse_unannotated(store, teachers)
         self._store = store
         self._part = store.part("train")
         self._out = out
@@ -365,6 +367,16 @@ def _most_similar(translation: Translation, original: str, similarity: Similarit
     """The hypothesis that is most similar to the original target; the first one if tied."""
     beam = [translation.text, *(other.text for other in translation.alternatives)]
     return max(beam, key=lambda text: similarity(text, original))
+
+
+def _refuse_unannotated(store: Store, teachers: Sequence[Path]) -> None:
+    """Raise an error for teachers that would translate annotated terms as text."""
+    for path in teachers:
+        if not ModelFolder.read(path).data_statistics.annotated_terms:
+            raise ConfigError(
+                f"The sources of {store.folder} have annotated terms, but {path} was trained "
+                "without. Use a teacher that was trained with them, or other data."
+            )
 
 
 def _weights_digest(teacher: Path) -> str:
