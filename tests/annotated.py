@@ -45,6 +45,7 @@ def prepare_annotated(
         PairReader(parts, filters or CorpusFilterConfig(), annotation=annotation),
         out,
         tokenizer=build(TokenizerConfig, {"vocab_size": 310, **(tokenizer or {})}),
+        languages=("xx", "yy"),
     )
 
 
