@@ -16,10 +16,13 @@ from annotated import write_annotated_store
 from cli.commands import Command
 from cli.commands import regard as command
 from pipelines.test_text_constraints import constraints_of, model_text
+from regard.config import build
 from regard.data.store import Store
+from regard.decoding.config import DistillConfig
 from regard.errors import ConfigError, DataError, ModelError
 from regard.markup.words import token_starts
 from regard.models.folder import WEIGHTS, ModelFolder
+from regard.pipelines.distill import refuse_unsuitable_teacher
 from regard.pipelines.text_constraints import text_constraints
 from toys import write_model_folder
 
@@ -211,6 +214,13 @@ def test_sources_are_no_longer_than_those_of_training(folder: Path) -> None:
     annotated = "<term> a<trans> qz</term> b c"
     assert len(encode(annotated)) <= longest
     assert translation.text == model.translate([annotated], **SETTINGS)[0].text
+
+
+def test_teachers_of_annotated_sources(folder: Path, plain_folder: Path, store: Store) -> None:
+    config: Any = build(DistillConfig, {})
+    refuse_unsuitable_teacher(regard.load(folder), store, config)
+    with pytest.raises(ConfigError, match="but the teacher was trained without"):
+        refuse_unsuitable_teacher(regard.load(plain_folder), store, config)
 
 
 def test_errors(folder: Path) -> None:

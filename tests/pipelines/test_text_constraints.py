@@ -30,7 +30,7 @@ AUTOMATA = Automata(continues_word(TOKENIZER))
 def model_text(annotated_terms: float = 0.0) -> ModelText:
     """The text side of a model, which may have been trained with annotated terms."""
     statistics = DataStatistics(99, 0.0, annotated_terms=annotated_terms)
-    languages = {"source": None, "target": None}
+    languages: dict[str, str | None] = {"source": None, "target": None}
     return ModelText(Vocabulary(SIZE, SIZE), TOKENIZERS, languages, statistics)
 
 

@@ -38,7 +38,7 @@ class ConstrainedBackend(WrappedBackend):
     ) -> Iterable[list[Hypothesis]]:
         """Hypotheses that satisfy the constraints; warnings name those that none satisfies."""
         requests = [self._possible(request, config) for request, _ in searched]
-        results = self._search_again(
+        results = self.search_again(
             {
                 number: request
                 for number, request in enumerate(requests)
@@ -52,7 +52,7 @@ class ConstrainedBackend(WrappedBackend):
             warnings = (*best.warnings, *self._warnings(request, requests[number], best))
             yield [best._replace(warnings=warnings), *others]
 
-    def _search_again(
+    def search_again(
         self, requests: Mapping[int, Request], config: SearchConfig
     ) -> dict[int, list[Hypothesis]]:
         """The hypotheses of a constrained search; none where it fails."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import combinations_with_replacement, compress
 from typing import NamedTuple
 
@@ -52,22 +53,24 @@ class AlignedCorpus:
     def align(self, selected: Sequence[bool]) -> Iterator[tuple[Links, Links]]:
         """Train an aligner on all pairs; returns sure and possible links of the selected ones."""
         source, target = (side.rows() for side in self._sides)
-        self._frequent = [side.frequent() for side in self._sides]
         aligner = BidirectionalAligner.train(source, target)
         heads = aligner.align(_select(source, selected), _select(target, selected))
         return ((symmetrize(*each, "intersection"), symmetrize(*each, "union")) for each in heads)
 
     def terms(self, source: str, target: str, sure: Links, possible: Links) -> list[AlignedTerm]:
         """The terms of a pair with these links, from left to right."""
-        words = [*map(_Words.of, (source, target), self._frequent)]
+        sources, targets = (
+            _Words.of(text, side.frequent)
+            for text, side in zip((source, target), self._sides, strict=True)
+        )
         return [
             AlignedTerm(
-                words[0].spans[first][0],
-                words[0].spans[last][1],
-                self._translation(words[1], target_first, target_last),
+                sources.spans[first][0],
+                sources.spans[last][1],
+                self._translation(targets, start, end),
                 last - first + 1,
             )
-            for first, last, target_first, target_last in _phrases(*words, sure, possible)
+            for first, last, start, end in _phrases(sources, targets, sure, possible)
         ]
 
     def _translation(self, words: _Words, first: int, last: int) -> str:
@@ -100,8 +103,9 @@ class _Side:
         """The ids of each sentence."""
         return Rows(np.array(self._ids), np.array(self._offsets))
 
+    @cached_property
     def frequent(self) -> frozenset[str]:
-        """The most frequent words."""
+        """The most frequent words, of all sentences that have been added."""
         counts = np.bincount(np.array(self._ids), minlength=1)
         count = min(_MAX_FREQUENT, len(self._known) // 10)
         frequent = {*np.argsort(-counts, kind="stable")[:count].tolist()}

@@ -78,11 +78,11 @@ def skip_marked(
     pairs: Iterable[tuple[int, str, str]], report: Report
 ) -> Iterator[tuple[int, str, str]]:
     """The pairs without marks of annotated terms; others are in the report."""
-    for line, *pair in pairs:
-        if any(map(contains_mark, pair)):
-            report.note("contains a mark of annotated terms: skipped", line, (*pair,))
+    for line, source, target in pairs:
+        if contains_mark(source) or contains_mark(target):
+            report.note("contains a mark of annotated terms: skipped", line, (source, target))
         else:
-            yield line, *pair
+            yield line, source, target
 
 
 def refuse_marks(glossary: Glossary) -> None:

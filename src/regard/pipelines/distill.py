@@ -38,7 +38,7 @@ from regard.files import (
     write_json,
     write_text,
 )
-from regard.models.folder import AVERAGE, ModelFolder, refuse_other_direction
+from regard.models.folder import AVERAGE, refuse_other_direction
 from regard.pipelines.text_search import Translation
 from regard.pipelines.text_stream import StreamKeywords
 from regard.pipelines.translator import Translator
@@ -73,8 +73,6 @@ class Distillation:
                 "Translate the source texts of each direction with `regard translate "
                 "--target-lang`, and list the translations in a corpora file."
             )
-        if "annotated_terms" in store.description["parts"]["train"]:
-            _refuse_unannotated(store, teachers)
         self._store = store
         self._part = store.part("train")
         self._out = out
@@ -331,7 +329,7 @@ def _plan_settings(config: DistillConfig) -> Tree:
 
 
 def refuse_unsuitable_teacher(translator: Translator, store: Store, config: DistillConfig) -> None:
-    """Raise an error if the teacher's direction or text normalization differs from the store's.
+    """Raise an error if the teacher's direction or text differs from the store's.
 
     Its tokenizers may differ, unless distributions are stored, which need the same target subwords.
     """
@@ -346,7 +344,12 @@ def refuse_unsuitable_teacher(translator: Translator, store: Store, config: Dist
                 f"{no_teacher}{adjective}. Choose another teacher, or prepare the data "
                 f"with{no_teacher and 'out'} --{setting}."
             )
-
+    annotated = store.description["parts"]["train"].get("annotated_terms")
+    if annotated and not teacher.data_statistics.annotated_terms:
+        raise ConfigError(
+            f"The sources of {store.folder} have annotated terms, but the teacher was trained "
+            "without. Choose a teacher that was trained with annotated terms, or other data."
+        )
     if not config.distributions:
         return
     translator.refuse_exported()
@@ -367,16 +370,6 @@ def _most_similar(translation: Translation, original: str, similarity: Similarit
     """The hypothesis that is most similar to the original target; the first one if tied."""
     beam = [translation.text, *(other.text for other in translation.alternatives)]
     return max(beam, key=lambda text: similarity(text, original))
-
-
-def _refuse_unannotated(store: Store, teachers: Sequence[Path]) -> None:
-    """Raise an error for teachers that would translate annotated terms as text."""
-    for path in teachers:
-        if not ModelFolder.read(path).data_statistics.annotated_terms:
-            raise ConfigError(
-                f"The sources of {store.folder} have annotated terms, but {path} was trained "
-                "without. Use a teacher that was trained with them, or other data."
-            )
 
 
 def _weights_digest(teacher: Path) -> str:
