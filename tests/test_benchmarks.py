@@ -432,7 +432,7 @@ def test_glossaries_are_made_from_the_test_set(
     names = ("--source", "--reference", "--train-source", "--train-target")
     files = [part for pair in zip(names, map(str, (*test, *train)), strict=True) for part in pair]
     models = [str(tmp_path / "plain"), str(annotated)]
-    glossaries.main([*models, *files, "--beam-size", "2", "--rounds", "1"])
+    glossaries.main([*models, *files, *["--beam-size", "2", "--rounds", "1", "--threads", "1"]])
     output = capsys.readouterr().out
     assert "2 terms, 2 sentences" in output
     table = [line.strip("| ").split(" | ") for line in output.splitlines() if line[:2] == "| "]
@@ -444,7 +444,7 @@ def test_glossaries_are_made_from_the_test_set(
     for (_, method), row in rows.items():
         enforced = method in ("constrained", "both")
         assert (row["terms realised"] == "2 of 2 (100.0%)") == enforced
-        assert row["searched again"] == ("2" if enforced else "0")
+        assert (row["searched again"] != "0") == enforced
         assert row["lack a term"] == ("2" if method == "annotated" else "0")
         if method == "plain":
             assert (row["times plain"], row["changed"]) == ("1.00", "0")
