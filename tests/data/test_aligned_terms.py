@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from regard.data.aligned_terms import MAX_WORDS, AlignedCorpus, AlignedTerm
+import math
+
+import pytest
+
+from regard.data.aligned_terms import MAX_WORDS, AlignedCorpus
 from regard.data.alignments import parse_pharaoh
 
 SOURCE, TARGET = "a red fire truck, 5 of 我", "Ein rotes Feuerwehrauto, 5 der I"
@@ -69,4 +73,18 @@ def test_alignment_of_selected_pairs() -> None:
         (pair for pair, flag in zip(pairs, selected, strict=True) if flag), links, strict=True
     ):
         assert each == ({(0, 0), (1, 1)}, {(0, 0), (1, 1)})
-        assert AlignedTerm(0, 1, target[0], 1) in corpus.terms(source, target, *each)
+        terms = corpus.terms(source, target, *each)
+        assert (0, 1, target[0]) in [term[:3] for term in terms]
+
+
+def test_weights_favour_rare_and_short_terms() -> None:
+    corpus = AlignedCorpus()
+    for line in ("r s", "s t", "t s u v", "v v v v v v v"):
+        corpus.add(line, line)
+    terms = corpus.terms("r s t", "r s t", *parse_pharaoh("0-0 1-1 2-2", "links"))
+    weights = {"r s t"[term.start : term.end]: term.weight for term in terms}
+    counts = {"r": 1, "s": 3, "t": 2}
+    assert weights.keys() == {*counts, "r s", "s t", "r s t"}
+    for words, weight in weights.items():
+        rarest = min(counts[word] for word in words.split())
+        assert weight == pytest.approx(1 / math.log2(1 + rarest) / len(words.split()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from regard.config import build
 from regard.text.config import TokenizerConfig
+from regard.text.subword_sampling import SubwordSampler
 from regard.text.term_marks import (
     TERM_MARKS,
     AnnotatedTerm,
@@ -120,5 +122,12 @@ def test_marks_are_tokens_and_other_words_keep_theirs(kind: str) -> None:
     translation = source.encode("Straße")
     assert tokens[starts[0] + 1 : ends[0]] == source.ids_to_tokens(translation)
     assert not any(mark in source.ids_to_tokens(source.encode(text)) for mark in TERM_MARKS)
-    for ids, _ in source.nbest_encode(annotated, 20) if kind == "unigram" else ():
-        assert [t for t in source.ids_to_tokens(ids) if t in TERM_MARKS] == [*TERM_MARKS * 2]
+    if kind == "unigram":
+        sampler = SubwordSampler(source, candidates=8, temperature=50.0)
+        ids = source.encode(annotated)
+        sampled = [sampler.sample(ids, Random(seed)) for seed in range(20)]
+        assert len({*map(tuple, sampled)}) > 1
+        for ids in sampled:
+            assert source.decode(ids) == annotated
+            marks = [token for token in source.ids_to_tokens(ids) if token in TERM_MARKS]
+            assert marks == [*TERM_MARKS * 2]

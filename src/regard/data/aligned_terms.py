@@ -7,6 +7,7 @@ neither punctuation nor among the most frequent words, most of which are functio
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from itertools import combinations_with_replacement, compress
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.data.aligner import BidirectionalAligner
 from regard.data.alignments import Links, symmetrize
@@ -26,12 +28,12 @@ _MAX_FREQUENT = 100  # frequent words on each side, but at most a tenth of all
 
 
 class AlignedTerm(NamedTuple):
-    """A term from `start` to `end` of a source, and its translation."""
+    """A term from `start` to `end` of a source, its translation, and its weight in a sample."""
 
     start: int
     end: int
     translation: str
-    words: int  # of the source
+    weight: float = 1.0
 
 
 class AlignedCorpus:
@@ -68,7 +70,7 @@ class AlignedCorpus:
                 sources.spans[first][0],
                 sources.spans[last][1],
                 self._translation(targets, start, end),
-                last - first + 1,
+                self._weight(targets, start, end) / (last - first + 1),
             )
             for first, last, start, end in _phrases(sources, targets, sure, possible)
         ]
@@ -82,6 +84,11 @@ class AlignedCorpus:
         if first == 0 and self._inside[lower] > self._inside[word]:
             return text[0].lower() + text[1:]
         return text
+
+    def _weight(self, words: _Words, first: int, last: int) -> float:
+        """High for a term with a rare word: models translate frequent ones without annotations."""
+        texts = (words.text[start:end] for start, end in words.spans[first : last + 1])
+        return 1 / math.log2(1 + min(map(self._sides[1].count, texts)))
 
 
 class _Side:
@@ -103,12 +110,19 @@ class _Side:
         """The ids of each sentence."""
         return Rows(np.array(self._ids), np.array(self._offsets))
 
+    def count(self, word: str) -> int:
+        """How often a word occurs."""
+        return int(self._counts[self._known[word.lower()]])
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        return np.bincount(np.array(self._ids), minlength=1)
+
     @cached_property
     def frequent(self) -> frozenset[str]:
         """The most frequent words, of all sentences that have been added."""
-        counts = np.bincount(np.array(self._ids), minlength=1)
-        count = min(_MAX_FREQUENT, len(self._known) // 10)
-        frequent = {*np.argsort(-counts, kind="stable")[:count].tolist()}
+        size = min(_MAX_FREQUENT, len(self._known) // 10)
+        frequent = {*np.argsort(-self._counts, kind="stable")[:size].tolist()}
         return frozenset(word for word, number in self._known.items() if number in frequent)
 
 

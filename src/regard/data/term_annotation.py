@@ -102,17 +102,19 @@ def _glossary_terms(glossary: Glossary, source: str, target: str) -> list[Aligne
     Their translation is the first alternative, which is that of annotations in `translate`.
     """
     return [
-        AlignedTerm(start, end, term.targets[0], 1)
+        AlignedTerm(start, end, term.targets[0])
         for term, start, end in glossary.matches(source)
         if term.target_pattern.search(target)
     ]
 
 
 def _sample(terms: Sequence[AlignedTerm], draw: random.Random) -> Iterator[AnnotatedTerm]:
-    """One to three terms that do not overlap; those of fewer words are more probable."""
+    """One to three terms that do not overlap, sampled by their weights."""
     count = draw.randint(1, _MAX_TERMS)
     sampled: list[AlignedTerm] = []
-    for term in sorted(terms, key=lambda term: draw.random() ** term.words, reverse=True):
+    # Sampling without replacement (Efraimidis and Spirakis, 2006).
+    keys = {term: draw.random() ** (1 / term.weight) for term in terms}
+    for term in sorted(terms, key=keys.__getitem__, reverse=True):
         if all(term.end <= other.start or other.end <= term.start for other in sampled):
             sampled.append(term)
     for term in sampled[:count]:
