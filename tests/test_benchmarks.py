@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,13 @@ import recipes
 import runner
 import systems
 import variants
+from annotated import write_annotated_store
 from regard.cli.demo import SETTINGS
 from regard.config import build
 from regard.data.corpora_file import read_corpora
 from regard.data.store import Store
 from regard.decoding.config import SearchConfig
+from regard.models.folder import ModelFolder
 from regard.models.nonautoregressive import NonAutoregressiveConfig
 from regard.models.xl import XLConfig
 from regard.settings_tree import merge_trees
@@ -412,9 +416,13 @@ def test_corpus_filters_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_glossaries_are_made_from_the_test_set(
-    reversal_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = write_model_folder(tmp_path / "model", reversal_store)
+    annotated = write_model_folder(tmp_path / "annotated", write_annotated_store(tmp_path))
+    text = ModelFolder.read(annotated)
+    shutil.copytree(annotated, tmp_path / "plain")
+    statistics = replace(text.data_statistics, annotated_terms=0.0)
+    replace(text, data_statistics=statistics).write(tmp_path / "plain")
     train = tmp_path / "train.source", tmp_path / "train.target"
     train[0].write_text("a b\nb c\nc d\na c\n" * 20)
     train[1].write_text("A B\nB C\nC D\nA C\n" * 20)
@@ -423,9 +431,20 @@ def test_glossaries_are_made_from_the_test_set(
     test[1].write_text("A B\nD C\n")
     names = ("--source", "--reference", "--train-source", "--train-target")
     files = [part for pair in zip(names, map(str, (*test, *train)), strict=True) for part in pair]
-    glossaries.main([str(model), *files, "--beam-size", "2", "--rounds", "1"])
-    notice, *lines = capsys.readouterr().out.splitlines()
-    assert notice.endswith("2 terms")
-    assert "1.00 times the plain search, 0 changed" in lines[0]
-    assert "2 of 2 terms (100.0%)" in lines[1]
-    assert "BLEU" in lines[1]
+    models = [str(tmp_path / "plain"), str(annotated)]
+    glossaries.main([*models, *files, *["--beam-size", "2", "--rounds", "1", "--threads", "1"]])
+    output = capsys.readouterr().out
+    assert "2 terms, 2 sentences" in output
+    table = [line.strip("| ").split(" | ") for line in output.splitlines() if line[:2] == "| "]
+    rows = {(row[0], row[2]): dict(zip(table[0], row, strict=True)) for row in table[1:]}
+    assert [*rows] == [
+        *(("plain", method) for method in ("plain", "constrained")),
+        *(("annotated", method) for method in ("plain", "constrained", "annotated", "both")),
+    ]
+    for (_, method), row in rows.items():
+        enforced = method in ("constrained", "both")
+        assert (row["terms realised"] == "2 of 2 (100.0%)") == enforced
+        assert (row["searched again"] != "0") == enforced
+        assert row["lack a term"] == ("2" if method == "annotated" else "0")
+        if method == "plain":
+            assert (row["times plain"], row["changed"]) == ("1.00", "0")

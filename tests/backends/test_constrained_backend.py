@@ -100,6 +100,32 @@ def test_warnings_say_what_a_translation_lacks() -> None:
     assert (best.tokens, best.warnings) == ([5, 6], (f"lacks {NAME}",))
 
 
+def test_the_first_search_has_no_constraints() -> None:
+    inner, constrained = Copying(), Copying(constrained=True)
+    results(inner, constrained, TokenConstraint(((8,),), name=NAME))
+    assert [request.constraints for request in inner.searched] == [(), ()]
+    assert [len(request.constraints) for request in constrained.searched] == [1]
+
+
+def test_constraints_that_are_not_enforced_are_reported_only() -> None:
+    reported, enforced = (
+        TokenConstraint(((8,),), name=NAME, enforced=False),
+        TokenConstraint(((9,),)),
+    )
+    constrained = Copying(constrained=True)
+    [best] = results(Copying(), constrained, reported)
+    assert (best.tokens, best.warnings) == ([5, 6], (f"lacks {NAME}",))
+    assert constrained.searched == []
+    [best] = results(Copying(), constrained, reported, enforced)
+    assert (best.tokens, best.warnings) == ([5, 6, 9], (f"lacks {NAME}",))
+    [best] = results(Copying(), constrained, reported, TokenConstraint(((5,),)))
+    assert (best.tokens, best.warnings) == ([5, 6], (f"lacks {NAME}",))
+    assert [request.constraints for request in constrained.searched] == [(enforced,)]
+    impossible = TokenConstraint((), name='"I"')
+    [best] = results(Copying(), constrained, impossible)
+    assert (best.tokens, len(constrained.searched)) == ([5, 6], 1)
+
+
 def has_terms(source: str, target: str) -> bool:
     """Whether a translation has the translations of all letters of `GLOSSARY`."""
     return all(

@@ -20,8 +20,9 @@ from regard.decoding.backend import Backend, Request, search_requests
 from regard.decoding.config import SearchConfig
 from regard.decoding.text_config import DirectionConfig
 from regard.errors import ConfigError, ModelError
-from regard.pipelines.directions import select_direction
+from regard.pipelines.directions import SelectedDirection, select_direction
 from regard.pipelines.score_stream import score_stream
+from regard.pipelines.text_codecs import PairCodec
 from regard.pipelines.translator import Translator
 from toys import write_model_folder
 
@@ -119,7 +120,9 @@ def test_scores_are_those_of_tagged_sources(translator: Translator) -> None:
     sources, targets = ["a b", "c d e"], ["b a", "c d"]
     for target in ("yy", "zz"):
         tagged = [f"<2{target}> {source}" for source in sources]
-        stream = score_stream(translator.models, translator.text, 1.0, None)
+        untagged = SelectedDirection("", translator.text.data_statistics)
+        codec = PairCodec(translator.text, untagged)
+        stream = score_stream(translator.models, codec, 1.0, None)
         expected = stream.map([*zip(tagged, targets, strict=True)])
         scores = translator.score(sources, targets, target_lang=target)
         assert scores == pytest.approx(expected, abs=1e-6)

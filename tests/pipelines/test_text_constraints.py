@@ -8,23 +8,36 @@ from typing import Any
 import pytest
 
 from regard.config import build
+from regard.data.content import Vocabulary
+from regard.data.model_text import DataStatistics, ModelText
 from regard.decoding.token_constraints import Automata
 from regard.errors import ConfigError
 from regard.pipelines.text_constraints import TextConstraints, text_constraints
 from regard.text.config import TokenizerConfig
 from regard.text.segmentations import continues_word
+from regard.text.term_marks import TERM_MARKS
 from regard.text.tokenizer import train_tokenizers
 
 LINES = ["der Hund und die Hunde", "ein rotes Haus, Häuser", "3 Hunde", "die 猫 und 猫好"] * 40
-TOKENIZER = train_tokenizers(
-    lambda: LINES, lambda: LINES, build(TokenizerConfig, {"vocab_size": 310})
-).target
+TOKENIZERS = train_tokenizers(
+    lambda: LINES, lambda: LINES, build(TokenizerConfig, {"vocab_size": 310}), marks=TERM_MARKS
+)
+TOKENIZER = TOKENIZERS.target
+SIZE = TOKENIZER.vocab_size
 AUTOMATA = Automata(continues_word(TOKENIZER))
 
 
+def model_text(annotated_terms: float = 0.0) -> ModelText:
+    """The text side of a model, which may have been trained with annotated terms."""
+    statistics = DataStatistics(99, 0.0, annotated_terms=annotated_terms)
+    languages: dict[str, str | None] = {"source": None, "target": None}
+    return ModelText(Vocabulary(SIZE, SIZE), TOKENIZERS, languages, statistics)
+
+
 def constraints_of(glossary: Any, *force: str) -> TextConstraints:
-    keywords: Any = {"glossary": glossary, "force": force}
-    constraints = text_constraints(keywords, TOKENIZER, "beam search")
+    constraints = text_constraints(
+        {"glossary": glossary, "force": force}, model_text(), "beam search"
+    )
     assert constraints is not None
     return constraints
 
@@ -98,9 +111,9 @@ def test_constraints_are_picklable() -> None:
 
 
 def test_none_and_errors() -> None:
-    assert text_constraints({}, TOKENIZER, "sampling") is None
-    assert text_constraints({"glossary": None, "force": ()}, TOKENIZER, "CTC decoding") is None
+    assert text_constraints({}, model_text(), "sampling") is None
+    assert text_constraints({"glossary": None, "force": ()}, model_text(), "CTC decoding") is None
     with pytest.raises(ConfigError, match=r"glossary .* no effect in sampling"):
-        text_constraints({"glossary": {}}, TOKENIZER, "sampling")
+        text_constraints({"glossary": {}}, model_text(), "sampling")
     with pytest.raises(ConfigError, match=r"forced word .* is empty"):
-        text_constraints({"force": ("Hund|",)}, TOKENIZER, "beam search")
+        text_constraints({"force": ("Hund|",)}, model_text(), "beam search")

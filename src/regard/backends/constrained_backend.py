@@ -2,11 +2,12 @@
 
 The first search is that of the wrapped backend, without constraints: where its hypotheses satisfy
 them, they are the result. For the others, PyTorch searches among the hypotheses that satisfy them.
+Constraints that are not enforced are only reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from regard.backends.wrapped_backend import Searched, WrappedBackend
 from regard.decoding.backend import Backend, Hypothesis, Request, search_requests
@@ -24,33 +25,59 @@ class ConstrainedBackend(WrappedBackend):
         self._constrained = constrained  # loads the backend that supports constraints
         self._automata = Automata(continues_word)
 
+    def inner_request(self, request: Request) -> Request:
+        """The request without constraints."""
+        return request._replace(constraints=())
+
     def is_final(self, searched: Searched, config: SearchConfig) -> bool:
         """Whether all hypotheses satisfy the constraints."""
-        request, hypotheses = searched
-        return not any(self._unsatisfied(request, hypothesis) for hypothesis in hypotheses)
+        return not self._is_unsatisfied(*searched)
 
     def process(
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """Hypotheses that satisfy the constraints; warnings name those that none satisfies."""
         requests = [self._possible(request, config) for request, _ in searched]
-        results = dict(search_requests(self._constrained(), requests, config, None))
+        results = self.search_again(
+            {
+                number: request
+                for number, request in enumerate(requests)
+                if self._is_unsatisfied(request, searched[number].hypotheses)
+            },
+            config,
+        )
         for number, (request, unconstrained) in enumerate(searched):
-            hypotheses = results[number] or unconstrained
+            hypotheses = results.get(number) or unconstrained
             best, *others = hypotheses
             warnings = (*best.warnings, *self._warnings(request, requests[number], best))
             yield [best._replace(warnings=warnings), *others]
 
+    def search_again(
+        self, requests: Mapping[int, Request], config: SearchConfig
+    ) -> dict[int, list[Hypothesis]]:
+        """The hypotheses of a constrained search; none where it fails."""
+        if not requests:
+            return {}
+        numbers = [*requests]
+        results = search_requests(self._constrained(), [*requests.values()], config, None)
+        return {numbers[index]: hypotheses for index, hypotheses in results}
+
     def _unsatisfied(self, request: Request, hypothesis: Hypothesis) -> list[TokenConstraint]:
         return self._automata.unsatisfied(request.constraints, hypothesis.tokens)
 
+    def _is_unsatisfied(self, request: Request, hypotheses: Sequence[Hypothesis]) -> bool:
+        return any(self._unsatisfied(request, hypothesis) for hypothesis in hypotheses)
+
     def _possible(self, request: Request, config: SearchConfig) -> Request:
-        """The request with the constraints that can be satisfied within its maximum length."""
+        """The request with the enforced constraints that fit into its maximum length."""
+        enforced = [each for each in request.constraints if each.enforced and each.sequences]
+        if not enforced:
+            return request._replace(constraints=())
         limit = config.limit(len(request.source) + 1, self._constrained().max_length)
         available = limit - 1 - len(request.prefix)
         possible = []
-        for constraint in request.constraints:
-            if constraint.sequences and constraint.shortest <= available:
+        for constraint in enforced:
+            if constraint.shortest <= available:
                 possible.append(constraint)
                 available -= constraint.shortest
         return request._replace(constraints=tuple(possible))
@@ -60,7 +87,7 @@ class ConstrainedBackend(WrappedBackend):
         for constraint in self._unsatisfied(request, best):
             if not constraint.sequences:
                 reason = ", which the vocabulary cannot express"
-            elif constraint not in possible.constraints:
+            elif constraint.enforced and constraint not in possible.constraints:
                 reason = ", which does not fit into the maximum length"
             else:
                 reason = ""

@@ -191,5 +191,6 @@ def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) 
     common = DataStatistics(
         longest_source=min(folder.data_statistics.longest_source for folder in folders),
         several_sentences=min(folder.data_statistics.several_sentences for folder in folders),
+        annotated_terms=min(folder.data_statistics.annotated_terms for folder in folders),
     )
     return dataclasses.replace(first, data_statistics=common)

@@ -32,7 +32,7 @@ class MbrBackend(WrappedBackend):
 
     def __init__(self, inner: Backend, utility: Utility, text: ModelText, candidates: int) -> None:
         super().__init__(inner)
-        self._utility, self._tokenizers, self._candidates = utility, text.tokenizers, candidates
+        self._utility, self._text, self._candidates = utility, text, candidates
 
     def inner_config(self, config: SearchConfig) -> SearchConfig:
         """The search for candidates."""
@@ -42,9 +42,10 @@ class MbrBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The best candidates of each request with distinct texts."""
-        sources = self._tokenizers.source.decode_all([request.source for request, _ in searched])
+        sources = self._text.decode_sources([request.source for request, _ in searched])
+        target = self._text.tokenizers.target
         for source, (_, hypotheses) in zip(sources, searched, strict=True):
-            texts = self._tokenizers.target.decode_all([each.tokens for each in hypotheses])
+            texts = target.decode_all([each.tokens for each in hypotheses])
             weights = (
                 np.full(len(hypotheses), 1 / len(hypotheses))
                 if config.sample

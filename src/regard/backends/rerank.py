@@ -33,7 +33,7 @@ class RerankBackend(WrappedBackend):
     ) -> None:
         super().__init__(inner)
         self._rerankers = [*zip(rerankers, weights, strict=True)]
-        self._tokenizers, self._candidates = text.tokenizers, candidates
+        self._text, self._candidates = text, candidates
 
     def inner_config(self, config: SearchConfig) -> SearchConfig:
         """The search for candidates."""
@@ -43,10 +43,11 @@ class RerankBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The n-best list of each request in the new order."""
-        texts = self._tokenizers.source.decode_all([request.source for request, _ in searched])
+        texts = self._text.decode_sources([request.source for request, _ in searched])
         hypotheses = [each for _, nbest in searched for each in nbest]
         sources = [text for text, (_, nbest) in zip(texts, searched, strict=True) for _ in nbest]
-        translations = self._tokenizers.target.decode_all([each.tokens for each in hypotheses])
+        target = self._text.tokenizers.target
+        translations = target.decode_all([each.tokens for each in hypotheses])
         totals = [each.score for each in hypotheses]
         for reranker, weight in self._rerankers:
             scores = reranker.score(sources, translations)

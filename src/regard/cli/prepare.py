@@ -18,7 +18,7 @@ from regard.progress import console, notify, progress_counter
 from regard.text.config import TokenizerConfig
 
 if TYPE_CHECKING:
-    from regard.data.prepare import PrepareResult
+    from regard.data.prepare import CorpusReader, PrepareResult
 
 _FIXED_BY_TOKENIZER = (
     "no effect with --tokenizer-from. Leave it out, or train a new tokenizer without "
@@ -68,9 +68,12 @@ def prepare(
     _print_reports(reader.parts, prepared, reader.noun)
     if directions := prepared.description["parts"]["train"].get("directions"):
         _print_directions(directions)
+    if reader.marks:
+        annotated = prepared.description["parts"]["train"].get("annotated_terms", 0.0)
+        notify(f"{annotated:.1%} of the training pairs have annotated terms.")
     if reader.labels:
         _print_labels(reader.parts, prepared.description["parts"], reader.labels)
-    _report_vocabulary(prepared, tokenizer, tokenizer_from, reader.tags)
+    _report_vocabulary(prepared, tokenizer, tokenizer_from, reader)
     is_fine_tuning = tokenizer_from is not None and not (tokenizer_from / "store.json").is_file()
     base = f"--from {tokenizer_from}" if is_fine_tuning else reader.content.model
     notify(f"Wrote {out}. Next: regard train {base} --data {out} --out runs/NAME")
@@ -89,7 +92,7 @@ def _report_vocabulary(
     prepared: PrepareResult,
     config: TokenizerConfig,
     tokenizer_from: Path | None,
-    tags: Sequence[str],
+    reader: CorpusReader[Any],
 ) -> None:
     """Print notices about a small vocabulary, or tags that the tokenizer does not contain."""
     if tokenizer_from is None:
@@ -102,11 +105,13 @@ def _report_vocabulary(
                     "for more."
                 )
         return
-    for tag in dict.fromkeys(tags):
-        if not prepared.tokenizers.source.has_token(tag):
-            notify(
-                f"The tokenizer of {tokenizer_from} has no token {tag}: it is split into subwords."
-            )
+    source = prepared.tokenizers.source
+    missing = [tag for tag in dict.fromkeys(reader.tags) if not source.has_token(tag)]
+    missing += [
+        mark for mark in reader.marks if mark not in source.ids_to_tokens(source.encode(mark))
+    ]
+    for tag in missing:
+        notify(f"The tokenizer of {tokenizer_from} has no token {tag}: it is split into subwords.")
 
 
 def _print_labels(parts: Iterable[str], description: Tree, labels: Sequence[str]) -> None:

@@ -29,6 +29,14 @@ def score(
     direction: DirectionConfig,
     source: Annotated[Path, typer.Option(help="Source text file.", show_default=False)],
     target: Annotated[Path, typer.Option(help="Target text file.", show_default=False)],
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Glossary whose terms are annotated in the source, for models trained with "
+            "annotated terms.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Print the score of each translation: length-normalized log-probability, as in beam search."""
     from regard.pipelines.translator import Translator
@@ -39,6 +47,7 @@ def score(
     scores = translator.score_iterable(
         zip(sources, targets, strict=True),
         length_penalty=search.length_penalty,
+        glossary=glossary,
         **asdict(direction),
         **stream,
     )

@@ -210,11 +210,13 @@ def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
         "source": model_folder.vocabulary.source,
         "target": model_folder.vocabulary.target,
     }
-    longest = model_folder.data_statistics.longest_source
+    statistics = model_folder.data_statistics
+    longest, annotated = statistics.longest_source, statistics.annotated_terms
     with output.results(context) as results:
         counts = {"parameters": total, "parts": sizes, "vocabulary": vocabulary}
-        settings = {"longest_source": longest, "settings": to_tree(model_folder.config)}
-        results.add({"folder": str(folder), **summary, **counts, **settings})
+        data = {"longest_source": longest, "annotated_terms": annotated}
+        settings = {"settings": to_tree(model_folder.config)}
+        results.add({"folder": str(folder), **summary, **counts, **data, **settings})
     if not results.is_text:
         return
     print(f"{folder}: {model_folder.config.kind}, {model_folder.direction}")
@@ -229,6 +231,7 @@ def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
     rows = [(name, str(value)) for name, value in to_tree(model_folder.config).items()]
     rows += [("vocabulary", f"{model_folder.vocabulary.source} / {model_folder.vocabulary.target}")]
     rows += [("longest training source", f"{longest} subwords")]
+    rows += [("annotated terms", f"in {annotated:.1%} of the training pairs")] if annotated else []
     print()
     print_table(table("", ["setting", "value"], rows))
 

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from regard.data.rows import Rows
@@ -219,6 +218,8 @@ def _maximize(counts: Floats, sources: Ids) -> Floats:
 
 
 def _digamma(values: Floats) -> Floats:
+    import torch  # `regard prepare` needs no aligner unless it annotates terms
+
     result: Floats = torch.special.digamma(torch.from_numpy(values)).numpy()
     return result
 

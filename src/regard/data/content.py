@@ -88,6 +88,7 @@ class PairsDescription(Settings):
     found: dict[str, int] = field(default_factory=dict)
     corpora: tuple[Corpus, ...] | None = None
     directions: tuple[DirectionStatistics, ...] = ()  # of a store with several directions
+    annotated_terms: Annotated[float, Ge(0), Le(1)] = 0.0  # fraction of pairs
 
 
 @dataclass(frozen=True)

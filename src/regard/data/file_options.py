@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from regard.bounds import Ge, Le
 from regard.config import Doc
 from regard.data.filters import CorpusFilterConfig, LengthFilterConfig
+from regard.data.term_annotation_config import TermAnnotationConfig
 from regard.option_sets import OptionSet, select
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class FileOptions(OptionSet):
 
 
 @dataclass(frozen=True)
-class ParallelFiles(CorpusFilterConfig, FileOptions):
+class ParallelFiles(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
     """Parallel corpora."""
 
     main = "source"
@@ -77,6 +78,7 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
 
     def problems(self) -> Iterator[str]:
         """Files, tags and validation files must match in number."""
+        yield from super().problems()
         if self.both_directions and not all(self.given_languages):
             yield "--both-directions requires --source-lang and --target-lang"
         elif self.both_directions and self.source_lang == self.target_lang:
@@ -113,12 +115,13 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
     def files(self) -> list[Path]:
         """All input files."""
         valid = filter(None, (self.valid_source, self.valid_target))
-        return [*self.source, *self.target, *valid]
+        return [*self.source, *self.target, *valid, *self.glossary_files]
 
     def reader(self) -> CorpusReader[Any]:
         """The reader of parallel files."""
         from regard.data.directions import Direction
         from regard.data.pair_files import Files, PairReader
+        from regard.data.term_annotation import TermAnnotation
 
         tags = self.tag or [""] * len(self.source)
         corpora = zip(self.source, self.target, tags, strict=True)
@@ -130,11 +133,11 @@ class ParallelFiles(CorpusFilterConfig, FileOptions):
             for name, listed in parts.items():
                 directed = [replace(files, direction=direction) for files in listed]
                 parts[name] = [each for files in directed for each in (files, files.reverse)]
-        return PairReader(parts, self, self.languages)
+        return PairReader(parts, self, self.languages, annotation=TermAnnotation.of(self))
 
 
 @dataclass(frozen=True)
-class DirectionsFile(CorpusFilterConfig, FileOptions):
+class DirectionsFile(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
     """Parallel corpora of several directions."""
 
     main = "corpora"
@@ -159,6 +162,7 @@ class DirectionsFile(CorpusFilterConfig, FileOptions):
 
     def problems(self) -> Iterator[str]:
         """The languages are in the file."""
+        yield from super().problems()
         if self.source_lang is not None:
             yield "--source-lang has no effect on --corpora, which lists languages; leave it out"
 
@@ -167,7 +171,8 @@ class DirectionsFile(CorpusFilterConfig, FileOptions):
         """The TOML file, and the files that it lists."""
         assert self.corpora is not None
         listed = [files for corpora in self._parts().values() for files in corpora]
-        return [self.corpora, *(path for files in listed for path in (files.source, files.target))]
+        texts = [path for files in listed for path in (files.source, files.target)]
+        return [self.corpora, *texts, *self.glossary_files]
 
     def _parts(self) -> dict[str, list[Files]]:
         from regard.data.corpora_file import read_corpora
@@ -178,8 +183,14 @@ class DirectionsFile(CorpusFilterConfig, FileOptions):
     def reader(self) -> CorpusReader[Any]:
         """The reader of parallel files with directions."""
         from regard.data.pair_files import PairReader
+        from regard.data.term_annotation import TermAnnotation
 
-        return PairReader(self._parts(), self, tokenizer_temperature=self.tokenizer_temperature)
+        return PairReader(
+            self._parts(),
+            self,
+            tokenizer_temperature=self.tokenizer_temperature,
+            annotation=TermAnnotation.of(self),
+        )
 
 
 @dataclass(frozen=True)

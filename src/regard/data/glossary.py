@@ -46,8 +46,16 @@ class Term:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The pattern of the source term; any whitespace matches its spaces."""
-        flags = re.NOFLAG if self.case_sensitive else re.IGNORECASE
-        return re.compile(word_pattern(self.source, inside_words=self.inside_words), flags)
+        return self._compile(self.source)
+
+    @cached_property
+    def target_pattern(self) -> re.Pattern[str]:
+        """The pattern of the translations."""
+        return self._compile(*self.targets)
+
+    def _compile(self, *texts: str) -> re.Pattern[str]:
+        patterns = (word_pattern(text, inside_words=self.inside_words) for text in texts)
+        return re.compile("|".join(patterns), re.NOFLAG if self.case_sensitive else re.IGNORECASE)
 
 
 class TermMatch(NamedTuple):

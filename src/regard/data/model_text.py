@@ -6,7 +6,7 @@ so that worker processes and other inference backends start fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +21,7 @@ from regard.settings_tree import to_tree
 from regard.text.config import TokenizerConfig
 from regard.text.folder import load_verified_tokenizers
 from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.term_marks import strip_annotations
 from regard.text.tokenizer import Tokenizers
 
 FORMAT = 1
@@ -41,6 +42,9 @@ class DataStatistics(Settings):
     ]
     column: Annotated[str | None, Doc("CoNLL-U column of the labels")] = None
     texts: Annotated[int, Doc("number of texts per label"), Ge(0), Le(2)] = 1
+    annotated_terms: Annotated[
+        float, Doc("fraction of training pairs with annotated terms"), Ge(0), Le(1)
+    ] = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ class ModelText:
         if self.directions:
             return format_directions(each.direction for each in self.directions)
         return " to ".join(self.languages[side] or "?" for side in ("source", "target"))
+
+    def decode_sources(self, sources: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of sources, without the translations of annotated terms."""
+        texts = self.tokenizers.source.decode_all(sources)
+        return [*map(strip_annotations, texts)] if self.data_statistics.annotated_terms else texts
 
     def mismatched_side(self, languages: Mapping[str, str | None]) -> str | None:
         """The first side whose language differs from that in `languages`, if both are known."""

@@ -16,10 +16,12 @@ from regard.data.language_filter import LanguageFilter
 from regard.data.prepare import CorpusReader
 from regard.data.store import PartWriter, corpus_sizes
 from regard.data.temperature import temperature_rates
+from regard.data.term_annotation import TermAnnotation, skip_marked
 from regard.errors import ConfigError, format_problems
 from regard.settings_tree import to_tree
 from regard.text.sentences import split_sentences
 from regard.text.tags import add_tag, language_problems, tag_problems, target_tag
+from regard.text.term_marks import TERM_MARKS
 from regard.text.tokenizer import Tokenizers
 
 
@@ -74,6 +76,7 @@ class PairReader(CorpusReader[Pair]):
         languages: tuple[str | None, str | None] = (None, None),
         *,
         tokenizer_temperature: float = 1.0,
+        annotation: TermAnnotation | None = None,
     ) -> None:
         """`languages` are those of corpora without a direction.
 
@@ -93,6 +96,7 @@ class PairReader(CorpusReader[Pair]):
         }
         self._counts: dict[str, _PartCounts] = {}
         self._balance = LanguageBalance(tokenizer_temperature)
+        self._annotation = annotation
 
     def start(self, part: str) -> None:
         """Reset the counts and the duplicate detection, which works across corpora and tags.
@@ -108,6 +112,8 @@ class PairReader(CorpusReader[Pair]):
         pairs = filter_pairs(corpus.source, corpus.target, filters, report, seen)
         if part == "train" and corpus in self._language_filters:
             pairs = self._language_filters[corpus].filter(pairs, report)
+        if self._annotation is not None:
+            pairs = skip_marked(pairs, report)
         for line, source, target in pairs:
             yield Pair(line, corpus, source, target)
 
@@ -116,8 +122,10 @@ class PairReader(CorpusReader[Pair]):
         self._balance.finish()
 
     def validated(self, part: str, example: Pair) -> None:
-        """Count the lines of each language."""
+        """Count the lines of each language, and read terms."""
         direction = example.corpus.direction
+        if self._annotation is not None and part == "train":
+            self._annotation.add(direction, example.source, example.target)
         if direction and part == "train":
             self._balance.count(direction.source, example.source)
             self._balance.count(direction.target, example.target)
@@ -133,16 +141,26 @@ class PairReader(CorpusReader[Pair]):
         return any(files.direction for files in self.parts["train"])
 
     def encode(self, part: str, example: Pair, tokenizers: Tokenizers) -> Tree | None:
-        """The ids of both sentences."""
-        rows = {
-            "source": tokenizers.source.encode(example.corpus.tagged(example.source)),
-            "target": tokenizers.target.encode(example.target),
-        }
-        if max(map(len, rows.values())) > self._filters[part].max_tokens:
-            return None
-        count = self._counts[part].directions[example.corpus.direction]
-        count.longest_source = max(count.longest_source, len(rows["source"]))
-        return rows
+        """The ids of both sentences; terms are annotated if there are not too many ids then."""
+        counts = self._counts[part]
+        target = tokenizers.target.encode(example.target)
+        for text in self._sources(part, example):
+            source = tokenizers.source.encode(example.corpus.tagged(text))
+            if max(len(source), len(target)) <= self._filters[part].max_tokens:
+                counts.annotated += text != example.source
+                count = counts.directions[example.corpus.direction]
+                count.longest_source = max(count.longest_source, len(source))
+                return {"source": source, "target": target}
+        return None
+
+    def _sources(self, part: str, example: Pair) -> Iterator[str]:
+        """The source with annotated terms, if it has any, and the source itself."""
+        if self._annotation is not None and part == "train":
+            direction, source = example.corpus.direction, example.source
+            annotated = self._annotation.annotated(direction, source, example.target)
+            if annotated != source:
+                yield annotated
+        yield example.source
 
     def encoded(self, part: str, example: Pair, report: Report) -> None:
         """Count pairs, those of several sentences, and those that are in the training set."""
@@ -175,6 +193,7 @@ class PairReader(CorpusReader[Pair]):
             "several_sentences": counts.several_sentences / writer.examples,
             "found": dict(issues),
             **({"directions": listed} if (listed := counts.describe_directions()) else {}),
+            **({"annotated_terms": counts.annotated / writer.examples} if counts.annotated else {}),
         }
 
     def nothing_left(self, report: Report) -> str:
@@ -195,6 +214,11 @@ class PairReader(CorpusReader[Pair]):
         target_tags = [target_tag(files.direction.target) for files in corpora if files.direction]
         return [*target_tags, *(files.tag for files in corpora if files.tag)]
 
+    @property
+    def marks(self) -> Sequence[str]:
+        """The marks of annotated terms, if there are any."""
+        return TERM_MARKS if self._annotation is not None else ()
+
 
 @dataclass
 class _DirectionCounts:
@@ -213,6 +237,7 @@ class _PartCounts:
         self.directions: defaultdict[Direction | None, _DirectionCounts] = defaultdict(
             _DirectionCounts
         )
+        self.annotated = 0  # pairs with annotated terms
 
     @property
     def several_sentences(self) -> int:

@@ -114,6 +114,11 @@ class CorpusReader(ABC, Generic[E]):
         return []
 
     @property
+    def marks(self) -> Sequence[str]:
+        """Marks inside of sources, which become single tokens."""
+        return ()
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The label names, if the task has labels."""
         return ()
@@ -151,6 +156,11 @@ def prepare(
             f"reverse_target (--reverse-target) has no effect on {reader.content.title}, which has "
             "no target. Leave it out."
         )
+    if reader.marks and settings.kind == "word":
+        raise ConfigError(
+            "annotate_terms (--annotate-terms) needs marks inside of words, but tokens of a word "
+            "tokenizer are whole words. Use --tokenizer unigram, bpe or char."
+        )
     passes = _Passes(reader, progress)
     passes.validate()
     if isinstance(tokenizer, TokenizerConfig):
@@ -159,6 +169,7 @@ def prepare(
             lambda: passes.lines(1),
             tokenizer,
             reader.tags,
+            marks=reader.marks,
             weighted=reader.weights_lines,
         )
     with atomic_folder(out) as folder:

@@ -26,6 +26,7 @@ class TokenConstraint(NamedTuple):
     exactly: bool = False  # not more
     whole_word: bool = True  # the last token must not be followed by one that continues the word
     name: str = ""  # of the term, for warnings
+    enforced: bool = True  # by a constrained search; else only reported
 
     @property
     def shortest(self) -> int:

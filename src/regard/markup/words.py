@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from regard.text.base import Tokenizer
+from regard.text.term_marks import plain_offsets, strip_annotations
 
 # A Chinese or Japanese character; a word, also with apostrophes or hyphens; any other character.
 _WORD = re.compile(
@@ -43,7 +44,7 @@ def token_starts(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[in
     if not prefixes:
         return []
     decoded = prefixes[-1]
-    places = offset_map(decoded, text)
+    places = _places(decoded, text)
     starts = []
     end = 0
     for prefix in prefixes:
@@ -53,6 +54,18 @@ def token_starts(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[in
         starts.append(places[start])
         end = max(end, len(prefix))
     return starts
+
+
+def _places(decoded: str, text: str) -> list[int]:
+    """For each position of a decoded text, the place in a text that may have no annotated terms.
+
+    The places of a term's translation are those of the term.
+    """
+    plain = strip_annotations(decoded)
+    if plain == decoded or decoded == text:
+        return offset_map(decoded, text)
+    places = offset_map(plain, text)
+    return [places[offset] for offset in plain_offsets(decoded)]
 
 
 def offset_map(text: str, other: str) -> list[int]:

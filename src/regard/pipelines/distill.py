@@ -329,7 +329,7 @@ def _plan_settings(config: DistillConfig) -> Tree:
 
 
 def refuse_unsuitable_teacher(translator: Translator, store: Store, config: DistillConfig) -> None:
-    """Raise an error if the teacher's direction or text normalization differs from the store's.
+    """Raise an error if the teacher's direction or text differs from the store's.
 
     Its tokenizers may differ, unless distributions are stored, which need the same target subwords.
     """
@@ -344,7 +344,12 @@ def refuse_unsuitable_teacher(translator: Translator, store: Store, config: Dist
                 f"{no_teacher}{adjective}. Choose another teacher, or prepare the data "
                 f"with{no_teacher and 'out'} --{setting}."
             )
-
+    annotated = store.description["parts"]["train"].get("annotated_terms")
+    if annotated and not teacher.data_statistics.annotated_terms:
+        raise ConfigError(
+            f"The sources of {store.folder} have annotated terms, but the teacher was trained "
+            "without. Choose a teacher that was trained with annotated terms, or other data."
+        )
     if not config.distributions:
         return
     translator.refuse_exported()

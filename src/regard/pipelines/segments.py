@@ -226,11 +226,26 @@ class TranslationCodec(Generic[R]):
             needs_alignment = any(isinstance(step, NeedsAlignment) for step in steps)
             parts = [part.text for part in segments.parts if part.text]
             for number, part in enumerate(parts):
-                ids = self._encode(direction.tagged(part), encoded)
+                ids = self._encode_segment(part, direction, encoded, limit)
                 constraints = self._constraints(part, is_first=number == 0)
                 forced = [] if number else prefix
                 requests.append(Request(ids, forced, needs_alignment, constraints))
         return requests, context
+
+    def _encode_segment(
+        self,
+        text: str,
+        direction: SelectedDirection,
+        encoded: Mapping[str, list[int]],
+        limit: int,
+    ) -> list[int]:
+        """The ids of a segment, with annotated terms if the settings require them."""
+        if self.constraints is not None:
+            text = self.constraints.annotated(
+                text,
+                lambda annotated: len(self._encode(direction.tagged(annotated), encoded)) <= limit,
+            )
+        return self._encode(direction.tagged(text), encoded)
 
     def _constraints(self, text: str, *, is_first: bool) -> tuple[TokenConstraint, ...]:
         """What the translation of a segment must contain."""

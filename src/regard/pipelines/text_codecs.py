@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Hypothesis, IdPair
+from regard.pipelines.directions import SelectedDirection
+from regard.pipelines.text_constraints import TextConstraints
 from regard.pipelines.text_stream import Remarked
-from regard.text.tags import add_tag
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,18 +105,28 @@ class PairCodec:
     """Encodes pairs of texts; a pair of blank texts has score 0."""
 
     text: ModelText
-    tag: str = ""  # of the sources
+    direction: SelectedDirection
+    terms: TextConstraints | None = None  # that are annotated in the sources
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[IdPair], list[bool]]:
         """The ids of pairs that are not blank, and which are."""
         stripped = [(source.strip(), target.strip()) for source, target in pairs]
         texts = [pair for pair in stripped if any(pair)]
         ids = zip(
-            self.text.tokenizers.source.encode_all([add_tag(pair[0], self.tag) for pair in texts]),
+            self.text.tokenizers.source.encode_all([self._source(pair[0]) for pair in texts]),
             self.text.tokenizers.target.encode_all([target for _, target in texts]),
             strict=True,
         )
         return [*ids], [not any(pair) for pair in stripped]
+
+    def _source(self, text: str) -> str:
+        if self.terms is not None:
+            text = self.terms.annotated(text, self._fits)
+        return self.direction.tagged(text)
+
+    def _fits(self, text: str) -> bool:
+        ids = self.text.tokenizers.source.encode(self.direction.tagged(text))
+        return len(ids) <= self.direction.statistics.longest_source
 
     def decode(
         self, items: Sequence[IdPair], is_blank: list[bool], scores: Sequence[float]

@@ -1,5 +1,8 @@
 """Constraints of a translation from the text of its source: terms of a glossary, forced words.
 
+The terms of a glossary are enforced by a constrained search, given to the model as annotated terms
+of the source, or both. Annotation alone enforces nothing, but what is missing is reported.
+
 A term must occur in the translation as often as in the source. An occurrence within that of another
 term counts for that one only: "rotes Haus" is not the "Haus" of another place.
 """
@@ -8,18 +11,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from regard.config import build
-from regard.data.glossary import Glossary, Term, alternatives, word_pattern
-from regard.decoding.constraint_config import ConstraintConfig, ConstraintKeywords
+from regard.data.glossary import Glossary, GlossarySource, Term, alternatives, word_pattern
+from regard.data.model_text import ModelText
+from regard.data.term_annotation import refuse_marks
+from regard.decoding.constraint_config import (
+    ConstraintConfig,
+    ConstraintKeywords,
+    GlossaryMethod,
+)
 from regard.decoding.token_constraints import TokenConstraint
 from regard.errors import ConfigError
+from regard.foreign_models import describe_exported_model, refuse_exported
 from regard.text.base import Tokenizer
 from regard.text.segmentations import WITHOUT_SPACES, needs_boundary, segmentations
+from regard.text.term_marks import AnnotatedTerm, annotate, contains_mark
 
 _MAX_SEGMENTATIONS = 3  # of an alternative: the tokenizer's own, and those with the fewest tokens
+_CONSTRAINED_MODES = ("greedy search", "beam search")
 _WITHOUT_SPACES = re.compile(f"[{WITHOUT_SPACES}]")
 
 
@@ -30,6 +43,7 @@ class TextConstraints:
     glossary: Glossary
     forced: tuple[Term, ...]
     tokenizer: Tokenizer  # of the target
+    method: GlossaryMethod = "constrained"
     _encoded: dict[Term, TokenConstraint] = field(default_factory=dict, compare=False)
 
     def constraints(self, text: str, *, is_first: bool) -> tuple[TokenConstraint, ...]:
@@ -37,7 +51,28 @@ class TextConstraints:
         counts = Counter(match.term for match in self.glossary.matches(text))
         if is_first:
             counts.update(self.forced)
-        return tuple(self._encode(term)._replace(occurrences=n) for term, n in _required(counts))
+        return tuple(
+            self._encode(term)._replace(occurrences=n, enforced=self._is_enforced(term))
+            for term, n in _required(counts)
+        )
+
+    def annotated(self, text: str, fits: Callable[[str], bool]) -> str:
+        """A segment with as many annotated terms, from left to right, as fit into the model.
+
+        The translation is the first alternative. A segment that contains marks is unchanged.
+        """
+        if self.method == "constrained" or contains_mark(text):
+            return text
+        terms = [
+            AnnotatedTerm(match.start, match.end, match.term.targets[0])
+            for match in self.glossary.matches(text)
+        ]
+        counts = range(len(terms), 0, -1)
+        annotated = (annotate(text, terms[:count]) for count in counts)
+        return next(filter(fits, annotated), text)
+
+    def _is_enforced(self, term: Term) -> bool:
+        return self.method != "annotated" or term in self.forced
 
     def _encode(self, term: Term) -> TokenConstraint:
         if term not in self._encoded:
@@ -46,24 +81,80 @@ class TextConstraints:
 
 
 def text_constraints(
-    keywords: ConstraintKeywords, tokenizer: Tokenizer, mode: str
+    keywords: ConstraintKeywords, text: ModelText, mode: str, exported: Sequence[Path] = ()
 ) -> TextConstraints | None:
-    """The constraints that these settings require in a decoding mode; None if there are none."""
+    """The constraints that these settings require in a decoding mode; None if there are none.
+
+    `exported` are folders that may have no weights for PyTorch, which a constrained search needs.
+    """
     glossary = keywords.get("glossary")
     rest = {name: value for name, value in keywords.items() if name != "glossary"}
     config = build(ConstraintConfig, rest)
+    if glossary is None and config.glossary_method is not None:
+        raise ConfigError(
+            "glossary_method (--glossary-method) has no effect without glossary (--glossary). Use "
+            "both, or leave it out."
+        )
     if glossary is None and not config.force:
         return None
-    if mode not in ("greedy search", "beam search"):
-        raise ConfigError(
-            f"glossary (--glossary) and force (--force) have no effect in {mode}; they are for "
-            "beam search and greedy search. Leave them out."
-        )
+    is_searchable = mode in _CONSTRAINED_MODES and not any(map(describe_exported_model, exported))
+    method = _method(config, text, is_searchable=is_searchable)
+    if glossary is not None and method != "constrained":
+        _refuse_unannotated(text)
+    enforced = ["glossary (--glossary)"] if glossary is not None and method != "annotated" else []
+    enforced += ["force (--force)"] if config.force else []
+    if enforced:
+        _refuse_other_modes(mode, enforced)
+        for folder in exported:
+            refuse_exported(folder)
     forced = tuple(Term("", tuple(alternatives(words))) for words in config.force)
     if not all(all(term.targets) for term in forced):
         raise ConfigError("A forced word (--force) is empty. Give a word, or leave it out.")
     terms = Glossary(()) if glossary is None else Glossary.of(glossary)
-    return TextConstraints(terms, forced, tokenizer)
+    if method != "constrained":
+        refuse_marks(terms)
+    return TextConstraints(terms, forced, text.tokenizers.target, method)
+
+
+def annotated_terms(glossary: GlossarySource | None, text: ModelText) -> TextConstraints | None:
+    """The terms of a glossary to annotate in sources that are scored; None without a glossary."""
+    if glossary is None:
+        return None
+    if not text.data_statistics.annotated_terms:
+        raise ConfigError(
+            "glossary (--glossary) has no effect on the scores of this model, or one of an "
+            "ensemble, which was trained without annotated terms. Leave it out."
+        )
+    return text_constraints({"glossary": glossary, "glossary_method": "annotated"}, text, "scoring")
+
+
+def _method(config: ConstraintConfig, text: ModelText, *, is_searchable: bool) -> GlossaryMethod:
+    """The method that is set, or the best one that is available."""
+    if config.glossary_method is not None:
+        return config.glossary_method
+    if not text.data_statistics.annotated_terms:
+        return "constrained"
+    return "both" if is_searchable else "annotated"
+
+
+def _refuse_unannotated(text: ModelText) -> None:
+    """Raise an error for models that do not use annotated terms."""
+    if not text.data_statistics.annotated_terms:
+        raise ConfigError(
+            "glossary_method (--glossary-method) is annotated or both, but the model, or one of an "
+            "ensemble, was trained without annotated terms. Use constrained, or a model trained on "
+            "data of `regard prepare --annotate-terms`."
+        )
+
+
+def _refuse_other_modes(mode: str, settings: Sequence[str]) -> None:
+    """Raise an error for decoding modes without a constrained search."""
+    if mode not in _CONSTRAINED_MODES:
+        verb, pronoun = ("has", "it is") if len(settings) == 1 else ("have", "they are")
+        raise ConfigError(
+            f"{' and '.join(settings)} {verb} no effect in {mode}; {pronoun} for beam search and "
+            f"greedy search. Leave {'it' if len(settings) == 1 else 'them'} out."
+        )
 
 
 def encode_term(term: Term, tokenizer: Tokenizer) -> TokenConstraint:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from regard.config import build
+from regard.data.glossary import GlossarySource
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
 from regard.decoding.config import SearchConfig, SearchKeywords
@@ -135,14 +136,20 @@ class TranslateTextKeywords(TranslateKeywords, StreamKeywords, total=False):
     """`TranslateKeywords`, and how the texts are processed."""
 
 
-class ScoreKeywords(DirectionKeywords, StreamKeywords, total=False):
-    """The direction of pairs to score, and how they are processed."""
+class ScoreTextKeywords(DirectionKeywords, total=False):
+    """The direction of pairs to score, and a glossary whose terms are annotated in the sources."""
+
+    glossary: GlossarySource | None
 
 
-def split_score_keywords(keywords: ScoreKeywords) -> tuple[StreamOptions, DirectionKeywords]:
+class ScoreKeywords(ScoreTextKeywords, StreamKeywords, total=False):
+    """`ScoreTextKeywords`, and how the pairs are processed."""
+
+
+def split_score_keywords(keywords: ScoreKeywords) -> tuple[StreamOptions, ScoreTextKeywords]:
     """The two kinds of keyword arguments."""
-    stream, direction = _split(keywords, StreamKeywords)
-    return StreamOptions(**stream), DirectionKeywords(**direction)  # type: ignore[typeddict-item]
+    stream, text = _split(keywords, StreamKeywords)
+    return StreamOptions(**stream), ScoreTextKeywords(**text)  # type: ignore[typeddict-item]
 
 
 def split_keywords(keywords: TextKeywords) -> tuple[StreamOptions, SearchKeywords]:

@@ -19,7 +19,6 @@ from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.modes import decoding_mode, refuse_unused
 from regard.decoding.ranking_config import with_implied
-from regard.decoding.text_config import DirectionConfig, DirectionKeywords
 from regard.errors import ConfigError, DataError
 from regard.exchange import ctranslate2_files
 from regard.machine import may_have_gpu
@@ -31,6 +30,7 @@ from regard.pipelines.segments import Source, TranslatedText
 from regard.pipelines.text_constraints import text_constraints
 from regard.pipelines.text_search import (
     ScoreKeywords,
+    ScoreTextKeywords,
     TextSearch,
     TranslateKeywords,
     TranslateTextKeywords,
@@ -228,10 +228,8 @@ class Translator:
         mode = decoding_mode(config, self.decoding_family)
         refuse_unused(config, search_keywords, mode)
         config = forbid_words(config, text_config.forbid, self.text.tokenizers.target, mode)
-        target = self.text.tokenizers.target
-        constraints = text_constraints(constraint_keywords, target, mode)
-        if constraints is not None and self.backend.device is None:
-            self.refuse_exported()
+        exported = self.paths if self.backend.device is None else ()
+        constraints = text_constraints(constraint_keywords, self.text, mode, exported)
         backend = search_backend(
             config,
             text_config,
@@ -302,7 +300,7 @@ class Translator:
         *,
         length_penalty: float = 1.0,
         batch_size: int | None = None,
-        **direction: Unpack[DirectionKeywords],
+        **keywords: Unpack[ScoreTextKeywords],
     ) -> list[float]:
         """The length-normalized log-prob of each target given its source.
 
@@ -315,7 +313,7 @@ class Translator:
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: pass one target per source."
             )
-        stream = self._score_stream(length_penalty, batch_size, direction)
+        stream = self._score_stream(length_penalty, batch_size, keywords)
         return stream.map([*zip(sources, targets, strict=True)])
 
     def score_iterable(
@@ -326,19 +324,19 @@ class Translator:
         **keywords: Unpack[ScoreKeywords],
     ) -> Iterator[float]:
         """The `score` of any number of pairs of source and target, in order."""
-        options, direction = split_score_keywords(keywords)
-        stream = self._score_stream(length_penalty, options.batch_size, direction)
+        options, text = split_score_keywords(keywords)
+        stream = self._score_stream(length_penalty, options.batch_size, text)
         return stream.iterate(((*checked_texts(pair),) for pair in pairs), options)
 
     def _score_stream(
-        self, length_penalty: float, batch_size: int | None, direction: DirectionKeywords
+        self, length_penalty: float, batch_size: int | None, keywords: ScoreTextKeywords
     ) -> TextStream[Any, Any, float, float]:
-        from regard.pipelines.score_stream import score_stream
+        from regard.pipelines.score_stream import pair_codec, score_stream
 
         penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         refuse_bad_batch_size(batch_size)
-        selected = select_direction(self.text, build(DirectionConfig, dict(direction)))
-        return score_stream(self.models, self.text, penalty, batch_size, selected.tag)
+        codec = pair_codec(self.text, keywords)
+        return score_stream(self.models, codec, penalty, batch_size)
 
     def likeliest(
         self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int

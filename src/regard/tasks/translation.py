@@ -50,7 +50,11 @@ class Translation(Task):
     def data_statistics(self, config: ModelConfig, store: Store) -> DataStatistics:
         """The longest source, and the fraction of lines with several sentences."""
         train = store.description["parts"]["train"]
-        return DataStatistics(train["longest_source"], train["several_sentences"])
+        return DataStatistics(
+            train["longest_source"],
+            train["several_sentences"],
+            annotated_terms=train.get("annotated_terms", 0.0),
+        )
 
     def training_data(self, store: Store, config: RunConfig) -> Dataset:
         """Training pairs, with the teacher's distributions for word-level distillation."""

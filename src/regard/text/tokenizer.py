@@ -192,11 +192,13 @@ def train_tokenizers(
     config: TokenizerConfig,
     tags: Iterable[str] = (),
     *,
+    marks: Sequence[str] = (),
     weighted: bool = False,
 ) -> Tokenizers:
     """Train tokenizers on the lines of both sides; each callable returns a new iterator.
 
-    Each tag becomes a subword of the source vocabulary, even if it does not occur in the lines.
+    Each tag becomes a subword of the source vocabulary, even if it does not occur in the lines, and
+    each of the `marks`, which may also occur inside of a word.
     `weighted` lines end with a tab and an integer, how often they count; duplicates are ignored.
     """
     if config.is_imported:
@@ -205,6 +207,7 @@ def train_tokenizers(
             "--tokenizer-from MODEL, or --tokenizer unigram, bpe, char or word."
         )
     tag_subwords = sorted({_SPACE + normalize_text(tag, config) for tag in tags})
+    tag_subwords += marks
     if config.joint:
         both = chain.from_iterable(side() for side in (source, target))
         results = [_train(both, config, tag_subwords, weighted)]

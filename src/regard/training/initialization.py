@@ -100,6 +100,7 @@ def _inherit_description(folder: ModelFolder, base: ModelFolder) -> ModelFolder:
         new,
         longest_source=max(new.longest_source, old.longest_source),
         several_sentences=max(new.several_sentences, old.several_sentences),
+        annotated_terms=max(new.annotated_terms, old.annotated_terms),
     )
     directions = tuple(merge_statistics(base.directions, folder.directions))
     return dataclasses.replace(
