@@ -26,7 +26,8 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
-    r"""(?P<name>[^\s/>="'<]+)(?:\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|[^\s"'>]+))?"""
+    r"""(?P<name>[^\s/>="'<]+)"""
+    r"""(?:\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<unquoted>[^\s"'>]+)))?"""
 )
 _LANGUAGE = re.compile(r"""(?<=\s)((?:xml:)?lang\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s"'>]+)""", re.I)
 _TRANSLATED = {"alt", "title", "placeholder", "aria-label"}
@@ -101,7 +102,7 @@ class _Attributes:
     def _extract(self, raw: str, name: str) -> str:
         attributes = [*_ATTRIBUTE.finditer(raw, 1 + len(name))]
         values = {
-            match["name"].lower(): (match["double"] or match["single"] or "").lower()
+            match["name"].lower(): next(filter(None, match.group(2, 3, 4)), "").lower()
             for match in attributes
         }
         names = _translated_attributes(name, values)

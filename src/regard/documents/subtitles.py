@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil
 
 from regard.documents.document import (
@@ -129,7 +130,7 @@ def _pieces(lines: Sequence[str], spelling: Spelling) -> Iterator[str | _Utteran
 def _utterances(lines: Sequence[str], number: int, spelling: Spelling) -> Iterator[_Utterance]:
     """The lines of a cue, divided where a line begins with a dash."""
     starts = [index for index, line in enumerate(lines) if index == 0 or _DASH.match(line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         text = "".join(lines[start:end])
         source = text.rstrip("\r\n")
         parts = to_parts([*_tokens(source)], spelling)

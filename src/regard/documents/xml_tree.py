@@ -35,7 +35,7 @@ def parse_tree(content: bytes, where: str) -> Element:
     try:
         root = lxml.fromstring(content, parser)
     except (lxml.XMLSyntaxError, ValueError, LookupError) as error:
-        problem = f"is not well-formed XML: {str(error).splitlines()[0].rstrip('.')}"
+        problem = f"is not well-formed XML: {getattr(error, 'msg', None) or error}"
         raise unreadable(where, problem, "Check the file") from None
     if root.getroottree().docinfo.internalDTD is not None:
         problem = "has a document type declaration, which could define harmful entities"
@@ -51,7 +51,7 @@ def serialize(root: Element) -> bytes:
         tree,
         encoding=information.encoding or "UTF-8",
         xml_declaration=True,
-        standalone=information.standalone,
+        standalone=information.standalone or None,
     )
     return content
 
