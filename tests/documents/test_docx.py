@@ -229,7 +229,7 @@ def test_parts_of_fields_stay_in_order() -> None:
 
 def test_paragraphs_are_numbered() -> None:
     document = document_of(docx_sample(), "docx")
-    assert document.unit == "Paragraph"
+    assert document.unit == "paragraph"
     assert [text.number for text in document.texts] == [1, 2, 2, 3, 4, 6, 8, 9, 10]
 
 

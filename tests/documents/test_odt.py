@@ -171,7 +171,7 @@ def test_headers_and_footers_are_translated() -> None:
 
 def test_paragraphs_are_numbered() -> None:
     document = document_of(odt_sample(), "odt")
-    assert document.unit == "Paragraph"
+    assert document.unit == "paragraph"
     assert [text.number for text in document.texts] == [1, 2, 2, 3, 4, 5]
 
 

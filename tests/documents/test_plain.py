@@ -23,7 +23,7 @@ def test_lines_are_translated_and_all_else_is_kept(text: str, has_mark: bool) ->
 def test_lines_without_letters_are_copied_and_numbers_are_those_of_lines() -> None:
     document = document_of("one\n\n12.5\r\n----\ntwo", "txt")
     assert [(text.text, text.number) for text in document.texts] == [("one", 1), ("two", 5)]
-    assert document.unit == "Line"
+    assert document.unit == "line"
     assert not document.has_markup
 
 

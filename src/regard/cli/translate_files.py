@@ -146,7 +146,7 @@ def _reporter(
     progress: ProgressDisplay,
 ) -> Callable[[Translation], None]:
     """A function that writes a row for each translation, and updates the progress bar."""
-    texts, unit = opened.document.texts, opened.document.unit.lower()
+    texts, unit = opened.document.texts, opened.document.unit
     remaining, completed = iter(texts), count(1)
 
     def report(translation: Translation) -> None:

@@ -35,7 +35,7 @@ class Document:
     # The content of the file with translations of all texts, and with the target language if known.
     write: Callable[[Sequence[str], str | None], bytes]
     has_markup: bool = True  # whether the texts are blocks; if not, they may be in any markup
-    unit: str = "Line"  # what the numbers of the texts count
+    unit: str = "line"  # what the numbers of the texts count
 
 
 def unreadable(name: str, problem: str, advice: str) -> DataError:

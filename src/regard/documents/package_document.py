@@ -49,4 +49,4 @@ def package_document(
                     changed[name] = trees[name]
         return package.replaced({name: serialize(root) for name, root in changed.items()})
 
-    return Document(texts, write, unit="Paragraph")
+    return Document(texts, write, unit="paragraph")

@@ -64,14 +64,8 @@ class OpenDocument:
     def _keywords(self, stream: StreamKeywords) -> TranslateTextKeywords:
         """The keyword arguments of the stream of texts, whose notices name the document."""
         keywords = TranslateTextKeywords(**{**self.keywords, **stream})
-        notice = keywords.get("notice", unchanged)
-
-        def notice_with_name(text: str) -> None:
-            notice(f"{self.name}: {text}")
-
-        keywords["notice"] = notice_with_name
         keywords["line_numbers"] = [text.number for text in self.document.texts]
-        keywords["unit"] = self.document.unit
+        keywords["unit"] = f"{self.name}, {self.document.unit}"
         if self.document.has_markup:
             keywords["markup"] = "xml"  # its blocks have been parsed; any language will do
         return keywords
