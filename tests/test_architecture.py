@@ -22,7 +22,7 @@ ORDER = [
     *["config", "settings_tree", "option_sets", "schema", "machine", "devices"],
     *["cuda_graphs", "distributed"],
     *["notices", "progress", "plugins"],
-    *["text", "markup", "data", "attention", "layers", "models", "exchange"],
+    *["text", "markup", "documents", "data", "attention", "layers", "models", "exchange"],
     *["decoding", "backends", "pipelines"],
     *["evaluation", "training", "tasks", "plots", "tracking", "tuning", "api", "cli"],
 ]

@@ -16,12 +16,12 @@ from regard.progress import notify
 _NO_WRAP = 100_000  # columns
 
 
-def format_throughput(lines: int, seconds: float) -> str:
-    """The number of lines, the time that they took, and lines per second."""
-    count = "1 line" if lines == 1 else f"{lines:,} lines"
-    rate = lines / max(seconds, 1e-9)
+def format_throughput(number: int, seconds: float, unit: str = "line") -> str:
+    """The number of lines or other units, the time that they took, and the units per second."""
+    count = f"1 {unit}" if number == 1 else f"{number:,} {unit}s"
+    rate = number / max(seconds, 1e-9)
     throughput = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    return f"{count} in {seconds:.2f} s ({throughput} lines/s)."
+    return f"{count} in {seconds:.2f} s ({throughput} {unit}s/s)."
 
 
 def report_plot(path: Path, has_all_glyphs: bool) -> None:

@@ -13,10 +13,11 @@ import typer
 
 from regard.cli.command import Fields, given_settings
 from regard.cli.options import Models
-from regard.cli.results import FormatOnly
+from regard.cli.results import OutputOptions
 from regard.cli.stdin import read_stdin, stream_keywords
 from regard.cli.tables import format_throughput
-from regard.config import Doc, Settings
+from regard.cli.translate_files import FileOptions, open_files, translate_files
+from regard.config import Doc
 from regard.decoding.config import SearchConfig
 from regard.decoding.constraint_config import ConstraintConfig
 from regard.decoding.runtime import Runtime, ThroughputOptions
@@ -32,7 +33,7 @@ from regard.pipelines.translator import Translator
 
 
 @dataclass(frozen=True)
-class TranslateOptions(Settings):
+class TranslateOptions(FileOptions):
     """Options of this command alone."""
 
     teacher: Annotated[
@@ -51,10 +52,10 @@ def translate(
     constraints: ConstraintConfig,
     runtime: Runtime,
     throughput: ThroughputOptions,
-    output: FormatOnly,
+    output: Annotated[OutputOptions, Fields(only=("format", "overwrite"))],
     options: TranslateOptions,
 ) -> None:
-    """Translate each line of standard input."""
+    """Translate each line of standard input, or documents in their own formats (--file)."""
     keywords: Any = given_settings(context, SearchConfig, TextConfig, ConstraintConfig)
     keywords["scores"] = options.scores or output.format != "text"
     if options.teacher is not None and search.candidates == 1:
@@ -62,9 +63,17 @@ def translate(
             "--teacher has no effect without candidates to rerank. Use --candidates with a number "
             "above 1, or leave out --teacher."
         )
+    files = open_files(context, options, output, keywords)
     needs_torch = search.requires_torch or text.mbr_samples > 0
     translator = _load_translator(models, runtime, options.teacher, needs_torch=needs_torch)
     notify(translator.backend_notice)
+    if files:
+        to_row = partial(_to_row, score_type=text.score_type)
+        with output.results(context) as results:
+            translate_files(
+                files, translator, options.prefix, runtime.batch_size, throughput, results, to_row
+            )
+        return
     line_count, start = 0, time.perf_counter()
     with (
         progress_counter() as progress,

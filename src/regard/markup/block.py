@@ -92,6 +92,26 @@ class Block:
         return {c: spellings.get(c, escape) for c, escape in self.spelling.escapes.items()}
 
 
+class BlockText(str):
+    """The source of a block that was parsed as a part of its document.
+
+    Read on its own, it could mean something else: a link in Markdown depends on definitions
+    elsewhere in the document.
+    """
+
+    block: Block
+
+    def __new__(cls, block: Block) -> BlockText:
+        """The text of a block."""
+        text = super().__new__(cls, block.raw)
+        text.block = block
+        return text
+
+    def __reduce__(self) -> tuple[type[BlockText], tuple[Block]]:
+        """Pickle the block alone."""
+        return BlockText, (self.block,)
+
+
 def all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:
     """The nodes and all of their descendants."""
     for node in nodes:

@@ -49,12 +49,12 @@ _HIDDEN = _names(
     """
 )
 _RAW_TEXT = _names("iframe noembed noframes script style textarea title xmp")
-_SPELLING = Spelling({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+SPELLING = Spelling({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def parse_html(source: str, ignored: Collection[str]) -> list[str | Block]:
     """The parts of an HTML document or fragment; `ignored` elements are not translated."""
-    return to_parts([*protect([*html_tokens(source)], ignored)], _SPELLING)
+    return to_parts([*protect([*html_tokens(source)], ignored)], SPELLING)
 
 
 def html_tokens(source: str) -> Iterator[Token]:
@@ -119,7 +119,7 @@ def protect(tokens: Sequence[Token], ignored: Collection[str]) -> Iterator[Token
         token = tokens[position]
         end = position + 1
         if _is_opening(token) and (
-            _is_protected(token, ignored) or _is_footnote(tokens[position : ends[position]])
+            is_protected(token, ignored) or _is_footnote(tokens[position : ends[position]])
         ):
             end = ends[position]
         if end == position + 1:
@@ -139,7 +139,8 @@ def _is_opening(token: Token) -> bool:
     return bool(token.name) and not is_closing and token.name not in _VOID
 
 
-def _is_protected(token: Token, ignored: Collection[str]) -> bool:
+def is_protected(token: Token, ignored: Collection[str]) -> bool:
+    """Whether an element is not translated."""
     if token.name in _HIDDEN or token.name in ignored:
         return True
     return _NOT_TRANSLATED.search(token.raw, 1 + len(token.name)) is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.markup.block import Block
+from regard.markup.block import Block, BlockText
 from regard.markup.html import parse_html
 from regard.markup.markdown import parse_markdown
 from regard.markup.restore import restore
@@ -50,7 +50,10 @@ class MarkupStep:
 
     def prepare(self, text: str) -> tuple[str, ParsedText]:
         """The plain text of all blocks, one per line."""
-        parsed = ParsedText(parse(self.markup, text, self.ignored))
+        if isinstance(text, BlockText):
+            parsed = ParsedText([text.block])
+        else:
+            parsed = ParsedText(parse(self.markup, text, self.ignored))
         if any(block.has_markup for block in parsed.blocks):
             parsed = AlignedText(parsed.parts)
         return parsed.text, parsed

@@ -41,6 +41,7 @@ class StreamKeywords(TypedDict, total=False):
     workers: int
     notice: Notice
     line_numbers: Iterable[int] | None
+    unit: str
     on_wait: Callable[[], object]
 
 
@@ -54,6 +55,7 @@ class StreamOptions:
     workers: int = 0  # processes that tokenize and detokenize
     notice: Notice = lambda text: None  # called with messages for the user
     line_numbers: Iterable[int] | None = None  # of the texts in notices; default: 1, 2, ...
+    unit: str = "Line"  # what the numbers in notices count
     on_wait: Callable[[], object] = lambda: None  # called before the stream waits for texts
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class TextStream(Generic[I, X, Y, R]):
         for result, remark in run_stream(source, self.codec, self.stage, options.workers):
             number = next(numbers)
             if remark:
-                options.notice(f"Line {number} {remark}")
+                options.notice(f"{options.unit} {number} {remark}")
             yield result
 
 

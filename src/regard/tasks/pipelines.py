@@ -19,8 +19,9 @@ from regard.evaluation.perplexity import Perplexity, perplexity, read_documents
 from regard.exchange.export import export_model
 from regard.files import locked_output
 from regard.pipelines import embedder, generator, labelling, mask_filler, translator
+from regard.pipelines.document_translation import TranslateDocumentKeywords, translate_file
 from regard.pipelines.pipeline import Pipeline as Pipeline
-from regard.pipelines.text_search import TranslateKeywords
+from regard.pipelines.text_search import TranslateKeywords, Translation
 
 PathLike = str | Path
 Texts = PathLike | Sequence[str]  # a file, or its lines
@@ -91,6 +92,25 @@ class Translator(translator.Translator, Exportable):
         translations = self.translate(sources, batch_size=batch_size, **keywords)
         metric_config = MetricConfig(lowercase, names=tuple(metrics))
         return evaluate([t.text for t in translations], [references], metric_config)
+
+    def translate_file(
+        self,
+        source: PathLike,
+        target: PathLike,
+        *,
+        prefix: str = "",
+        overwrite: bool = False,
+        **keywords: Unpack[TranslateDocumentKeywords],
+    ) -> list[Translation]:
+        """Translate a document in its own format; returns the translations of its texts.
+
+        The format is known by the suffix, or given as `file_format`. `retranslate` replaces the
+        translations in a message catalog or an XLIFF document. The other keywords are those of
+        `translate_iterable`.
+        """
+        return translate_file(
+            self, Path(source), Path(target), prefix=prefix, overwrite=overwrite, **keywords
+        )
 
 
 class TextEvaluation(Exportable):
