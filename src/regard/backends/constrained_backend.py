@@ -46,7 +46,8 @@ class ConstrainedBackend(WrappedBackend):
 
     def _possible(self, request: Request, config: SearchConfig) -> Request:
         """The request with the constraints that can be satisfied within its maximum length."""
-        limit = config.limit(len(request.source) + 1, self._constrained().max_length)
+        length, context = len(request.segment) + 1, request.context.target
+        limit = config.limit(length, self._constrained().max_length, context)
         available = limit - 1 - len(request.prefix)
         possible = []
         for constraint in request.constraints:

@@ -42,7 +42,7 @@ class MbrBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The best candidates of each request with distinct texts."""
-        sources = self._tokenizers.source.decode_all([request.source for request, _ in searched])
+        sources = self._tokenizers.source.decode_all([request.segment for request, _ in searched])
         for source, (_, hypotheses) in zip(sources, searched, strict=True):
             texts = self._tokenizers.target.decode_all([each.tokens for each in hypotheses])
             weights = (

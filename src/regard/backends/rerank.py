@@ -43,7 +43,7 @@ class RerankBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The n-best list of each request in the new order."""
-        texts = self._tokenizers.source.decode_all([request.source for request, _ in searched])
+        texts = self._tokenizers.source.decode_all([request.segment for request, _ in searched])
         hypotheses = [each for _, nbest in searched for each in nbest]
         sources = [text for text, (_, nbest) in zip(texts, searched, strict=True) for _ in nbest]
         translations = self._tokenizers.target.decode_all([each.tokens for each in hypotheses])

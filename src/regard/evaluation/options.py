@@ -32,7 +32,7 @@ SEARCH = (
     *("temperature", "top_k", "top_p", "epsilon_cutoff"),  # of samples for MBR
 )
 TEXT = (
-    *("source_lang", "target_lang", "zero_shot"),
+    *("source_lang", "target_lang", "zero_shot", "document_context"),
     *("forbid", "retry"),
     *("mbr", "mbr_samples", "comet_checkpoint"),
     *("rerank", "rerank_weight"),

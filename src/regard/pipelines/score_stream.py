@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from regard.backends.torch_backend import common_max_length
 from regard.data.batch import Batch
+from regard.data.document_context import NO_CONTEXT, DocumentContext
 from regard.data.model_text import ModelText
-from regard.data.pairs import with_eos
-from regard.decoding.backend import DEFAULT_BATCH_SIZE, IdPair
+from regard.data.pairs import context_batch, with_eos
+from regard.decoding.backend import DEFAULT_BATCH_SIZE
 from regard.decoding.runtime import default_window
 from regard.decoding.score import score_pairs
 from regard.models.base import Model
-from regard.pipelines.text_codecs import PairCodec
+from regard.pipelines.context import TextPair
+from regard.pipelines.directions import SelectedDirection
+from regard.pipelines.text_codecs import PairCodec, PairItem
 from regard.pipelines.text_stream import TextStream, model_stage
 
 
@@ -20,17 +24,33 @@ def score_stream(
     text: ModelText,
     length_penalty: float,
     batch_size: int | None,
-    tag: str = "",
-) -> TextStream[tuple[str, str], IdPair, float, float]:
-    """From pairs of source and target to their scores; `tag` is added to each source."""
+    direction: SelectedDirection | None = None,
+    context: DocumentContext = NO_CONTEXT,
+) -> TextStream[tuple[str, str] | TextPair, PairItem, float, float]:
+    """From pairs of source and target to their scores.
+
+    `direction` is that of all pairs, for a model of several directions.
+    """
     device = models[0].device
 
-    def score_batch(pairs: list[IdPair]) -> list[float]:
-        source, target = (with_eos(side) for side in zip(*pairs, strict=True))
-        batch = Batch(source, target).to(device)
-        return score_pairs(models, batch, length_penalty=length_penalty)
+    def score_batch(items: list[PairItem]) -> list[float]:
+        return score_pairs(models, _batch(items).to(device), length_penalty=length_penalty)
 
-    stage = model_stage(
-        score_batch, lambda pair: len(pair[0]) + len(pair[1]), batch_size or DEFAULT_BATCH_SIZE
+    direction = direction or SelectedDirection("", text.data_statistics)
+    limit = direction.statistics.longest_source
+    longest = common_max_length(models)
+    codec = PairCodec(
+        text, direction.tag, context, limit if longest is None else min(limit, longest - 1)
     )
-    return TextStream(PairCodec(text, tag), stage, default_window(device))
+    stage = model_stage(
+        score_batch,
+        lambda item: len(item.source) + len(item.target),
+        batch_size or DEFAULT_BATCH_SIZE,
+    )
+    return TextStream(codec, stage, default_window(device))
+
+
+def _batch(items: Sequence[PairItem]) -> Batch:
+    sources, targets, contexts = zip(*items, strict=True)
+    source, target = with_eos(sources), with_eos(targets)
+    return context_batch(source, target, contexts) if any(contexts) else Batch(source, target)
