@@ -55,7 +55,8 @@ class Copying:
     ) -> Iterator[SearchResult]:
         requests = [request for batch in batches for request in batch]
         self.searched += requests
-        for number, (source, _, _, constraints) in enumerate(requests):
+        for number, request in enumerate(requests):
+            source, constraints = request.source, request.constraints
             added = [token for each in constraints for ids in each.sequences for token in ids]
             tokens = [*source, *added] if self.constrained else source
             nbests = [] if self.fails and constraints else [Hypothesis(tokens, -3.0, -1.0)]

@@ -16,8 +16,9 @@ from regard.data.store import Store
 from regard.errors import ConfigError, RunError
 from regard.pipelines import codec
 from regard.pipelines.codec import WorkerCodec, running_codec
+from regard.pipelines.context import Source
 from regard.pipelines.directions import SameDirection, SelectedDirection
-from regard.pipelines.segments import Source, TranslationCodec
+from regard.pipelines.segments import TranslationCodec
 from regard.pipelines.translator import Translator
 from toys import write_model_folder
 

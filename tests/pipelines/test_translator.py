@@ -22,8 +22,9 @@ from regard.decoding.text_config import (
     TextConfigKeywords,
 )
 from regard.errors import ConfigError, DataError, ModelError
+from regard.evaluation.model_comparison import sentences_per_second
 from regard.pipelines.segments import TranslatedText
-from regard.pipelines.translator import Translator, sentences_per_second
+from regard.pipelines.translator import Translator
 from toys import run, small_run
 
 

@@ -1,7 +1,7 @@
 """Alignment of hypotheses: the source token that each target token translates.
 
 Whatever library ran the search, the hypotheses are aligned by the model in PyTorch, in one forward
-pass for many of them.
+pass for many of them. They are aligned without document context, so that no token is aligned to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AlignmentBackend(WrappedBackend):
         if aligner is None:
             return [hypotheses for _, hypotheses in searched]
         pairs = [
-            (request.source, hypothesis.tokens)
+            (request.segment, hypothesis.tokens)
             for request, hypotheses in searched
             for hypothesis in hypotheses
         ]

@@ -80,4 +80,6 @@ def _unsupported_reasons(models: LazyModels, device: str) -> Iterator[str]:
         yield "regard uses it on CPUs only, and the device is cuda"
     if len(models.paths) > 1:
         yield "it does not support ensembles"
+    if models.folders[0].document_context.target:
+        yield "it does not support document context of target sentences"
     yield from export_problems(models.folders[0].config)

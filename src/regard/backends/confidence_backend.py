@@ -22,10 +22,15 @@ class ConfidenceBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The hypotheses of each request with `token_log_probs`."""
-        pairs = [(request.source, h.tokens) for request, nbest in searched for h in nbest]
+        pairs = [
+            (request.source, [*request.target_context, *hypothesis.tokens])
+            for request, nbest in searched
+            for hypothesis in nbest
+        ]
         rows = iter(self.inner.token_log_probs(pairs))
-        for _, nbest in searched:
-            yield [hypothesis._replace(token_log_probs=next(rows)) for hypothesis in nbest]
+        for request, nbest in searched:
+            context = request.context.target
+            yield [each._replace(token_log_probs=next(rows)[context:]) for each in nbest]
 
 
 def computes_confidence(text: TextConfig, mode: str) -> bool:

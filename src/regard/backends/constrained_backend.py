@@ -73,7 +73,8 @@ class ConstrainedBackend(WrappedBackend):
         enforced = [each for each in request.constraints if each.enforced and each.sequences]
         if not enforced:
             return request._replace(constraints=())
-        limit = config.limit(len(request.source) + 1, self._constrained().max_length)
+        length, context = len(request.segment) + 1, request.context.target
+        limit = config.limit(length, self._constrained().max_length, context)
         available = limit - 1 - len(request.prefix)
         possible = []
         for constraint in enforced:

@@ -39,7 +39,7 @@ from regard.decoding.backend import (
 from regard.decoding.config import SearchConfig
 from regard.decoding.runtime import CPU_WINDOW
 from regard.decoding.token_patterns import contains, has_repeated_ngram
-from regard.errors import ModelError
+from regard.errors import ConfigError, ModelError
 from regard.exchange.ctranslate2_files import VMAP, read_checked_config
 from regard.machine import core_count
 from regard.text.special import SPECIAL
@@ -156,13 +156,19 @@ class CTranslate2Backend:
                 second.requests.append(request)
 
     def _to_tokens(self, number: int, request: Request, config: SearchConfig) -> TokenRequest:
-        limit = config.limit(len(request.source) + 1, self.max_length)
+        if request.context.target:
+            raise ConfigError(
+                "CTranslate2 does not support document context of target sentences. Use --backend "
+                "torch with the model folder, or --no-document-context."
+            )
+        length = len(request.segment) + 1
+        limit = config.limit(length, self.max_length)
         return TokenRequest(
             number,
             list(map(self._source_tokens.__getitem__, request.source)),
             list(map(self._target_tokens.__getitem__, request.prefix)),
             max(limit, len(request.prefix) + 1),  # the limit never truncates a forced prefix
-            config.minimum(len(request.source) + 1, limit),
+            config.minimum(length, limit),
         )
 
     def submit(

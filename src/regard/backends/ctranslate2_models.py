@@ -10,7 +10,13 @@ from pathlib import Path
 
 from regard.backends.ctranslate2_backend import CTranslate2Backend
 from regard.cache import add_entry, cached_entry
-from regard.data.model_text import ModelText, config_folder, read_description, weights_file
+from regard.data.model_text import (
+    CONFIG,
+    ModelText,
+    config_folder,
+    read_description,
+    weights_file,
+)
 from regard.decoding.runtime import Precision
 from regard.errors import ConfigError, ModelError
 from regard.exchange.ctranslate2_files import ctranslate2_folder
@@ -19,6 +25,22 @@ from regard.regular_files import file_digest, fingerprint
 from regard.version import __version__
 
 _KIND = "ctranslate2"  # of cache entries
+
+
+def load_converted(
+    path: Path, precision: str | None
+) -> tuple[ModelText, CTranslate2Backend, str] | None:
+    """An exported model, or one whose conversion is in the cache, and a notice with its name."""
+    if not (path / CONFIG).is_file() and not (config_folder(path) / CONFIG).is_file():
+        return None  # the caller explains what is wrong
+    backend: CTranslate2Backend | None = None
+    if ctranslate2_folder(path):
+        text = ModelText.read(path)
+        backend = load_exported(path, text, precision)
+    elif precision in (None, "float32", "int8"):
+        text = ModelText.read(path)
+        backend = load_cached(path, text, "int8" if precision == "int8" else "float32")
+    return None if backend is None else (text, backend, f"Backend: {backend}.")
 
 
 def load_exported(path: Path, text: ModelText, precision: str | None) -> CTranslate2Backend:

@@ -178,6 +178,12 @@ def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) 
                 f"{path} translates {folder.direction}, but {paths[0]} {first.direction}, so they "
                 "cannot form an ensemble. Choose models of the same directions."
             )
+        if folder.document_context != first.document_context:
+            raise ModelError(
+                f"{path} was trained with {folder.document_context} as document context, but "
+                f"{paths[0]} with {first.document_context}, so they cannot form an ensemble. Train "
+                "all of them on the same prepared data."
+            )
         if folder.tokenizers.config.reverse_target != first.tokenizers.config.reverse_target:
             raise ModelError(
                 f"{path} and {paths[0]} generate text in opposite orders, so they cannot form an "

@@ -42,7 +42,7 @@ class MbrBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The best candidates of each request with distinct texts."""
-        sources = self._text.decode_sources([request.source for request, _ in searched])
+        sources = self._text.decode_sources([request.segment for request, _ in searched])
         target = self._text.tokenizers.target
         for source, (_, hypotheses) in zip(sources, searched, strict=True):
             texts = target.decode_all([each.tokens for each in hypotheses])

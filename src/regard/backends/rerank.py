@@ -43,7 +43,7 @@ class RerankBackend(WrappedBackend):
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
         """The n-best list of each request in the new order."""
-        texts = self._text.decode_sources([request.source for request, _ in searched])
+        texts = self._text.decode_sources([request.segment for request, _ in searched])
         hypotheses = [each for _, nbest in searched for each in nbest]
         sources = [text for text, (_, nbest) in zip(texts, searched, strict=True) for _ in nbest]
         target = self._text.tokenizers.target

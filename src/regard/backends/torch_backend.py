@@ -190,6 +190,7 @@ class TorchBackend(_TorchBackend):
             source.to(self.device),
             config,
             prefixes=[request.prefix for request in requests],
+            contexts=[request.context for request in requests],
             max_length=self.max_length,
             lexical=self._lexical_config(requests),
             runner=None if config.sample else self._runner,  # samples are drawn on the host

@@ -39,7 +39,7 @@ class TranslationChecks:
         return tuple(self._problems(request, hypothesis.tokens))
 
     def _problems(self, request: Request, tokens: Sequence[int]) -> Iterator[str]:
-        source = request.source
+        source = request.segment
         length = len(source) + 1
         if len(tokens) + 1 >= self.config.limit(length, self.max_length):
             yield "did not end before the maximum length"

@@ -114,6 +114,8 @@ def align(
             f"{', '.join(SYMMETRIZATIONS)}."
         )
     method, store = symmetrization, None if text.data is None else Store(text.data)
+    if store is not None:
+        store.refuse_document_context("`regard align`")
     if store is not None and text.source is None:
         parts = filter(store.has, ("train", "valid"))
         files = {f"the {name} split": fertilities_path(store.folder, name) for name in parts}

@@ -17,12 +17,13 @@ from regard.cli.tables import metrics_table, print_table, table
 from regard.config import settings_of
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.runtime import Runtime
-from regard.decoding.text_config import TextConfig, TextConfigKeywords
+from regard.decoding.text_config import InputConfig, TextConfig, TextConfigKeywords
 from regard.errors import ConfigError
 from regard.evaluation.options import (
     EVALUATION_OPTIONS,
     SEARCH,
     TEXT,
+    ContrastiveOptions,
     LabelOptions,
     TranslationsOptions,
     select_evaluation,
@@ -55,7 +56,7 @@ def evaluate(
         ),
     ] = None,
 ) -> None:
-    """Evaluate translations (BLEU, chrF, TER of sacrebleu), perplexity, or predicted labels."""
+    """Evaluate translations (sacrebleu), contrastive accuracy, perplexity, or predicted labels."""
     models = models or []
     options = select_evaluation(test)
     outputs = {name: getattr(options, name) for name in options.written}
@@ -74,11 +75,17 @@ def evaluate(
         reports = options.reports(models, runtime.device, runtime.batch_size, notify)
         _print_label_reports(context, reports, output)
         return
-    rows = options.run(models, runtime.device, runtime.batch_size)
+    if isinstance(options, ContrastiveOptions):
+        inputs = given_settings(context, InputConfig)
+        rows = options.run(models, runtime.device, runtime.batch_size, **inputs)
+    else:
+        rows = options.run(models, runtime.device, runtime.batch_size)
     with output.results(context, summary=[]) as results:
         for result in rows:
             results.add(result)
-    if results.is_text:
+    if results.is_text and isinstance(options, ContrastiveOptions):
+        _print_accuracies(rows)
+    elif results.is_text:
         _print_rows(rows)
     for notice in options.notices(rows):
         notify(notice)
@@ -89,6 +96,21 @@ def _print_rows(results: Sequence[Mapping[str, Any]]) -> None:
     names = [name for name, value in results[0].items() if not isinstance(value, list | dict)]
     columns = [name.replace("_", " ") for name in names]
     print_table(table("", columns, [[result[name] for name in names] for result in results]))
+
+
+def _print_accuracies(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print the accuracy of each model, and that by category."""
+    categories = [*results[0]["categories"]]
+    rows = [
+        [
+            result["name"],
+            result["examples"],
+            100 * result["accuracy"],
+            *(100 * result["categories"][category] for category in categories),
+        ]
+        for result in results
+    ]
+    print_table(table("", ["name", "examples", "accuracy, %", *categories], rows))
 
 
 def _print_label_reports(

@@ -15,7 +15,7 @@ from regard.cli.stdin import stream_keywords
 from regard.data.line_reader import read_parallel
 from regard.decoding.config import SearchConfig
 from regard.decoding.runtime import ThroughputOptions
-from regard.decoding.text_config import DirectionConfig
+from regard.decoding.text_config import InputConfig
 from regard.progress import notify
 
 
@@ -26,7 +26,7 @@ def score(
     runtime: TorchRuntime,
     throughput: ThroughputOptions,
     output: FormatOnly,
-    direction: DirectionConfig,
+    inputs: InputConfig,
     source: Annotated[Path, typer.Option(help="Source text file.", show_default=False)],
     target: Annotated[Path, typer.Option(help="Target text file.", show_default=False)],
     glossary: Annotated[
@@ -48,7 +48,7 @@ def score(
         zip(sources, targets, strict=True),
         length_penalty=search.length_penalty,
         glossary=glossary,
-        **asdict(direction),
+        **asdict(inputs),
         **stream,
     )
     with output.results(context) as results:

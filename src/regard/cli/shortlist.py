@@ -53,6 +53,7 @@ def shortlist(
 
     store, folder = Store(data), ModelFolder.read(model)
     refuse_other_text(model, folder, store)
+    store.refuse_document_context("`regard shortlist`")
     reserve_outputs(context, {"MODEL": model / SHORTLIST}, inputs=[data], overwrite=overwrite)
     tokenizers = folder.tokenizers
     part = store.part("train")

@@ -30,7 +30,7 @@ class Batch:
 
     source: Ragged
     target: Ragged
-    filler: int = 0  # number of target tokens ignored by the loss, all `SPECIAL.pad`
+    filler: int = 0  # number of target tokens ignored by the loss: `SPECIAL.pad`, and context
 
     filler_length: ClassVar[int] = 0  # minimum length of a filler sentence
 
@@ -134,6 +134,30 @@ class FertilityBatch(Batch):
 @dataclass(frozen=True, kw_only=True)
 class DistilledFertilityBatch(FertilityBatch, DistilledBatch):
     """Pairs with distributions and fertilities."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextBatch(Batch):
+    """Pairs whose targets begin with previous sentences of a document, which are not predicted."""
+
+    context_lengths: Tensor  # (B,) tokens of each target that are context
+
+    @property
+    def is_context(self) -> Tensor:
+        """Whether each target token is context. (N,)"""
+        lengths = self.target.lengths
+        return lengths.positions < self.context_lengths[lengths.sentence]
+
+    def filled(self, source: Ragged, target: Ragged) -> Self:
+        """Filler sentences have no context."""
+        missing = len(target.lengths) - len(self.context_lengths)
+        padded = pad(self.context_lengths, (0, missing))
+        return replace(super().filled(source, target), context_lengths=padded)
+
+    @staticmethod
+    def extra_sizes(sentences: int, source_tokens: int) -> dict[str, int]:
+        """One context length per target."""
+        return {"context_lengths": sentences}
 
 
 @dataclass(frozen=True, kw_only=True)

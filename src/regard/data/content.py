@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from regard.config import Ge, Le, Settings, Tree
 from regard.data.directions import Direction, DirectionStatistics
+from regard.data.document_context import NO_CONTEXT, DocumentContext
 from regard.data.rows import REMEDY, Rows
 from regard.errors import ConfigError, DataError
 from regard.regular_files import file_digest, fingerprint
@@ -221,6 +222,7 @@ class StoreDescription(Settings):
     fingerprint: str
     content: str = "pairs"
     tokenizer_fingerprint: str | None = None  # stores of earlier versions have none
+    document_context: DocumentContext = NO_CONTEXT
     distilled: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)  # SHA-256 of other files
     checksum: str | None = None  # of the other fields; stores of earlier versions have none

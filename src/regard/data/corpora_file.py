@@ -36,6 +36,7 @@ class CorpusEntry(Settings):
     target_lang: str
     tag: str = ""
     both_directions: bool = False
+    document_ids: str = ""
 
     def problems(self) -> Iterator[str]:
         """A direction has two languages."""
@@ -45,7 +46,8 @@ class CorpusEntry(Settings):
     def files(self) -> list[Files]:
         """The corpus, and that of the reverse direction if both are wanted."""
         direction = Direction(self.source_lang, self.target_lang)
-        corpus = Files(Path(self.source), Path(self.target), self.tag, direction)
+        paths, ids = (Path(self.source), Path(self.target)), self.document_ids
+        corpus = Files(*paths, self.tag, direction, Path(ids) if ids else None)
         return [corpus, corpus.reverse] if self.both_directions else [corpus]
 
 

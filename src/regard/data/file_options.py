@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from regard.bounds import Ge, Le
 from regard.config import Doc
+from regard.data.document_context import ContextOptions
 from regard.data.filters import CorpusFilterConfig, LengthFilterConfig
 from regard.data.term_annotation_config import TermAnnotationConfig
 from regard.option_sets import OptionSet, select
@@ -49,7 +50,7 @@ class FileOptions(OptionSet):
 
 
 @dataclass(frozen=True)
-class ParallelFiles(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
+class ParallelFiles(TermAnnotationConfig, ContextOptions, CorpusFilterConfig, FileOptions):
     """Parallel corpora."""
 
     main = "source"
@@ -75,6 +76,16 @@ class ParallelFiles(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
         bool,
         Doc("prepare both directions, for one model that translates --source-lang to and fro"),
     ] = False
+    document_ids: Annotated[
+        tuple[Path, ...],
+        Doc(
+            "document context: file with the id of the document of each line, before the first "
+            "tab, instead of blank lines; one for each --source"
+        ),
+    ] = ()
+    valid_document_ids: Annotated[
+        Path | None, Doc("document context: the same for the validation text")
+    ] = None
 
     def problems(self) -> Iterator[str]:
         """Files, tags and validation files must match in number."""
@@ -100,6 +111,16 @@ class ParallelFiles(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
             yield "--valid-source and --valid-target must be given together"
         if self.min_lang_prob and not any(self.given_languages):
             yield "--min-lang-prob requires --source-lang or --target-lang"
+        if self.document_ids and len(self.document_ids) != len(self.source):
+            yield (
+                f"--source is given {len(self.source)} times, --document-ids "
+                f"{len(self.document_ids)} times: give one for each, or omit --document-ids"
+            )
+        if bool(self.valid_document_ids) != bool(self.document_ids and self.valid_source):
+            yield (
+                "--document-ids and --valid-document-ids must be given together, if there is "
+                "validation text"
+            )
 
     @property
     def given_languages(self) -> tuple[str | None, str | None]:
@@ -114,30 +135,44 @@ class ParallelFiles(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
     @property
     def files(self) -> list[Path]:
         """All input files."""
-        valid = filter(None, (self.valid_source, self.valid_target))
-        return [*self.source, *self.target, *valid, *self.glossary_files]
+        valid = filter(None, (self.valid_source, self.valid_target, self.valid_document_ids))
+        return [*self.source, *self.target, *self.document_ids, *valid, *self.glossary_files]
 
     def reader(self) -> CorpusReader[Any]:
         """The reader of parallel files."""
         from regard.data.directions import Direction
-        from regard.data.pair_files import Files, PairReader
+        from regard.data.documents import pair_reader
+        from regard.data.pair_files import Files
         from regard.data.term_annotation import TermAnnotation
 
         tags = self.tag or [""] * len(self.source)
-        corpora = zip(self.source, self.target, tags, strict=True)
-        parts = {"train": [Files(*files) for files in corpora]}
+        ids = self.document_ids or [None] * len(self.source)
+        corpora = zip(self.source, self.target, tags, ids, strict=True)
+        parts = {
+            "train": [
+                Files(source, target, tag, document_ids=path)
+                for source, target, tag, path in corpora
+            ]
+        }
         if self.valid_source and self.valid_target:
-            parts["valid"] = [Files(self.valid_source, self.valid_target)]
+            valid_ids = self.valid_document_ids
+            parts["valid"] = [Files(self.valid_source, self.valid_target, document_ids=valid_ids)]
         if self.both_directions and self.source_lang and self.target_lang:
             direction = Direction(self.source_lang, self.target_lang)
             for name, listed in parts.items():
                 directed = [replace(files, direction=direction) for files in listed]
                 parts[name] = [each for files in directed for each in (files, files.reverse)]
-        return PairReader(parts, self, self.languages, annotation=TermAnnotation.of(self))
+        return pair_reader(
+            parts,
+            self,
+            self.document_context,
+            self.languages,
+            annotation=TermAnnotation.of(self),
+        )
 
 
 @dataclass(frozen=True)
-class DirectionsFile(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
+class DirectionsFile(TermAnnotationConfig, ContextOptions, CorpusFilterConfig, FileOptions):
     """Parallel corpora of several directions."""
 
     main = "corpora"
@@ -171,7 +206,8 @@ class DirectionsFile(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
         """The TOML file, and the files that it lists."""
         assert self.corpora is not None
         listed = [files for corpora in self._parts().values() for files in corpora]
-        texts = [path for files in listed for path in (files.source, files.target)]
+        paths = [(files.source, files.target, files.document_ids) for files in listed]
+        texts = [path for corpus in paths for path in corpus if path]
         return [self.corpora, *texts, *self.glossary_files]
 
     def _parts(self) -> dict[str, list[Files]]:
@@ -182,12 +218,13 @@ class DirectionsFile(TermAnnotationConfig, CorpusFilterConfig, FileOptions):
 
     def reader(self) -> CorpusReader[Any]:
         """The reader of parallel files with directions."""
-        from regard.data.pair_files import PairReader
+        from regard.data.documents import pair_reader
         from regard.data.term_annotation import TermAnnotation
 
-        return PairReader(
+        return pair_reader(
             self._parts(),
             self,
+            self.document_context,
             tokenizer_temperature=self.tokenizer_temperature,
             annotation=TermAnnotation.of(self),
         )

@@ -109,10 +109,13 @@ def filter_pairs(
     config: CorpusFilterConfig,
     report: Report,
     seen: set[int],
+    *,
+    blank: str = "empty: skipped",
 ) -> Iterator[tuple[int, str, str]]:
     """Pairs that pass the filters, as (line number, source, target); others are in the report.
 
-    `seen` holds the hashes of pairs, for the detection of duplicates across corpora.
+    `seen` holds the hashes of pairs, for the detection of duplicates across corpora. `blank` is how
+    pairs of two blank lines are reported.
     """
     counts = [0, 0]
     limit = max(max_line_length(), config.max_characters)
@@ -136,7 +139,8 @@ def filter_pairs(
         if not reason and config.skip_duplicates and key in seen:
             reason = "duplicate"
         if reason:
-            report.note(f"{reason}: skipped", number, (first, second))
+            issue = f"{reason}: skipped" if first or second else blank
+            report.note(issue, number, (first, second))
         else:
             seen.add(key)
             yield number, first, second

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from regard.config import Doc, Formerly, Ge, Le, Settings, Tree
 from regard.data.content import Languages, Vocabulary
 from regard.data.directions import DirectionStatistics, format_directions
+from regard.data.document_context import NO_CONTEXT, DocumentContext
 from regard.errors import ModelError
 from regard.foreign_models import describe_foreign_model
 from regard.schema import JsonReader
@@ -61,6 +62,7 @@ class Description(Settings):
     tokenizer_fingerprint: str | None = None  # missing in folders of earlier versions
     adapter: dict[str, Any] | None = None
     directions: tuple[DirectionStatistics, ...] = ()
+    document_context: DocumentContext = NO_CONTEXT
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class ModelText:
     data_statistics: DataStatistics
     # Of a model whose sources begin with a target tag; none: the model has one direction.
     directions: tuple[DirectionStatistics, ...] = field(default=(), kw_only=True)
+    document_context: DocumentContext = field(default=NO_CONTEXT, kw_only=True)
 
     @staticmethod
     def read(folder: Path) -> ModelText:
@@ -134,6 +137,7 @@ def text_side(folder: Path, description: Description, tree: Tree) -> ModelText:
         to_tree(description.languages),
         description.data_statistics,
         directions=description.directions,
+        document_context=description.document_context,
     )
     sizes = text.tokenizers.source.vocab_size, text.tokenizers.target.vocab_size
     if sizes != (text.vocabulary.source, text.vocabulary.target):

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from regard.config import Tree
 from regard.data.content import PAIRS, Corpus
@@ -36,6 +36,7 @@ class Files:
     target: Path
     tag: str = ""
     direction: Direction | None = None
+    document_ids: Path | None = None  # with document context: a file with an id for each line
 
     def __str__(self) -> str:
         direction = f", {self.direction}" if self.direction else ""
@@ -46,7 +47,8 @@ class Files:
     def reverse(self) -> Files:
         """The corpus of the reverse direction, from the same files."""
         assert self.direction is not None
-        return Files(self.target, self.source, self.tag, self.direction.reverse)
+        reverse = self.direction.reverse
+        return Files(self.target, self.source, self.tag, reverse, self.document_ids)
 
     def tagged(self, source: str) -> str:
         """A source with its tags."""
@@ -61,6 +63,7 @@ class Pair(NamedTuple):
     corpus: Files
     source: str
     target: str
+    context: tuple[tuple[str, str], ...] = ()  # previous pairs of its document
 
 
 class PairReader(CorpusReader[Pair]):
@@ -68,6 +71,7 @@ class PairReader(CorpusReader[Pair]):
 
     content = PAIRS
     noun = "pairs"
+    blank_lines: ClassVar[str] = "empty: skipped"  # how pairs of blank lines are reported
 
     def __init__(
         self,
@@ -109,7 +113,8 @@ class PairReader(CorpusReader[Pair]):
     def examples(self, part: str, corpus: Files, report: Report) -> Iterator[Pair]:
         """Pairs that pass the filters."""
         filters, seen = self._filters[part], self._counts[part].seen[corpus.direction]
-        pairs = filter_pairs(corpus.source, corpus.target, filters, report, seen)
+        paths = corpus.source, corpus.target
+        pairs = filter_pairs(*paths, filters, report, seen, blank=self.blank_lines)
         if part == "train" and corpus in self._language_filters:
             pairs = self._language_filters[corpus].filter(pairs, report)
         if self._annotation is not None:

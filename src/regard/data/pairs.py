@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.data.batch import (
     Batch,
+    ContextBatch,
     DistilledBatch,
     DistilledFertilityBatch,
     Distributions,
@@ -20,6 +21,7 @@ from regard.data.batch import (
 )
 from regard.data.content import Corpus
 from regard.data.directions import Direction
+from regard.data.document_context import SEPARATOR
 from regard.data.loader import DataConfig, FixedDataset
 from regard.data.ragged import Lengths, Ragged
 from regard.data.sampling import Indices, Weights
@@ -29,6 +31,7 @@ from regard.errors import ConfigError
 from regard.text.special import SPECIAL
 from regard.text.subword_sampling import SubwordSampler
 
+Ids = Sequence[int] | NDArray[np.integer]
 _BATCHES: dict[tuple[str, ...], type[Batch]] = {
     (): Batch,
     ("fertilities",): FertilityBatch,
@@ -64,14 +67,13 @@ class PairDataset(FixedDataset):
         if not self._subword_samplers or epoch is None:
             return collate(self._part, indices.tolist())  # indexing with Python integers is faster
         generators = [Random(f"{self.seed} {epoch} {index}") for index in indices]
-        rows = []
+        sides = []
         for subword_sampler, sentences in zip(
             self._subword_samplers, self._part.sides, strict=True
         ):
             ids = [sentences[index].tolist() for index in indices]
-            rows.append(with_eos([*map(subword_sampler.sample, ids, generators)]))
-        source, target = rows
-        return Batch(source, target)
+            sides.append([*map(subword_sampler.sample, ids, generators)])
+        return pair_batch(*sides, has_target_context=self._part.has_target_context)
 
 
 def subword_samplers(store: Store, config: DataConfig) -> list[SubwordSampler]:
@@ -148,8 +150,10 @@ def _direction_rates(
 
 def collate(part: Part, indices: Sequence[int]) -> Batch:
     """A batch of the pairs with these indices, of the type for the fields of the part."""
-    source = with_eos([part.source[index] for index in indices])
-    target = with_eos([part.target[index] for index in indices])
+    sources, targets = ([side[index] for index in indices] for side in part.sides)
+    if part.has_target_context:
+        return pair_batch(sources, targets, has_target_context=True)
+    source, target = with_eos(sources), with_eos(targets)
     extra: dict[str, Any] = {}
     if part.fertilities is not None:  # EOS has fertility 0
         extra["fertilities"] = concatenate_rows(
@@ -163,13 +167,36 @@ def collate(part: Part, indices: Sequence[int]) -> Batch:
     return _BATCHES[tuple(extra)](source, target, **extra)
 
 
-def with_eos(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> Ragged:
+def pair_batch(
+    sources: Sequence[Ids], targets: Sequence[Ids], *, has_target_context: bool = False
+) -> Batch:
+    """A batch of pairs of ids, without EOS."""
+    source, target = with_eos(sources), with_eos(targets)
+    if not has_target_context:
+        return Batch(source, target)
+    return context_batch(source, target, [*map(context_length, targets)])
+
+
+def context_batch(source: Ragged, target: Ragged, lengths: Sequence[int]) -> ContextBatch:
+    """A batch of pairs; `lengths` are those of the context of each target."""
+    return ContextBatch(
+        source, target, filler=sum(lengths), context_lengths=torch.tensor(lengths, dtype=torch.long)
+    )
+
+
+def context_length(ids: Ids) -> int:
+    """The number of ids of an example that are context, separators included."""
+    places = np.flatnonzero(np.asarray(ids) == SEPARATOR)
+    return int(places[-1]) + 1 if len(places) else 0
+
+
+def with_eos(sentences: Sequence[Ids]) -> Ragged:
     """Sentences of ids as a ragged row, each with EOS appended."""
     lengths = [len(sentence) + 1 for sentence in sentences]
     return Ragged(concatenate_rows(sentences, last=SPECIAL.eos), Lengths.of(lengths))
 
 
-def concatenate_rows(rows: Sequence[Sequence[int] | NDArray[np.integer]], *, last: int) -> Tensor:
+def concatenate_rows(rows: Sequence[Ids], *, last: int) -> Tensor:
     """Concatenate rows of values, each followed by `last`."""
     values = np.full(sum(map(len, rows)) + len(rows), last, dtype=np.int64)
     begin = 0

@@ -109,6 +109,11 @@ class CorpusReader(ABC, Generic[E]):
         return f"no example is left{report.counts}. Check the path."
 
     @property
+    def description(self) -> Tree:
+        """Further fields of `store.json`."""
+        return {}
+
+    @property
     def tags(self) -> list[str]:
         """Source tags, which become single tokens."""
         return []
@@ -180,6 +185,7 @@ def prepare(
         description = describe_store(
             parts, tokenizer, named_languages, reader.content.name, reader.labels
         )
+        description |= reader.description
         write_json(folder / "store.json", with_checksums(description, folder))
     return PrepareResult(out, tokenizer, passes.reports, description, reader.parts)
 

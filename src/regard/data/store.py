@@ -46,6 +46,7 @@ class Part:
     source: Rows
     target: Rows
     corpora: tuple[Corpus, ...]
+    has_target_context: bool = False  # whether targets begin with previous ones of a document
     fertilities: Rows | None = None  # per source id, if loaded
     distributions: Rows | None = None  # per target id and EOS, if loaded
 
@@ -90,6 +91,7 @@ class Store:
         self.content = parsed.content  # key of `CONTENTS`
         self.vocabulary = parsed.vocabulary
         self.languages: dict[str, str | None] = to_tree(parsed.languages)
+        self.document_context = parsed.document_context  # of each example
         self.fingerprint = parsed.fingerprint  # equal for equal content
         self._verified: set[str] = set()
         try:
@@ -112,6 +114,14 @@ class Store:
         listed = self.description["parts"]["train"].get("directions", [])
         return tuple(DirectionStatistics(**direction) for direction in listed)
 
+    def refuse_document_context(self, command: str) -> None:
+        """Raise an error for examples with document context, which a command does not support."""
+        if self.document_context.size:
+            raise DataError(
+                f"{self.folder} has examples with document context, which {command} does not "
+                "support. Prepare the same text without --source-context and --target-context."
+            )
+
     def rows(self, part: str) -> dict[str, SideReader]:
         """All sides of a part by name, verified on first access."""
         sides = CONTENTS[self.content].sides
@@ -133,7 +143,9 @@ class Store:
                 "are required. Use a folder prepared with --source and --target."
             )
         rows = self.rows(name)
-        return Part(rows["source"], rows["target"], self._corpora(name, len(rows["source"])))
+        corpora = self._corpora(name, len(rows["source"]))
+        has_target_context = self.document_context.target > 0
+        return Part(rows["source"], rows["target"], corpora, has_target_context)
 
     def text(self, name: str) -> Text:
         """The plain text of a part."""

@@ -55,13 +55,37 @@ def sort_by_score(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)
 
 
+class ContextLengths(NamedTuple):
+    """The lengths of the document context that a source and a target begin with."""
+
+    source: int = 0
+    target: int = 0
+
+
 class Request(NamedTuple):
-    """A source segment, and the forced prefix of its translation, both without EOS."""
+    """A source segment, and the forced prefix of its translation, both without EOS.
+
+    Both may begin with document context, which is not part of the translation: hypotheses, their
+    scores and their maximum lengths are those of the segment alone.
+    """
 
     source: list[int]
     prefix: list[int]
     needs_alignment: bool = False  # whether hypotheses are aligned, where settings permit it
     constraints: tuple[TokenConstraint, ...] = ()  # what the translation must contain
+    context: ContextLengths = ContextLengths()  # ids of source and prefix that are context
+    # The ids that target context may have, if the request before is the segment before; else None.
+    context_room: int | None = None
+
+    @property
+    def segment(self) -> list[int]:
+        """The source without context."""
+        return self.source[self.context.source :] if self.context.source else self.source
+
+    @property
+    def target_context(self) -> list[int]:
+        """The context that the prefix begins with."""
+        return self.prefix[: self.context.target]
 
 
 class SearchResult(NamedTuple):

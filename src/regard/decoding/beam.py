@@ -188,7 +188,8 @@ class BeamSearch(Search[list[Hypothesis]]):
         self.parents.index_copy_(0, self.position, candidates.parents[None])
         self.state.reorder(candidates.parents)
         if self.penalties is not None:
-            self.penalties.append(candidates.tokens, self.position, candidates.parents)
+            tokens = self.constraints.without_context(candidates.tokens, self.position)
+            self.penalties.append(tokens, self.position, candidates.parents)
         self.position += 1
 
     def is_active(self, best: Tensor) -> Tensor:

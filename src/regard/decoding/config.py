@@ -227,10 +227,13 @@ class SearchConfig(Settings):
         """Tokens before EOS that `min_ratio` requires; EOS is included in both lengths."""
         return max(0, min(int(source_length * self.min_ratio), limit) - 1)
 
-    def limit(self, source_length: int, max_length: int | None = None) -> int:
-        """The maximum target length; EOS is included in both lengths."""
+    def limit(self, source_length: int, max_length: int | None = None, context: int = 0) -> int:
+        """The maximum target length; EOS is included in both lengths.
+
+        `context` is the length of document context, which only the result includes.
+        """
         limit = int(source_length * self.max_ratio) + self.max_extra
-        limit = max(limit, self.effective_min_length + 1)
+        limit = context + max(limit, self.effective_min_length + 1)
         return limit if max_length is None else min(limit, max_length)
 
 

@@ -109,7 +109,8 @@ class ConstrainedBeamSearch(BeamSearch):
         unfinished = ranked.only(ranked.tokens != SPECIAL.eos)
         self.active.copy_(self.is_active(self._best_that_can_win(unfinished)))
         beams = _allocate(unfinished, self.lexical.sizes, self.last_tokens.shape[1])
-        self.lexical.states.copy_(self.lexical.next_states(beams.parents, beams.tokens))
+        tokens = self.constraints.without_context(beams.tokens, self.position)
+        self.lexical.states.copy_(self.lexical.next_states(beams.parents, tokens))
         self.move_to(beams)
 
     def rank(self, scores: NextTokenScores, *, may_force: bool) -> Candidates:

@@ -100,7 +100,8 @@ class GreedySearch(Search[Hypothesis]):
             log_probs = torch.where(forced == FREE, log_probs, forced_log_probs)
             tokens = torch.where(forced == FREE, tokens, forced)
         if self.penalties is not None:
-            self.penalties.append(tokens, self.position)
+            counted = self.constraints.without_context(tokens, self.position)
+            self.penalties.append(counted, self.position)
         self._append(tokens, log_probs.squeeze(1))
 
     def _append(self, tokens: Tensor, log_probs: Tensor) -> None:
@@ -124,10 +125,13 @@ class GreedySearch(Search[Hypothesis]):
         """The hypotheses of these sentences, up to EOS."""
         rows, hypotheses = torch.tensor(sentences), []
         tokens, log_probs = self.tokens.cpu()[:, rows].t(), self.log_probs.cpu()[rows]
-        for ids, log_prob in zip(tokens.tolist(), log_probs.tolist(), strict=True):
-            length = ids.index(SPECIAL.eos) + 1
+        offsets = self.constraints.context_lengths(rows)
+        columns = tokens.tolist(), log_probs.tolist(), offsets
+        for ids, log_prob, offset in zip(*columns, strict=True):
+            end = ids.index(SPECIAL.eos) + 1
             log_prob = log_prob if self.scored else math.nan
-            hypotheses.append(finished_hypothesis(ids[:length], log_prob, self.length_penalty))
+            hypothesis = finished_hypothesis(ids[:end], log_prob, self.length_penalty, end - offset)
+            hypotheses.append(hypothesis)
         return hypotheses
 
 

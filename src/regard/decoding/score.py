@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch
+from regard.data.batch import Batch, ContextBatch
 from regard.data.ragged import Ragged
 from regard.decoding.backend import IdPair, length_normalized
 from regard.decoding.pair_batches import map_pairs_by_length
@@ -26,11 +26,13 @@ def score_pairs(
     models: Sequence[Model], batch: Batch, *, length_penalty: float = 1.0
 ) -> list[float]:
     """The score of each pair; with `length_penalty` 1, the mean log-prob of its tokens."""
-    lengths = batch.target.lengths
+    lengths = batch.target.lengths.lengths
+    if isinstance(batch, ContextBatch):
+        lengths = lengths - batch.context_lengths
     log_probs = _sentence_log_probs(models, batch)
     return [
         length_normalized(log_prob, length, length_penalty)
-        for log_prob, length in zip(log_probs.tolist(), lengths.lengths.tolist(), strict=True)
+        for log_prob, length in zip(log_probs.tolist(), lengths.tolist(), strict=True)
     ]
 
 
@@ -56,13 +58,15 @@ def refuse_unsupported_scoring(models: Sequence[Model]) -> None:
 
 
 def _sentence_log_probs(models: Sequence[Model], batch: Batch) -> Tensor:
-    """The log-prob of each target sentence. (B,)"""
+    """The log-prob of each target sentence, without its context. (B,)"""
     refuse_unsupported_scoring(models)
     predictions = [model(batch) for model in models]
     if isinstance(predictions[0], CtcPredictions):
         assert len(models) == 1, "ensembles of CTC models are not supported"
         return _ctc_log_probs(predictions[0])
     log_probs = average_log_probs([target_log_probs(prediction) for prediction in predictions])
+    if isinstance(batch, ContextBatch):
+        log_probs = log_probs.masked_fill(batch.is_context, 0.0)
     return batch.target.lengths.sums(log_probs.double())
 
 

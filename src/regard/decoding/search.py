@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from regard.data.ragged import Ragged
-from regard.decoding.backend import Hypothesis, sort_by_score
+from regard.decoding.backend import ContextLengths, Hypothesis, sort_by_score
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.decoding.constrained_beam import constrained_beam_search
@@ -22,12 +22,22 @@ from regard.models.nonautoregressive import NonAutoregressive
 from regard.models.protocol import Autoregressive, S
 
 
-def decode_batch(model: Model, source: Ragged, config: SearchConfig) -> list[list[Hypothesis]]:
-    """Hypotheses per source sentence, by the search that suits the model."""
+def decode_batch(
+    model: Model,
+    source: Ragged,
+    config: SearchConfig,
+    *,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    contexts: Sequence[ContextLengths] | None = None,
+) -> list[list[Hypothesis]]:
+    """Hypotheses per source sentence, by the search that suits the model.
+
+    Prefixes and context (see `search`) are for autoregressive models.
+    """
     if not model.config.autoregressive:
         return nonautoregressive_search(cast(NonAutoregressive, model), source, config)
-    decoder = cast(AutoregressiveModel, model)
-    return search(decoder, source, config, max_length=model.max_length)
+    decoder, limit = cast(AutoregressiveModel, model), model.max_length
+    return search(decoder, source, config, prefixes=prefixes, contexts=contexts, max_length=limit)
 
 
 def search(
@@ -36,6 +46,7 @@ def search(
     config: SearchConfig,
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
+    contexts: Sequence[ContextLengths] | None = None,
     max_length: int | None = None,
     lexical: LexicalConfig | None = None,
     runner: EagerRunner | None = None,
@@ -43,19 +54,47 @@ def search(
     """`num_hypotheses` hypotheses per source sentence, best first.
 
     With lexical constraints, greedy search is beam search with one beam, and there may be fewer
-    hypotheses, or none.
+    hypotheses, or none. `contexts` are the lengths of the context that sources and prefixes begin
+    with; hypotheses do not include it.
     """
     lengths = source.lengths.lengths.tolist()
-    limits = [config.limit(length, max_length) for length in lengths]
+    contexts = contexts or [ContextLengths()] * len(lengths)
+    lengths = [length - context.source for length, context in zip(lengths, contexts, strict=True)]
+    offsets = [context.target for context in contexts]
+    limits = [
+        config.limit(length, max_length, offset)
+        for length, offset in zip(lengths, offsets, strict=True)
+    ]
     constraints = DecodingConstraints.of(
         limits,
         prefixes,
         source.tokens.device,
         config.effective_min_length,
         at_limit=config.at_limit,
+        contexts=offsets,
     )
-    minimums = [config.minimum(*pair) for pair in zip(lengths, limits, strict=True)]
+    minimums = [
+        offset + config.minimum(length, limit - offset)
+        for length, limit, offset in zip(lengths, limits, offsets, strict=True)
+    ]
     penalties = PenaltyConfig.of(config, minimums)
+    hypotheses = _search(model, source, constraints, config, penalties, lexical, runner)
+    return [
+        [each._replace(tokens=each.tokens[offset:]) for each in nbest] if offset else nbest
+        for nbest, offset in zip(hypotheses, offsets, strict=True)
+    ]
+
+
+def _search(
+    model: Autoregressive[S],
+    source: Ragged,
+    constraints: DecodingConstraints,
+    config: SearchConfig,
+    penalties: PenaltyConfig | None,
+    lexical: LexicalConfig | None,
+    runner: EagerRunner | None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses by the search that the settings select; they include context."""
     if config.sample:
         return _sample(model, source, constraints, config, penalties, runner)
     penalty = config.length_penalty

@@ -32,7 +32,21 @@ class DirectionConfig(Settings):
 
 
 @dataclass(frozen=True)
-class TextConfig(DirectionConfig, RankingConfig):
+class InputConfig(DirectionConfig):
+    """How texts are read: their direction, and their context."""
+
+    document_context: Annotated[
+        bool,
+        Doc(
+            "model of documents: the texts before a text are its context, and blank ones separate "
+            "documents; without, each text is a document"
+        ),
+        Flag("--document-context/--no-document-context"),
+    ] = True
+
+
+@dataclass(frozen=True)
+class TextConfig(InputConfig, RankingConfig):
     """Settings of what happens to texts before and after a search."""
 
     forbid: Annotated[
@@ -108,7 +122,13 @@ class DirectionKeywords(TypedDict, total=False):
     zero_shot: bool
 
 
-class TextConfigKeywords(DirectionKeywords, RankingKeywords, total=False):
+class InputKeywords(DirectionKeywords, total=False):
+    """The fields of `InputConfig` as keyword arguments; a test checks that they are equal."""
+
+    document_context: bool
+
+
+class TextConfigKeywords(InputKeywords, RankingKeywords, total=False):
     """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
 
     forbid: tuple[str, ...]

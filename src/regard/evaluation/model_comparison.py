@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,7 @@ from regard.evaluation.analysis import LengthBucket, bleu_by_length
 from regard.evaluation.metrics import MetricConfig, case_is_lost
 from regard.models.base import Model, PairModel
 from regard.models.protocol import Predictions
-from regard.pipelines.translator import Translator, sentences_per_second
+from regard.pipelines.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -210,3 +211,18 @@ def _source_embeddings(model: Model) -> Iterator[list[Tensor]]:
         yield outputs
     finally:
         hook.remove()
+
+
+def sentences_per_second(
+    translator: Translator,
+    texts: Sequence[str],
+    *,
+    batch_size: int,
+    **keywords: Unpack[SearchKeywords],
+) -> float:
+    """The translation speed; each text is a sentence, and batches of 1 run sequentially."""
+    calls = [[text] for text in texts] if batch_size == 1 else [texts]
+    start = time.perf_counter()
+    for call in calls:
+        translator.translate(call, batch_size=batch_size, **keywords)
+    return len(texts) / (time.perf_counter() - start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -31,8 +31,9 @@ SEARCH = (
     ),
     *("temperature", "top_k", "top_p", "epsilon_cutoff"),  # of samples for MBR
 )
+_INPUT = ("source_lang", "target_lang", "zero_shot", "document_context")
 TEXT = (
-    *("source_lang", "target_lang", "zero_shot"),
+    *_INPUT,
     *("forbid", "retry"),
     *("mbr", "mbr_samples", "comet_checkpoint"),
     *("rerank", "rerank_weight"),
@@ -124,6 +125,41 @@ class TranslationsOptions(EvaluationOptions):
         """Yield an error if there is no reference."""
         if not self.reference:
             yield "--reference is missing; use it to give the reference translations"
+
+
+@dataclass(frozen=True)
+class ContrastiveOptions(EvaluationOptions):
+    """Correct and wrong translations, which models score in their context."""
+
+    main = "contrastive"
+    title = "contrastive examples"
+    uses = ("batch_size", *_INPUT)
+    contrastive: Annotated[
+        Path | None,
+        Doc(
+            "contrastive examples, one JSON object per line: source, correct, wrong (a list), and "
+            "optionally source_context, target_context (lists of sentences) and category"
+        ),
+    ] = None
+
+    def run(
+        self,
+        models: Sequence[Path],
+        device: str = "auto",
+        batch_size: int | None = None,
+        **inputs: Any,
+    ) -> list[dict[str, Any]]:
+        """Compute accuracies; `inputs` are fields of `InputConfig`."""
+        from regard.evaluation.contrastive import evaluate_contrastive, read_contrastive
+        from regard.pipelines.translator import Translator
+
+        assert self.contrastive is not None
+        examples, results = read_contrastive(self.contrastive), []
+        for path in models:
+            translator = Translator.load(path, device=device, backend="torch")
+            result = evaluate_contrastive(translator, examples, batch_size=batch_size, **inputs)
+            results.append({"name": str(path), **asdict(result)})
+        return results
 
 
 @dataclass(frozen=True)
@@ -242,6 +278,7 @@ class LabelledOptions(LabelOptions):
 
 EVALUATION_OPTIONS: list[type[EvaluationOptions]] = [
     TranslationsOptions,
+    ContrastiveOptions,
     TextOptions,
     TaggedOptions,
     LabelledOptions,

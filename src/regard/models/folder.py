@@ -81,6 +81,7 @@ class ModelFolder(ModelText):
     def _description(self, folder: Path) -> Tree:
         adapter = {"adapter": self.adapter.to_tree(folder)} if self.adapter else {}
         directions = [to_tree(direction) for direction in self.directions]
+        context = to_tree(self.document_context) if self.document_context.size else {}
         tokenizer = to_tree(self.tokenizers.config)
         return {
             "format": FORMAT,
@@ -94,6 +95,7 @@ class ModelFolder(ModelText):
             "languages": self.languages,
             "data_statistics": to_tree(self.data_statistics),
             **({"directions": directions} if directions else {}),
+            **({"document_context": context} if context else {}),
             **adapter,
         }
 

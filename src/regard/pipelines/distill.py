@@ -73,6 +73,7 @@ class Distillation:
                 "Translate the source texts of each direction with `regard translate "
                 "--target-lang`, and list the translations in a corpora file."
             )
+        store.refuse_document_context("`regard distill`")
         self._store = store
         self._part = store.part("train")
         self._out = out
@@ -140,7 +141,9 @@ class Distillation:
         sources = (tokenizers.source.decode(self._part.source[n].tolist()) for n in numbers)
         keywords["line_numbers"] = (number + 1 for number in numbers)
         search = self._search_keywords()  # its results alone are the targets, without a retry
-        stream = translator.translate_iterable(sources, retry=False, **search, **keywords)
+        stream = translator.translate_iterable(
+            sources, retry=False, document_context=False, **search, **keywords
+        )
         for chunk in chunks:
             translations = [*islice(stream, len(self.sentences(chunk)))]
             self._write_chunk(chunk, folder, translator, translations, similarity)

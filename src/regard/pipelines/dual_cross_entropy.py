@@ -65,5 +65,7 @@ class DualScorer:
 
     def _cross_entropies(self, translator: Translator, pairs: TextPairs) -> Floats:
         """The cross-entropy of each target given its source, per token."""
-        scores = translator.score_iterable(pairs, length_penalty=1.0, **self.keywords)
+        scores = translator.score_iterable(
+            pairs, length_penalty=1.0, document_context=False, **self.keywords
+        )
         return -np.fromiter(scores, np.float64)

@@ -110,7 +110,7 @@ class MarkupStep:
             hypothesis = segment.hypothesis
             starts = token_starts(self.tokenizers.target, hypothesis.tokens, segment.text)
             source_starts = token_starts(
-                self.tokenizers.source, segment.source, segment.source_text
+                self.tokenizers.source, segment.request.segment, segment.source_text
             )
             for start, position in zip(
                 starts,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from regard.data.document_context import NO_CONTEXT, DocumentContext
 from regard.data.model_text import DataStatistics, ModelText
 from regard.decoding.backend import Hypothesis, Request, length_normalized
 from regard.decoding.ranking_config import ScoreType
@@ -24,6 +25,7 @@ from regard.pipelines.confidence import (
     text_confidence,
     to_single_line,
 )
+from regard.pipelines.context import ContextEncoder, Source
 from regard.pipelines.directions import DirectionOf, SelectedDirection
 from regard.pipelines.text_constraints import TextConstraints
 from regard.pipelines.text_stream import Remarked
@@ -105,17 +107,10 @@ def _space_between(gap: str, translation: str) -> str:
     return gap or " "
 
 
-class Source(NamedTuple):
-    """A text to translate, and the forced prefix of its translation."""
-
-    text: str
-    prefix: str = ""
-
-
 class TranslatedSegment(NamedTuple):
     """A segment with a translation, and where this is in the translation of the whole text."""
 
-    source: list[int]
+    request: Request
     hypothesis: Hypothesis
     text: str
     start: int  # in characters
@@ -153,8 +148,8 @@ class TranslatedText(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[list[int], list[int]]]:
-        """The ids of each segment and of its best translation."""
-        return [(part.source, part.hypothesis.tokens) for part in self.ranked[0].segments]
+        """The ids of each segment, in its context, and of its best translation."""
+        return [(part.request.source, part.hypothesis.tokens) for part in self.ranked[0].segments]
 
     @property
     def warnings(self) -> list[str]:
@@ -205,6 +200,7 @@ class TranslationCodec(Generic[R]):
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
     constraints: TextConstraints | None = None
+    context: DocumentContext = NO_CONTEXT
 
     def encode(self, sources: Sequence[Source]) -> tuple[list[Request], list[EncodedText]]:
         """A request for each segment that is not empty; the first has the forced prefix."""
@@ -217,6 +213,7 @@ class TranslationCodec(Generic[R]):
         encoded = dict(zip(texts, self.text.tokenizers.source.encode_all(texts), strict=True))
         requests: list[Request] = []
         context: list[EncodedText] = []
+        in_context = ContextEncoder(self.context, self._segment_ids)
         for source, direction, (text, steps) in zip(sources, directions, prepared, strict=True):
             limit = min(self.limit, direction.statistics.longest_source)
             segments = self._split(text, encoded, direction, limit)
@@ -225,11 +222,15 @@ class TranslationCodec(Generic[R]):
             prefix = self.text.tokenizers.target.encode(source.prefix) if source.prefix else []
             needs_alignment = any(isinstance(step, NeedsAlignment) for step in steps)
             parts = [part.text for part in segments.parts if part.text]
+            new = []
             for number, part in enumerate(parts):
                 ids = self._encode_segment(part, direction, encoded, limit)
                 constraints = self._constraints(part, is_first=number == 0)
                 forced = [] if number else prefix
-                requests.append(Request(ids, forced, needs_alignment, constraints))
+                new.append(Request(ids, forced, needs_alignment, constraints))
+            if self.context.size:
+                new = [*in_context.add(source, self._encode_all(parts, encoded), new, limit)]
+            requests += new
         return requests, context
 
     def _encode_segment(
@@ -246,6 +247,17 @@ class TranslationCodec(Generic[R]):
                 lambda annotated: len(self._encode(direction.tagged(annotated), encoded)) <= limit,
             )
         return self._encode(direction.tagged(text), encoded)
+    def _segment_ids(self, text: str) -> list[list[int]]:
+        """The ids of the segments of a text, without tags."""
+        direction, (prepared, _) = self.direction_of(text), self._prepare(text)
+        limit = min(self.limit, direction.statistics.longest_source)
+        segments = self._split(prepared, {}, direction, limit)
+        return self._encode_all([part.text for part in segments.parts if part.text], {})
+
+    def _encode_all(
+        self, texts: Sequence[str], encoded: Mapping[str, list[int]]
+    ) -> list[list[int]]:
+        return [self._encode(text, encoded) for text in texts]
 
     def _constraints(self, text: str, *, is_first: bool) -> tuple[TokenConstraint, ...]:
         """What the translation of a segment must contain."""
@@ -286,7 +298,7 @@ class TranslationCodec(Generic[R]):
         texts = map(to_single_line, self.text.tokenizers.target.decode_all(ids))
         nbests = iter(
             [
-                (request.source, [(hypothesis, next(texts)) for hypothesis in hypotheses])
+                (request, [(hypothesis, next(texts)) for hypothesis in hypotheses])
                 for request, hypotheses in zip(requests, outputs, strict=True)
             ]
         )
@@ -361,8 +373,8 @@ class TranslationCodec(Generic[R]):
         return length_normalized(total, length, self.length_penalty) if hypotheses else 0.0
 
 
-# The ids of a segment, and its hypotheses with their texts, best first.
-_Nbest = tuple[list[int], list[tuple[Hypothesis, str]]]
+# The request of a segment, and its hypotheses with their texts, best first.
+_Nbest = tuple[Request, list[tuple[Hypothesis, str]]]
 
 
 def _is_plain(segments: Segments, text: str) -> bool:

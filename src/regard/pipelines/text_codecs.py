@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
+from regard.data.document_context import NO_CONTEXT, DocumentContext, context_ids
 from regard.data.model_text import ModelText
-from regard.decoding.backend import Hypothesis, IdPair
+from regard.decoding.backend import Hypothesis
+from regard.pipelines.context import TextPair
 from regard.pipelines.directions import SelectedDirection
 from regard.pipelines.text_constraints import TextConstraints
 from regard.pipelines.text_stream import Remarked
@@ -100,6 +103,14 @@ class PromptCodec:
         return Continuation(tokenizer.decode_lines(ids)[start:], hypothesis.score)
 
 
+class PairItem(NamedTuple):
+    """The ids of a source and its target, without EOS."""
+
+    source: list[int]
+    target: list[int]
+    context: int = 0  # ids of the target that are context, which has no score
+
+
 @dataclass(frozen=True)
 class PairCodec:
     """Encodes pairs of texts; a pair of blank texts has score 0."""
@@ -107,17 +118,45 @@ class PairCodec:
     text: ModelText
     direction: SelectedDirection
     terms: TextConstraints | None = None  # that are annotated in the sources
+    context: DocumentContext = NO_CONTEXT
+    limit: int = 0  # ids of a source with its context
 
-    def encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[IdPair], list[bool]]:
+    def encode(
+        self, pairs: Sequence[tuple[str, str] | TextPair]
+    ) -> tuple[list[PairItem], list[bool]]:
         """The ids of pairs that are not blank, and which are."""
-        stripped = [(source.strip(), target.strip()) for source, target in pairs]
-        texts = [pair for pair in stripped if any(pair)]
+        stripped = [TextPair(pair[0].strip(), pair[1].strip(), *pair[2:]) for pair in pairs]
+        texts = [pair for pair in stripped if pair.source or pair.target]
+        source, target = self.text.tokenizers.source, self.text.tokenizers.target
         ids = zip(
-            self.text.tokenizers.source.encode_all([self._source(pair[0]) for pair in texts]),
-            self.text.tokenizers.target.encode_all([target for _, target in texts]),
+            source.encode_all([self._source(pair.source) for pair in texts]),
+            target.encode_all([pair.target for pair in texts]),
             strict=True,
         )
-        return [*ids], [not any(pair) for pair in stripped]
+        encoders = lru_cache(None)(source.encode), lru_cache(None)(target.encode)
+        items = [
+            self._in_context(PairItem(*both), pair.context, encoders)
+            for pair, both in zip(texts, ids, strict=True)
+        ]
+        return items, [not (pair.source or pair.target) for pair in stripped]
+
+    def _in_context(
+        self,
+        item: PairItem,
+        previous: Sequence[tuple[str, str]],
+        encoders: Sequence[Callable[[str], list[int]]],
+    ) -> PairItem:
+        """A pair whose sides begin with their context, as in `ContextEncoder`."""
+        if not previous:
+            return item
+        room, counts = self.limit - len(item.source), (self.context.source, self.context.target)
+        source, target = (
+            context_ids([encode(pair[side].strip()) for pair in previous[-count:]], room)
+            if count
+            else []
+            for side, (count, encode) in enumerate(zip(counts, encoders, strict=True))
+        )
+        return PairItem([*source, *item.source], [*target, *item.target], len(target))
 
     def _source(self, text: str) -> str:
         if self.terms is not None:
@@ -129,7 +168,7 @@ class PairCodec:
         return len(ids) <= self.direction.statistics.longest_source
 
     def decode(
-        self, items: Sequence[IdPair], is_blank: list[bool], scores: Sequence[float]
+        self, items: Sequence[PairItem], is_blank: list[bool], scores: Sequence[float]
     ) -> list[Remarked[float]]:
         """The score of each pair."""
         remaining = iter(scores)

@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from regard.config import build
+from regard.data.document_context import NO_CONTEXT, DocumentContext
 from regard.data.glossary import GlossarySource
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Backend, BatchLimit, Hypothesis, Request, request_length
 from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.constraint_config import ConstraintKeywords
 from regard.decoding.ranking_config import ScoreType
-from regard.decoding.text_config import DirectionKeywords, TextConfig, TextConfigKeywords
+from regard.decoding.text_config import InputKeywords, TextConfig, TextConfigKeywords
 from regard.pipelines.confidence import ConfidenceEstimator, WordConfidence
+from regard.pipelines.context import Source
 from regard.pipelines.directions import DirectionOf
-from regard.pipelines.segments import Source, TextStep, TranslatedText, TranslationCodec
+from regard.pipelines.document_search import DocumentSearch
+from regard.pipelines.segments import TextStep, TranslatedText, TranslationCodec
 from regard.pipelines.stream import ModelStage
 from regard.pipelines.text_constraints import TextConstraints
 from regard.pipelines.text_stream import StreamKeywords, StreamOptions, TextStream
@@ -88,17 +91,27 @@ class TextSearch:
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
     constraints: TextConstraints | None = None
+    context: DocumentContext = NO_CONTEXT
+
+    @property
+    def _stage(self) -> ModelStage[Request, list[Hypothesis]]:
+        """The stage of the stream that runs the search."""
+        if self.context.target:
+            tokenizer, sentences = self.text.tokenizers.target, self.context.target
+            return DocumentSearch(
+                self.backend, self.config, tokenizer, sentences, self.batch_size
+            ).stage
+        limit = self.backend.batch_limit(self.config)
+        if self.batch_size is not None:
+            limit = BatchLimit(self.batch_size)
+        return ModelStage(
+            lambda batches: self.backend.search(batches, self.config), request_length, limit
+        )
 
     def stream(
         self, render: Callable[[TranslatedText], R]
     ) -> TextStream[Source, Request, list[Hypothesis], R]:
         """From texts to rendered translations; `render` is pickled for worker processes."""
-        limit = self.backend.batch_limit(self.config)
-        if self.batch_size is not None:
-            limit = BatchLimit(self.batch_size)
-        stage = ModelStage(
-            lambda batches: self.backend.search(batches, self.config), request_length, limit
-        )
         codec = TranslationCodec(
             self.text,
             self.limit,
@@ -109,8 +122,9 @@ class TextSearch:
             self.score_type,
             self.confidence,
             self.constraints,
+            self.context,
         )
-        return TextStream(codec, stage, self.backend.window)
+        return TextStream(codec, self._stage, self.backend.window)
 
 
 @dataclass(frozen=True)
@@ -136,8 +150,8 @@ class TranslateTextKeywords(TranslateKeywords, StreamKeywords, total=False):
     """`TranslateKeywords`, and how the texts are processed."""
 
 
-class ScoreTextKeywords(DirectionKeywords, total=False):
-    """The direction of pairs to score, and a glossary whose terms are annotated in the sources."""
+class ScoreTextKeywords(InputKeywords, total=False):
+    """How pairs to score are read, and a glossary whose terms are annotated in the sources."""
 
     glossary: GlossarySource | None
 

@@ -5,7 +5,6 @@ This module does not import PyTorch; a model in CTranslate2 does not need it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from regard.backends.search_backend import search_backend
 from regard.config import build
 from regard.data.calibration import Calibration, read_calibration
-from regard.data.model_text import CONFIG, DecodingFamily, ModelText, config_folder
+from regard.data.document_context import DocumentContext
+from regard.data.model_text import DecodingFamily, ModelText
 from regard.decoding.backend import Backend, refuse_bad_batch_size, refuse_large_search
-from regard.decoding.config import SearchConfig, SearchKeywords
+from regard.decoding.config import SearchConfig
 from regard.decoding.modes import decoding_mode, refuse_unused
 from regard.decoding.ranking_config import with_implied
 from regard.errors import ConfigError, DataError
@@ -24,9 +24,15 @@ from regard.exchange import ctranslate2_files
 from regard.machine import may_have_gpu
 from regard.notices import Notice
 from regard.pipelines.confidence import confidence_estimator
+from regard.pipelines.context import (
+    Source,
+    context_of_texts,
+    in_documents,
+    pairs_in_documents,
+)
 from regard.pipelines.directions import SameDirection, select_direction
 from regard.pipelines.forbidden_words import forbid_words
-from regard.pipelines.segments import Source, TranslatedText
+from regard.pipelines.segments import TranslatedText
 from regard.pipelines.text_constraints import text_constraints
 from regard.pipelines.text_search import (
     ScoreKeywords,
@@ -105,7 +111,9 @@ class Translator:
             return LazyModels.read(paths, device, precision, teacher_path)
 
         if len(paths) == 1 and teacher is None and _may_use_ctranslate2(device, backend):
-            converted = _load_converted(paths[0], precision)
+            from regard.backends.ctranslate2_models import load_converted
+
+            converted = load_converted(paths[0], precision)
             if converted is not None:
                 return cls(paths, *converted, read_models)
         from regard.backends.backend_selection import select_backend
@@ -176,7 +184,13 @@ class Translator:
             self.models  # noqa: B018  # raises an error if it cannot be loaded
         self._refuse_prefix(*prefixes)
         search = self._search(keywords, batch_size, len(texts), notice)
-        translated = search.stream(unchanged).map([*map(Source, texts, prefixes)], notice)
+        if attention and search.context.target:
+            raise ConfigError(
+                "Attention maps are not available with context of target sentences. Use "
+                "document_context=False."
+            )
+        sources = in_documents(map(Source, texts, prefixes), search.context)
+        translated = search.stream(unchanged).map([*sources], notice)
         if not attention:
             return [*map(Translation.of, translated)]
         return [Translation.of(part, self._attention_maps(part)) for part in translated]
@@ -210,7 +224,8 @@ class Translator:
         options, rest = split_translate_keywords(keywords)
         search = self._search(rest, options.batch_size, None, options.notice)
         stream = search.stream(TranslationRenderer(render))
-        return stream.iterate((Source(text, prefix) for text in check_each(texts)), options)
+        sources = (Source(text, prefix) for text in check_each(texts))
+        return stream.iterate(in_documents(sources, search.context), options)
 
     def _search(
         self,
@@ -268,6 +283,7 @@ class Translator:
             text_config.score_type,
             confidence,
             constraints,
+            context_of_texts(self.text, text_config),
         )
 
     @cached_property
@@ -313,8 +329,8 @@ class Translator:
             raise DataError(
                 f"{len(sources)} sources and {len(targets)} targets: pass one target per source."
             )
-        stream = self._score_stream(length_penalty, batch_size, keywords)
-        return stream.map([*zip(sources, targets, strict=True)])
+        stream, context = self._score_stream(length_penalty, batch_size, keywords)
+        return stream.map([*pairs_in_documents(zip(sources, targets, strict=True), context)])
 
     def score_iterable(
         self,
@@ -325,18 +341,19 @@ class Translator:
     ) -> Iterator[float]:
         """The `score` of any number of pairs of source and target, in order."""
         options, text = split_score_keywords(keywords)
-        stream = self._score_stream(length_penalty, options.batch_size, text)
-        return stream.iterate(((*checked_texts(pair),) for pair in pairs), options)
+        stream, context = self._score_stream(length_penalty, options.batch_size, text)
+        checked = map(checked_texts, pairs)
+        return stream.iterate(pairs_in_documents(checked, context), options)
 
     def _score_stream(
         self, length_penalty: float, batch_size: int | None, keywords: ScoreTextKeywords
-    ) -> TextStream[Any, Any, float, float]:
+    ) -> tuple[TextStream[Any, Any, float, float], DocumentContext]:
         from regard.pipelines.score_stream import pair_codec, score_stream
 
         penalty = build(SearchConfig, {"length_penalty": length_penalty}).length_penalty
         refuse_bad_batch_size(batch_size)
-        codec = pair_codec(self.text, keywords)
-        return score_stream(self.models, codec, penalty, batch_size)
+        codec = pair_codec(self.text, self.models, keywords)
+        return score_stream(self.models, codec, penalty, batch_size), codec.context
 
     def likeliest(
         self, sources: Sequence[str], targets: Sequence[Sequence[int]], count: int
@@ -365,34 +382,3 @@ def _may_use_ctranslate2(device: str, backend: str) -> bool:
     """Whether CTranslate2 is chosen for models that it supports."""
     on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
     return on_cpu and backend in ("auto", "ctranslate2") and ctranslate2_files.is_installed()
-
-
-def _load_converted(path: Path, precision: str | None) -> tuple[ModelText, Backend, str] | None:
-    """An exported model, or one whose conversion to CTranslate2 is in the cache."""
-    from regard.backends.ctranslate2_models import load_cached, load_exported
-
-    if not (path / CONFIG).is_file() and not (config_folder(path) / CONFIG).is_file():
-        return None  # the caller explains what is wrong
-    backend: Backend | None = None
-    if ctranslate2_files.ctranslate2_folder(path):
-        text = ModelText.read(path)
-        backend = load_exported(path, text, precision)
-    elif precision in (None, "float32", "int8"):
-        text = ModelText.read(path)
-        backend = load_cached(path, text, "int8" if precision == "int8" else "float32")
-    return None if backend is None else (text, backend, f"Backend: {backend}.")
-
-
-def sentences_per_second(
-    translator: Translator,
-    texts: Sequence[str],
-    *,
-    batch_size: int,
-    **keywords: Unpack[SearchKeywords],
-) -> float:
-    """The translation speed; each text is a sentence, and batches of 1 run sequentially."""
-    calls = [[text] for text in texts] if batch_size == 1 else [texts]
-    start = time.perf_counter()
-    for call in calls:
-        translator.translate(call, batch_size=batch_size, **keywords)
-    return len(texts) / (time.perf_counter() - start)

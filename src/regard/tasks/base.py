@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from regard.training.config import RunConfig
 from regard.training.objective import Objective
 from regard.training.task import Validation, Validator
 
+ContextSides = Literal["none", "source", "both"]  # that document context may have
 Scorer = Callable[[Model], Mapping[str, float]]
 
 
@@ -41,6 +42,7 @@ class Task(ABC):
     reads_weights: ClassVar[bool] = False  # data.corpus_weights has an effect
     resegments: ClassVar[bool] = False  # data.subword_nbest_size has an effect
     distills: ClassVar[bool] = False  # training.word_distillation has an effect
+    document_context: ClassVar[ContextSides] = "none"  # of examples
     supports_r_drop: ClassVar[bool] = True  # training.r_drop has an effect
 
     # Data.
@@ -54,6 +56,7 @@ class Task(ABC):
                 f"{expected.title}. Prepare the data with {expected.options}, or use a model for "
                 f"{actual.title}, such as {actual.model}."
             )
+        self._refuse_document_context(config, store)
         statistics = self.data_statistics(config, store)
         return ModelFolder(
             store.vocabulary,
@@ -62,7 +65,19 @@ class Task(ABC):
             statistics,
             config,
             directions=store.directions,
+            document_context=store.document_context,
         )
+
+    def _refuse_document_context(self, config: ModelConfig, store: Store) -> None:
+        """Raise an error for document context that the task does not support."""
+        context, supported = store.document_context, self.document_context
+        unsupported = context.size if supported == "none" else context.target
+        if unsupported and supported != "both":
+            sides = "document context" if supported == "none" else "target context"
+            raise ConfigError(
+                f"{store.folder} has examples with {sides}, which model.kind={config.kind} does "
+                "not support. Prepare the data without it, or use a model such as --preset tiny."
+            )
 
     def data_statistics(self, config: ModelConfig, store: Store) -> DataStatistics:
         """Statistics of the training data that are stored with a model."""

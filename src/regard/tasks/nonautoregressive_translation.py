@@ -44,6 +44,7 @@ class NonAutoregressiveTranslation(Translation):
     """Source to target, all tokens at once."""
 
     name = "nonautoregressive_translation"
+    document_context = "none"  # the positions of the target are made from those of the source
 
     def problems(self, config: RunConfig) -> Iterator[str]:
         """Fertilities and CTC support different settings."""

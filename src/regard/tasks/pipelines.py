@@ -12,7 +12,14 @@ from typing import Any, Unpack
 from regard.data.directions import Direction
 from regard.data.label_formats import read_examples
 from regard.data.line_reader import read_lines
+from regard.decoding.text_config import InputKeywords
 from regard.errors import ConfigError, DataError
+from regard.evaluation.contrastive import (
+    ContrastiveExample,
+    ContrastiveResult,
+    evaluate_contrastive,
+    read_contrastive,
+)
 from regard.evaluation.label_report import LabelReport, label_report
 from regard.evaluation.metrics import METRICS, MetricConfig, MetricResult, evaluate
 from regard.evaluation.perplexity import Perplexity, perplexity, read_documents
@@ -111,6 +118,21 @@ class Translator(translator.Translator, Exportable):
         return translate_file(
             self, Path(source), Path(target), prefix=prefix, overwrite=overwrite, **keywords
         )
+    def evaluate_contrastive(
+        self,
+        examples: PathLike | Sequence[ContrastiveExample],
+        *,
+        batch_size: int | None = None,
+        **inputs: Unpack[InputKeywords],
+    ) -> ContrastiveResult:
+        """How often the correct translation has a higher score than wrong ones, in its context.
+
+        `examples` is a file with a JSON object per line, or its content.
+        """
+        listed = (
+            read_contrastive(Path(examples)) if isinstance(examples, str | Path) else [*examples]
+        )
+        return evaluate_contrastive(self, listed, batch_size=batch_size, **inputs)
 
 
 class TextEvaluation(Exportable):

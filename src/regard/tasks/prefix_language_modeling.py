@@ -33,6 +33,7 @@ class PrefixLanguageModeling(Translation):
 
     name = "prefix_language_modeling"
     distills = False
+    document_context = "source"
 
     def training_data(self, store: Store, config: RunConfig) -> Dataset:
         """Pairs as single sequences."""

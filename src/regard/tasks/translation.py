@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from regard.data.content import PAIRS
 from regard.data.distributions import read_distributions
 from regard.data.file_options import ParallelFiles
 from regard.data.loader import Dataset, DatasetSubset, validation_batches
-from regard.data.pairs import PairDataset, pairs_by_direction, with_eos
+from regard.data.pairs import PairDataset, context_length, pairs_by_direction, with_eos
 from regard.data.store import Part, Store
-from regard.decoding.backend import map_by_length
+from regard.decoding.backend import ContextLengths, map_by_length
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import decode_batch
 from regard.errors import ConfigError
@@ -25,7 +25,7 @@ from regard.evaluation.metrics import bleu
 from regard.evaluation.options import TranslationsOptions
 from regard.models.base import Model, ModelConfig
 from regard.models.folder import DataStatistics, ModelFolder
-from regard.tasks.base import Scorer, Task
+from regard.tasks.base import ContextSides, Scorer, Task
 from regard.tasks.pipelines import Translator
 from regard.training.config import RunConfig
 from regard.training.task import Validation, Validator
@@ -46,6 +46,7 @@ class Translation(Task):
     reads_weights = True
     resegments = True
     distills = True
+    document_context: ClassVar[ContextSides] = "both"
 
     def data_statistics(self, config: ModelConfig, store: Store) -> DataStatistics:
         """The longest source, and the fraction of lines with several sentences."""
@@ -82,17 +83,34 @@ class Translation(Task):
         return PairDataset(store.part("valid"))
 
     def scorer(self, store: Store, config: RunConfig) -> Scorer | None:
-        """BLEU of greedy translations of the validation set; of several directions, the mean."""
+        """BLEU of greedy translations of the validation set; of several directions, the mean.
+
+        Target context is that of the references.
+        """
         if not config.training.validate_bleu:
             return None
         part, tokenizer = store.part("valid"), store.tokenizers.target
-        references = [tokenizer.decode(part.target[i].tolist()) for i in range(len(part))]
+        targets = [part.target[i].tolist() for i in range(len(part))]
+        contexts = [ContextLengths()] * len(part)
+        if store.document_context.size:
+            contexts = [
+                ContextLengths(context_length(part.source[i]), context_length(targets[i]))
+                for i in range(len(part))
+            ]
+        starts = [context.target for context in contexts]
+        references = [tokenizer.decode(ids[n:]) for ids, n in zip(targets, starts, strict=True)]
         language, directions = store.languages["target"], pairs_by_direction(part.corpora)
 
         def score(model: Model) -> Mapping[str, float]:
             def translate(indices: list[int]) -> list[str]:
                 source = with_eos([part.source[i] for i in indices]).to(model.device)
-                nbest_lists = decode_batch(model, source, SearchConfig(beam_size=1))
+                nbest_lists = decode_batch(
+                    model,
+                    source,
+                    SearchConfig(beam_size=1),
+                    prefixes=[targets[i][: starts[i]] for i in indices],
+                    contexts=[contexts[i] for i in indices],
+                )
                 return [tokenizer.decode(hypotheses[0].tokens) for hypotheses in nbest_lists]
 
             indices = list(range(len(part)))

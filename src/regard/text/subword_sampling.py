@@ -16,6 +16,7 @@ from itertools import accumulate
 from random import Random
 
 from regard.text.base import Tokenizer
+from regard.text.special import SPECIAL
 
 _CACHE_SIZE = 2**18  # words, and sentences
 _Ids = tuple[int, ...]
@@ -30,7 +31,8 @@ class SubwordSampler:
         self._order = 1 if self._tokenizer is tokenizer else -1  # of ids
         self._candidates = candidates
         self._temperature = temperature
-        self._starts_word = tokenizer.word_starts()
+        self._starts_word = [*tokenizer.word_starts()]
+        self._starts_word[SPECIAL.bos] = True  # the separator of document context
         candidates_of_word = lru_cache(_CACHE_SIZE)(self._word_candidates)
         self._sentence_candidates = lru_cache(_CACHE_SIZE)(
             lambda ids: [*map(candidates_of_word, self._words(ids))]
@@ -54,7 +56,7 @@ class SubwordSampler:
 
     def _word_candidates(self, word: _Ids) -> _Candidates:
         nbest = self._tokenizer.nbest_encode(self._tokenizer.decode(word), self._candidates)
-        if not nbest:  # a single space
+        if not nbest:  # a single space, or a special token
             return [word], []
         best = nbest[0][1]
         weights = [math.exp((score - best) / self._temperature) for _, score in nbest]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from regard.data.batch import Batch, DistilledBatch
+from regard.data.batch import Batch, ContextBatch, DistilledBatch
+from regard.text.special import SPECIAL
 from regard.training.config import TrainingConfig
 from regard.training.losses import Loss, add_distillation, add_reinforce, token_loss
 
@@ -35,6 +37,9 @@ class Objective:
 
     def loss(self, predictions: Any, batch: Batch) -> Loss:
         """The loss of the predictions."""
+        if isinstance(batch, ContextBatch):
+            targets = predictions.targets.masked_fill(batch.is_context, SPECIAL.pad)
+            predictions = replace(predictions, targets=targets)
         loss = token_loss(predictions, self.config.label_smoothing, self.r_drop_weight)
         if isinstance(batch, DistilledBatch):
             weight = self.config.word_distillation

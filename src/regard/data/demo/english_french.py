@@ -100,7 +100,12 @@ def being(rng: Random, subject: Phrase, manners: Sequence[str] = MANNERS) -> Pai
         complement = profession(rng, subject)
     else:
         complement = quality(rng, subject)
-    be, etre = BE[subject.slot], ETRE[subject.slot]
+    return copular(subject.slot, manner, complement)
+
+
+def copular(slot: int, manner: str, complement: Pair) -> Pair:
+    """A predicate with "be" and a complement: "is not sad", ne est pas triste."""
+    be, etre = BE[slot], ETRE[slot]
     if not manner:
         return f"{be} {complement[0]}", f"{etre} {complement[1]}"
     ne = "ne " if manner in NEGATING else ""
@@ -285,5 +290,10 @@ def english_french_pair(rng: Random) -> Pair:
     while True:
         english, french = pick(rng, KINDS_OF_SENTENCE)(rng)
         if is_presentable(english):
-            stop = "" if english.endswith("?") else "."
-            return capitalize(english) + stop, capitalize(elide_and_contract(french)) + stop
+            return as_sentence(english, french)
+
+
+def as_sentence(english: str, french: str) -> Pair:
+    """Words with a capital letter, a full stop and elisions."""
+    stop = "" if english.endswith("?") else "."
+    return capitalize(english) + stop, capitalize(elide_and_contract(french)) + stop
