@@ -183,7 +183,7 @@ def test_trials_are_drawn_by_number_and_by_setting(
             logarithmic=["rate"],
         )
         history, rate, optimizer, layers = drawn.pop().axes
-        assert [*history.lines[0].get_ydata()] == best
+        assert np.asarray(history.lines[0].get_ydata()).tolist() == best
         offsets = [axes.collections[0].get_offsets() for axes in (history, rate, layers)]
         assert [np.asarray(points)[:, 0].tolist() for points in offsets] == [
             *([0, 2, 5], rates, [2, 4, 6])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,8 @@ def command(tmp_path: Path, reversal_store: Store) -> list[str | Path]:
     """The command line of a search in `tmp_path`."""
     (tmp_path / "recipe.toml").write_text(RECIPE)
     (tmp_path / "space.toml").write_text(SPACE)
-    data = ["--data", reversal_store.folder, "--device", "cpu"]
-    files = [tmp_path / "recipe.toml", "--space", tmp_path / "space.toml"]
+    data: list[str | Path] = ["--data", reversal_store.folder, "--device", "cpu"]
+    files: list[str | Path] = [tmp_path / "recipe.toml", "--space", tmp_path / "space.toml"]
     return ["tune", *files, *data, "--out", tmp_path / "out"]
 
 
@@ -163,7 +164,7 @@ def test_killed_search_is_resumed(
 def test_python(tmp_path: Path, reversal_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(monkeypatch)
     settings = small_run(tmp_path, reversal_store).training
-    options = {
+    options: dict[str, Any] = {
         "space": {"training.learning_rate": {"low": 1e-3, "high": 1e-1, "log": True}},
         "data": reversal_store,
         "out": tmp_path / "out",

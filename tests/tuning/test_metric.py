@@ -9,11 +9,11 @@ import pytest
 from regard.data.store import Store
 from regard.models.folder import read_weights_metadata
 from regard.training.config import TrainingConfig
-from regard.training.metrics_log import read_metrics
+from regard.training.metrics_log import Row, read_metrics
 from regard.tuning.metric import Metric
 from toys import CollectingCallback, pseudorandom_bleu, run, small_run
 
-ROWS = [
+ROWS: list[Row] = [
     {"step": 4, "loss": 1.0},
     {"step": 5, "valid_loss": 3.0, "bleu": 1.0},
     {"step": 10, "valid_loss": 2.0, "bleu": 7.0},

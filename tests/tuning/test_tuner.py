@@ -198,7 +198,7 @@ def test_trials_of_another_process_are_left_alone(
     set_behaviour(monkeypatch, {1: "hang"})
     tune(tmp_path, reversal_store, trials=2, timeout="1s")
     set_behaviour(monkeypatch, {})
-    command = [sys.executable, "-c", CLAIM, tmp_path / "trials" / "0001"]
+    command = [sys.executable, "-c", CLAIM, str(tmp_path / "trials" / "0001")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

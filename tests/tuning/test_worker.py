@@ -92,7 +92,7 @@ def test_stopped_trial_is_saved_and_resumed(tmp_path: Path, reversal_store: Stor
 def test_failures_have_reasons(
     tmp_path: Path, reversal_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (state, reason), _ = trial(tmp_path / "b", reversal_store, **{"model.num_heads": 3})
+    (state, reason), _ = trial(tmp_path / "b", reversal_store, model={"num_heads": 3})
     assert state == "refused"
     assert "does not divide d_model" in str(reason)
     (tmp_path / "c").mkdir()
