@@ -56,9 +56,9 @@ def test_a_capital_letter_at_the_beginning_may_be_that_of_the_sentence() -> None
 def test_length_of_terms() -> None:
     words = "p q r s t"
     links = " ".join(f"{i}-{i}" for i in range(5))
-    found = terms_of(links, words, words)
-    assert ("p q r s", "p q r s") in found
-    assert max(len(source.split()) for source, _ in found) == MAX_WORDS
+    terms = terms_of(links, words, words)
+    assert ("p q r s", "p q r s") in terms
+    assert max(len(source.split()) for source, _ in terms) == MAX_WORDS
 
 
 def test_alignment_of_selected_pairs() -> None:

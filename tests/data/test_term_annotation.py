@@ -115,12 +115,15 @@ def test_terms_of_a_glossary(tmp_path: Path) -> None:
 
 def test_directions_are_aligned_separately() -> None:
     annotation = TermAnnotation(TermAnnotationConfig(annotate_terms=1))
-    there, back = Direction("x", "y"), Direction("y", "x")
+    forward, backward = Direction("x", "y"), Direction("y", "x")
     for source, target in letter_pairs():
-        annotation.add(there, source, target)
-        annotation.add(back, target, source)
+        annotation.add(forward, source, target)
+        annotation.add(backward, target, source)
     for source, target in letter_pairs():
-        for direction, first, second in ((there, source, target), (back, target, source)):
+        for direction, first, second in (
+            (forward, source, target),
+            (backward, target, source),
+        ):
             annotated = annotation.annotated(direction, first, second)
             assert strip_annotations(annotated) == first
             assert all(word in second for _, word in TERM.findall(annotated))

@@ -191,11 +191,11 @@ def test_terms_that_do_not_fit_are_not_annotated() -> None:
     )
     assert constraints is not None
     assert constraints.method == "both"
-    one, both = "a<term> b<trans> x</term> c", "a<term> b<trans> x</term><term> c<trans> y</term>"
+    first, both = "a<term> b<trans> x</term> c", "a<term> b<trans> x</term><term> c<trans> y</term>"
     assert constraints.annotated("a b c", lambda text: True) == both
-    assert constraints.annotated("a b c", lambda text: len(text) <= len(one)) == one
+    assert constraints.annotated("a b c", lambda text: len(text) <= len(first)) == first
     assert constraints.annotated("a b c", lambda text: False) == "a b c"
-    assert constraints.annotated(one, lambda text: True) == one  # contains marks
+    assert constraints.annotated(first, lambda text: True) == first  # contains marks
     copy = pickle.loads(pickle.dumps(constraints))
     assert copy.annotated("a b c", lambda text: True) == both
     assert constraints_of({"b": "x"}).annotated("a b", lambda text: True) == "a b"
@@ -248,5 +248,4 @@ def test_command(command: Command, folder: Path, tmp_path: Path) -> None:
     target.write_text(outcome.out)
     score = command("score", folder, "--source", source, "--target", target, "--glossary", file)
     assert score.out == command("score", folder, "--source", annotated, "--target", target).out
-    shown = command("show", "model", folder).out
-    assert "annotated terms" in shown
+    assert "annotated terms" in command("show", "model", folder).out
