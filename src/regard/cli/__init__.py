@@ -34,7 +34,7 @@ _COMMANDS = {
     "filter": "Filter a parallel corpus by rules, languages and scores; report what was filtered "
     "out.",
     "train": "Train a model; running the same command again resumes a stopped run.",
-    "translate": "Translate each line of standard input.",
+    "translate": "Translate each line of standard input, or documents (--file).",
     "generate": "Continue prompts by sampling (the default), greedy search or beam search.",
     "fill": "Print the most probable tokens for each [MASK] of a text, by a masked language model.",
     "tag": "Predict the label of each word of sentences in plain text, CoNLL-U or other columns.",
