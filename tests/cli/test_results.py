@@ -91,6 +91,10 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "translate with confidence": lambda w: [
         *("translate", w / "transformer", "--num-hypotheses", "2", "--confidence"),
     ],
+    "translate with files": lambda w: [
+        *("translate", w / "transformer", "--num-hypotheses", "2", "--overwrite"),
+        *("--file", w / "lines", "--file-format", "txt", "--out", w / "translated"),
+    ],
     "generate": lambda w: ["generate", w / "causal", "a b", "--max-tokens", "3"],
     "fill": lambda w: ["fill", w / "masked", "a [MASK] b", "--top-k", "2"],
     "tag": lambda w: ["tag", w / "tagger", "the run"],

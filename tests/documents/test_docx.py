@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import zipfile
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from docx.oxml.ns import nsdecls, qn
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
+from lxml.etree import XMLSyntaxError
 
 from documents.samples import docx_sample
 from documents.translations import (
@@ -225,6 +227,27 @@ def test_parts_of_fields_stay_in_order() -> None:
     kinds = [re.findall("begin|separate|end|instr", " ".join(each)) for each in (before, after)]
     simple = ["begin", "instr", "separate", "end"]
     assert kinds == [[*simple[:3], *simple, "end", *simple], [*simple, *simple[:3], *simple, "end"]]
+
+
+@pytest.mark.parametrize("count", [50, 249, 3000])
+def test_deep_nesting(count: int) -> None:
+    contents = [
+        "<w:ins>" * count + run("a b") + "</w:ins>" * count,
+        (mark("begin") + "<w:r><w:instrText>HYPERLINK</w:instrText></w:r>" + mark("separate"))
+        * count
+        + run("a b")
+        + mark("end") * count,
+        "".join(f'<w:bookmarkStart w:id="{number}"/>' for number in range(count)) + run("a b"),
+    ]
+    for content in contents:
+        try:
+            source = with_paragraph(content)
+        except XMLSyntaxError:  # python-docx refuses it, too
+            continue
+        with suppress(DataError):
+            before = objects(opened(source).element.body[0])
+            after = objects(opened(translated(source, "docx")).element.body[0])
+            assert sorted(after) == sorted(before)
 
 
 def test_paragraphs_are_numbered() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import zipfile
+from contextlib import suppress
 from io import BytesIO
 
 import pytest
@@ -50,14 +51,19 @@ def paragraph(content: bytes) -> str:
     return str(text)
 
 
+def inner_text(element: Element | None) -> str:
+    assert element is not None
+    return element.inner_text
+
+
 def test_formatting_follows_the_words() -> None:
     document = opened(translated(odt_sample(), "odt", reverse))
     [heading] = document.body.headers
     assert heading.text_recursive == "DOG BIG A"
     first, note, link, cell, number = document.body.get_elements("//text:p")[:5]
-    assert first.get_element("text:span").inner_text == "HOUSE OLD"
+    assert inner_text(first.get_element("text:span")) == "HOUSE OLD"
     assert note.text_recursive == "CAT. THE ON NOTE A"
-    assert link.get_element("text:a").inner_text == "PAGE THE"
+    assert inner_text(link.get_element("text:a")) == "PAGE THE"
     assert cell.text_recursive == "DOG ONE"
     assert number.text_recursive == "12.5"
     assert "42" in document.get_formatted_text()
@@ -142,6 +148,14 @@ def objects(content: bytes) -> list[str]:
     body = etree.fromstring(Package(content, "x").read_part("content.xml")).find("{*}body")
     names = (etree.QName(element).localname for element in body.iterdescendants("*"))
     return sorted(name for name in names if name != "s")
+
+
+@pytest.mark.parametrize("count", [50, 240])
+def test_deep_nesting(count: int) -> None:
+    nested = '<text:span text:style-name="B">' * count + "a b" + "</text:span>" * count
+    content = with_paragraph(nested)
+    with suppress(DataError):
+        assert objects(translated(content, "odt")) == objects(content)
 
 
 def test_comments_and_deleted_text_are_copied() -> None:

@@ -22,7 +22,8 @@ translate-checkpoint: translate models/transformer/checkpoints/00000002 --format
   < text/test.xx
 translate-candidates: translate models/nonautoregressive --candidates 2
   --teacher models/transformer < text/test.xx
-translate-file: translate models/transformer --file text/test.xx --file-format txt --out new/test.txt
+translate-file: translate models/transformer --file text/test.xx --file-format txt
+  --out new/test.txt
 score: score models/transformer --source text/test.xx --target text/test.yy
 align: align models/transformer --source text/test.xx --target text/test.yy --gold text/test.gold
 align-picture: align models/transformer --source text/test.xx --target text/test.yy --line 2

@@ -93,7 +93,7 @@ def test_options_that_do_not_fit(translator: Any) -> None:
     with pytest.raises(ConfigError, match=r"ignore_tags .* has no effect on a.txt"):
         open_document(b"a", "a.txt", ignore_tags=("b",))
     with pytest.raises(ConfigError, match='file_format is "pdf"'):
-        open_document(b"a", "a", file_format="pdf")  # type: ignore[typeddict-item]
+        open_document(b"a", "a", file_format="pdf")  # type: ignore[arg-type]
     document = open_document(b"a", "a.txt", temperature=2.0)
     with pytest.raises(ConfigError, match="temperature"):
         document.translate(translator)

@@ -35,7 +35,7 @@ _COMMANDS = {
     "out.",
     "train": "Train a model; running the same command again resumes a stopped run.",
     "tune": "Search for the best settings of a run with Optuna.",
-    "translate": "Translate each line of standard input.",
+    "translate": "Translate each line of standard input, or documents (--file).",
     "generate": "Continue prompts by sampling (the default), greedy search or beam search.",
     "fill": "Print the most probable tokens for each [MASK] of a text, by a masked language model.",
     "tag": "Predict the label of each word of sentences in plain text, CoNLL-U or other columns.",

@@ -55,7 +55,7 @@ def translate(
     output: Annotated[OutputOptions, Fields(only=("format", "overwrite"))],
     options: TranslateOptions,
 ) -> None:
-    """Translate each line of standard input, or documents in their own formats (--file)."""
+    """Translate each line of standard input, or documents (--file)."""
     keywords: Any = given_settings(context, SearchConfig, TextConfig, ConstraintConfig)
     keywords["scores"] = options.scores or output.format != "text"
     if options.teacher is not None and search.candidates == 1:
@@ -106,7 +106,7 @@ def _load_translator(
         if path.is_file():
             raise ConfigError(
                 f"{path} is a file, but must be a model folder. Text is read from standard input: "
-                f"use < {path}"
+                f"use < {path}, or translate it as a document: --file {path}"
             )
     if needs_torch and runtime.backend == "auto":
         runtime = replace(runtime, backend="torch")

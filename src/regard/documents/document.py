@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from regard.errors import DataError
 from regard.markup.block import Block, BlockText
 
 Part = str | Block  # text to copy, or to translate
@@ -32,15 +31,11 @@ class Document:
     """The texts of a document."""
 
     texts: Sequence[DocumentText]
-    # The content of the file with translations of all texts, and with the target language if known.
+    # The content of the file with translations of all texts, and with the target language if known;
+    # called once.
     write: Callable[[Sequence[str], str | None], bytes]
     has_markup: bool = True  # whether the texts are blocks; if not, they may be in any markup
     unit: str = "line"  # what the numbers of the texts count
-
-
-def unreadable(name: str, problem: str, advice: str) -> DataError:
-    """The error for a file that cannot be read as a document."""
-    return DataError(f"{name} {problem}. {advice}.")
 
 
 def is_translatable(text: str) -> bool:

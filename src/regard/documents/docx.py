@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from regard.documents.document import Document, ReadOptions, unreadable
+from regard.documents.document import Document, ReadOptions
 from regard.documents.package import Package
 from regard.documents.package_document import package_document
 from regard.documents.word_runs import WordParagraph, word_name
 from regard.documents.xml_tree import Element
+from regard.errors import DataError
 
 _TYPES = "[Content_Types].xml"
 # Content types of parts with text, in the order in which they are translated.
@@ -27,12 +28,10 @@ def read_docx(content: bytes, options: ReadOptions) -> Document:
 
 def _text_parts(package: Package, name: str) -> list[str]:
     """The names of the parts with text."""
-    problem, advice = "is not a Word document", "Check the file and its suffix"
-    if _TYPES not in package:
-        raise unreadable(name, problem, advice)
+    types = package.parse_xml(_TYPES) if _TYPES in package else []
     listed = {
         (entry.get("PartName") or "").removeprefix("/"): entry.get("ContentType") or ""
-        for entry in package.parse_xml(_TYPES)
+        for entry in types
         if isinstance(entry.tag, str)
     }
     parts = [
@@ -42,7 +41,7 @@ def _text_parts(package: Package, name: str) -> list[str]:
         if re.search(pattern + r"\Z", kind)
     ]
     if not any(re.search(_PARTS[0] + r"\Z", listed[part]) for part in parts):
-        raise unreadable(name, problem, advice)
+        raise DataError(f"{name} is not a Word document. Check the file and its suffix.")
     return [*dict.fromkeys(parts)]
 
 

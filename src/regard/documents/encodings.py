@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 from typing import NamedTuple
 
-from regard.documents.document import unreadable
 from regard.errors import DataError
 
 _MARKS = {  # byte-order marks; those of UTF-32 begin with those of UTF-16
@@ -57,12 +56,14 @@ def decode(content: bytes, name: str, declared: str | None = None) -> DecodedTex
         advice = "Convert the file to UTF-8, for example with iconv"
         if declared is not None:
             advice = "Correct the declaration, or convert the file to UTF-8"
-        raise unreadable(
-            name, f"is not valid {encoding.upper()} (byte {len(mark) + error.start + 1})", advice
+        place = len(mark) + error.start + 1
+        raise DataError(
+            f"{name} is not valid {encoding.upper()} (byte {place}). {advice}."
         ) from None
     if "\0" in text:
-        problem = "contains a NUL character and is not text"
-        raise unreadable(name, problem, "Check the file and its suffix")
+        raise DataError(
+            f"{name} contains a NUL character and is not text. Check the file and its suffix."
+        )
     return DecodedText(text, encoding, mark)
 
 
@@ -70,8 +71,7 @@ def _resolve(declared: str, name: str) -> str:
     try:
         return _DECLARED[codecs.lookup(declared).name]
     except (LookupError, ValueError):
-        raise unreadable(
-            name,
-            f"declares the encoding {declared!r}, which is not supported",
-            "Convert it to UTF-8",
+        raise DataError(
+            f"{name} declares the encoding {declared!r}, which is not supported. Convert it to "
+            "UTF-8."
         ) from None

@@ -81,4 +81,7 @@ def read_document(content: bytes, format: FileFormat, options: ReadOptions) -> D
             f"{options.name} has {len(content):,} bytes, but must have at most {limit:,} as a "
             f"document. Divide it{', or translate it from standard input' * (format == 'txt')}."
         )
-    return FORMATS[format].read(content, options)
+    try:
+        return FORMATS[format].read(content, options)
+    except RecursionError:
+        raise DataError(f"{options.name} is nested too deeply. Check the file.") from None

@@ -144,7 +144,7 @@ def _value_parts(value: str, quote: str) -> list[Part]:
 
 def _with_language(text: str, language: str) -> str:
     """A page whose root element declares another language, if it declares any."""
-    root = re.search(r"<html(?=[\s>])[^>]*>", text, re.IGNORECASE)
+    root = re.search(r"<html(?=[\s>])[^<>]*>", text, re.IGNORECASE)
     if root is None:
         return text
     value = language.replace('"', "")

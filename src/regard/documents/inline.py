@@ -107,15 +107,17 @@ def nested_pairs(marks: Sequence[tuple[str, bool] | None]) -> dict[int, int]:
     """
     pairs: dict[int, int] = {}
     opened: list[tuple[str, int]] = []
+    depths: dict[str, list[int]] = {}  # in `opened`, by name
     for position, mark in enumerate(marks):
         if mark is None:
             continue
         name, is_start = mark
         if is_start:
+            depths.setdefault(name, []).append(len(opened))
             opened.append((name, position))
-            continue
-        depth = next((d for d in reversed(range(len(opened))) if opened[d][0] == name), None)
-        if depth is not None:
+        elif depths.get(name):
+            depth = depths[name][-1]
             pairs[opened[depth][1]] = position
-            del opened[depth:]
+            while len(opened) > depth:
+                depths[opened.pop()[0]].pop()
     return pairs

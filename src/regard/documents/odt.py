@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from regard.documents.document import Document, Part, ReadOptions, unreadable
+from regard.documents.document import Document, Part, ReadOptions
 from regard.documents.inline import InlineContent
 from regard.documents.mixed_content import Repeatable, add_mixed_content, fill
 from regard.documents.package import Package
 from regard.documents.package_document import package_document
 from regard.documents.xml_tree import Element, local_name
+from regard.errors import DataError
 
 _NAMESPACE = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
@@ -47,10 +48,9 @@ def _refuse_others(package: Package, name: str) -> None:
     """Raise an error for other documents, and for encrypted ones."""
     mime_type = package.read_part("mimetype").strip() if "mimetype" in package else b""
     if _CONTENT not in package or not mime_type.startswith(_MIME_TYPES):
-        problem = "is not an OpenDocument text"
-        raise unreadable(name, problem, "Check the file and its suffix")
+        raise DataError(f"{name} is not an OpenDocument text. Check the file and its suffix.")
     if _MANIFEST in package and b"encryption-data" in package.read_part(_MANIFEST):
-        raise unreadable(name, "is protected by a password", "Save it without a password")
+        raise DataError(f"{name} is protected by a password. Save it without a password.")
 
 
 def _paragraphs(root: Element) -> Iterator[Element]:

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Mapping
 from io import BytesIO
 
-from regard.documents.document import unreadable
 from regard.documents.xml_tree import Element, parse_tree
 from regard.errors import DataError
 
@@ -23,7 +22,6 @@ _MAX_XML = 1 << 26  # bytes of a part that is parsed
 _RATIO_FROM, _MAX_RATIO = 100 << 20, 100
 _ENCRYPTED_FLAG = 1
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # older office files, and encrypted ones
-_CHECK = "Check the file and its suffix"
 
 
 class Package:
@@ -32,31 +30,37 @@ class Package:
     def __init__(self, content: bytes, name: str) -> None:
         self._content, self._name = content, name
         if content.startswith(_OLE):
-            problem = "is protected by a password, or in the format of older office programs"
-            advice = "Open it and save it without a password in the current format"
-            raise unreadable(name, problem, advice)
+            raise DataError(
+                f"{name} is protected by a password, or in the format of older office programs. "
+                "Save it without a password in the current format."
+            )
         try:
             self._zip = zipfile.ZipFile(BytesIO(content))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, EOFError):
-            raise unreadable(name, "is not a zip file, or is damaged", _CHECK) from None
+            raise DataError(
+                f"{name} is not a zip file, or is damaged. Check the file and its suffix."
+            ) from None
         self._members = {member.filename: member for member in self._zip.infolist()}
         self._check()
 
     def _check(self) -> None:
         members = self._zip.infolist()
         if len(self._members) < len(members):
-            raise unreadable(self._name, "has two parts of the same name", "Check the file")
+            raise DataError(f"{self._name} has two parts of the same name. Check the file.")
         if len(members) > _MAX_MEMBERS:
-            problem = f"has {len(members):,} parts, but must have at most {_MAX_MEMBERS:,}"
-            raise unreadable(self._name, problem, "Check the file")
+            raise DataError(
+                f"{self._name} has {len(members):,} parts, but must have at most "
+                f"{_MAX_MEMBERS:,}. Check the file."
+            )
         size = sum(member.file_size for member in members)
         limit = min(_MAX_UNPACKED, max(_RATIO_FROM, _MAX_RATIO * len(self._content)))
         if size > limit:
-            problem = f"contains {size:,} bytes, but a file of its size may contain {limit:,}"
-            raise unreadable(self._name, problem, "Check the file, or remove large images")
+            raise DataError(
+                f"{self._name} contains {size:,} bytes, but a file of its size may contain "
+                f"{limit:,}. Check the file, or remove large images."
+            )
         if any(member.flag_bits & _ENCRYPTED_FLAG for member in members):
-            problem, advice = "is encrypted", "Save it without a password"
-            raise unreadable(self._name, problem, advice)
+            raise DataError(f"{self._name} is encrypted. Save it without a password.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -68,11 +72,13 @@ class Package:
     def read_part(self, name: str) -> bytes:
         """The content of a part, which must not be too large to be parsed."""
         if name not in self._members:
-            raise unreadable(self._name, f"is damaged: it has no part {name}", "Copy it again")
+            raise DataError(f"{self._name} is damaged: it has no part {name}. Copy it again.")
         member = self._members[name]
         if member.file_size > _MAX_XML:
-            problem = f"has a part {name} of {member.file_size:,} bytes"
-            raise unreadable(self._name, problem, f"It must have at most {_MAX_XML:,}; divide it")
+            raise DataError(
+                f"{self._name} has a part {name} of {member.file_size:,} bytes, but it must have "
+                f"at most {_MAX_XML:,}. Divide the document."
+            )
         return self._read(member)
 
     def _read(self, member: zipfile.ZipInfo) -> bytes:
@@ -82,8 +88,9 @@ class Package:
             *(zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError),
             *(NotImplementedError, RuntimeError),  # other compressions, encryption
         ):
-            problem = f"is damaged: {member.filename} cannot be decompressed"
-            raise unreadable(self._name, problem, "Copy it again") from None
+            raise DataError(
+                f"{self._name} is damaged: {member.filename} cannot be decompressed. Copy it again."
+            ) from None
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
         """The content of the file with some parts replaced."""

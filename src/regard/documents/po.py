@@ -16,9 +16,9 @@ from regard.documents.document import (
     DocumentText,
     ReadOptions,
     is_translatable,
-    unreadable,
 )
 from regard.documents.encodings import decode
+from regard.errors import DataError
 
 _CHARSET = re.compile(rb"Content-Type:[^\"\n]*?charset=([\w.:-]+)", re.IGNORECASE)
 _FIELD = re.compile(
@@ -97,19 +97,24 @@ def _messages(lines: Sequence[str], name: str) -> Iterator[_Message]:
             elif line.startswith("#|") and message.start is None:
                 message.start = index
         elif match is None and line.strip():
-            problem = f"has an invalid line {index + 1}: {line.strip()[:80]!r}"
-            raise unreadable(name, problem, "Correct it; `msgfmt --check` lists all errors")
+            raise DataError(
+                f"{name} has an invalid line {index + 1}: {line.strip()[:80]!r}. Correct it; "
+                "`msgfmt --check` lists all errors."
+            )
         elif match and match["name"]:
             current = match["name"]
             if current in message.fields:
-                problem = f"has a second {current} of the same message in line {index + 1}"
-                raise unreadable(name, problem, "Correct it")
+                raise DataError(
+                    f"{name} has a second {current} of the same message in line {index + 1}. "
+                    "Correct it."
+                )
             message.start = index if message.start is None else message.start
             message.fields[current] = _Field(index, index + 1, _unescaped(match["text"]))
         elif match:
             if not current:
-                problem = f"has a string without a keyword in line {index + 1}"
-                raise unreadable(name, problem, "Correct it")
+                raise DataError(
+                    f"{name} has a string without a keyword in line {index + 1}. Correct it."
+                )
             message.fields[current].text += _unescaped(match["text"])
             message.fields[current].end = index + 1
     if message.fields:

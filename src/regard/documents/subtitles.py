@@ -20,11 +20,11 @@ from regard.documents.document import (
     ReadOptions,
     block_texts,
     source_of,
-    unreadable,
     with_translations,
 )
 from regard.documents.encodings import decode
 from regard.documents.line_wrapping import split_by_weight, visible_width, wrap
+from regard.errors import DataError
 from regard.markup.block import Block, Spelling
 from regard.markup.entities import html_characters
 from regard.markup.tokens import Token, text_token, to_parts
@@ -71,10 +71,9 @@ def read_srt(content: bytes, options: ReadOptions) -> Document:
     """SubRip subtitles."""
     text = decode(content, options.name).text
     if text.strip() and not any(map(_TIMING.match, text.splitlines())):
-        raise unreadable(
-            options.name,
-            "has no subtitles: no line has times such as 00:00:01,000 --> 00:00:02,500",
-            "Check the file and its suffix",
+        raise DataError(
+            f"{options.name} has no subtitles: no line has times such as 00:00:01,000 --> "
+            "00:00:02,500. Check the file and its suffix."
         )
     return _read(content, options, _SRT)
 
@@ -82,8 +81,9 @@ def read_srt(content: bytes, options: ReadOptions) -> Document:
 def read_vtt(content: bytes, options: ReadOptions) -> Document:
     """WebVTT subtitles."""
     if not re.match(r"WEBVTT(?=\s|\Z)", decode(content, options.name).text):
-        advice = "Check the file and its suffix"
-        raise unreadable(options.name, 'does not begin with "WEBVTT"', advice)
+        raise DataError(
+            f'{options.name} does not begin with "WEBVTT". Check the file and its suffix.'
+        )
     return _read(content, options, _VTT)
 
 

@@ -28,6 +28,7 @@ _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "di
 _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 _STARTS = {"bookmarkStart": "bookmark", "commentRangeStart": "comment", "permStart": "permission"}
 _ENDS = {"bookmarkEnd": "bookmark", "commentRangeEnd": "comment", "permEnd": "permission"}
+_FIELD = {"begin", "instruction", "separate", "end"}  # kinds of the parts of fields
 # Properties that do not change how text is displayed.
 _INVISIBLE = {"lang", "noProof", "rPrChange", "webHidden", "specVanish"}
 
@@ -218,41 +219,55 @@ def _format(properties: Element | None) -> _Format:
 # Fields: begin, instruction, separator, result, end; other fields may be inside.
 
 
-def _with_fields(pieces: Sequence[_Piece]) -> list[_Piece]:
+def _with_fields(pieces: Sequence[_Piece], *, may_link: bool = True) -> list[_Piece]:
     """The pieces with each complete field as one; what is left of others is a boundary."""
+    ends = _field_ends(pieces)
     result: list[_Piece] = []
-    begins: list[int] = []  # in `result`
-    for piece in pieces:
-        if piece.kind == "begin":
-            begins.append(len(result))
-        if piece.kind == "end" and begins:
-            start = begins.pop()
-            result[start:] = [_field([*result[start:], piece])]
+    position = 0
+    while position < len(pieces):
+        piece, end = pieces[position], ends.get(position)
+        if end is not None:
+            result.append(_field(pieces[position : end + 1], may_link=may_link))
+            position = end
         else:
-            result.append(piece)
-    marks = ("begin", "instruction", "separate", "end")
-    return [replace(p, kind="boundary") if p.kind in marks else p for p in result]
+            result.append(replace(piece, kind="boundary") if piece.kind in _FIELD else piece)
+        position += 1
+    return result
 
 
-def _field(pieces: Sequence[_Piece]) -> _Piece:
-    """A complete field."""
-    kinds = [piece.kind for piece in pieces]
-    middle = kinds.index("separate") if "separate" in kinds else len(kinds) - 2
-    instruction = "".join(piece.text for piece in pieces[:middle] if piece.kind == "instruction")
-    before, inner = pieces[: middle + 1], pieces[middle + 1 : -1]
-    if _is_link(instruction) and inner:
-        return _Piece("link", _contents(before), inner=(*inner,), after=pieces[-1].contents)
+def _field_ends(pieces: Sequence[_Piece]) -> dict[int, int]:
+    """The position of the end of each complete field, by that of its beginning."""
+    ends: dict[int, int] = {}
+    begins: list[int] = []
+    for position, piece in enumerate(pieces):
+        if piece.kind == "begin":
+            begins.append(position)
+        elif piece.kind == "end" and begins:
+            ends[begins.pop()] = position
+    return ends
+
+
+def _field(pieces: Sequence[_Piece], *, may_link: bool) -> _Piece:
+    """A complete field; a hyperlink is one whose result is translated."""
+    depth, middle, instruction = 0, len(pieces) - 1, ""
+    for position, piece in enumerate(pieces):
+        depth += {"begin": 1, "end": -1}.get(piece.kind, 0)
+        if depth == 1 and piece.kind == "separate":
+            middle = position
+            break
+        if depth == 1 and piece.kind == "instruction":
+            instruction += piece.text
+    inner = pieces[middle + 1 : -1]
+    if may_link and inner and _is_link(instruction):
+        before, after = _contents(pieces[: middle + 1]), pieces[-1].contents
+        inner = _with_fields(inner, may_link=False)
+        return _Piece("link", before, inner=(*inner,), after=after)
     return _Piece("protected", _contents(pieces), "".join(map(_text_of, inner)))
 
 
 def _contents(pieces: Sequence[_Piece]) -> tuple[Content, ...]:
     """The XML of some pieces, in order."""
-    contents: list[Content] = []
-    for piece in pieces:
-        contents += piece.contents
-        if piece.kind == "link":
-            contents += [*_contents(piece.inner), *piece.after]
-    return (*contents,)
+    return tuple(content for piece in pieces for content in piece.contents)
 
 
 def _is_link(instruction: str) -> bool:

@@ -11,12 +11,12 @@ from regard.documents.document import (
     Part,
     ReadOptions,
     block_texts,
-    unreadable,
     with_translations,
 )
 from regard.documents.inline import InlineContent
 from regard.documents.mixed_content import add_mixed_content, fill
 from regard.documents.xml_tree import Element, etree, parse_tree, serialize
+from regard.errors import DataError
 
 _CONTAINERS = {"g", "pc", "mrk"}
 _STARTS = {"bpt": "pt", "bx": "x", "sc": "c", "sm": "m"}
@@ -59,8 +59,10 @@ def read_xliff(content: bytes, options: ReadOptions) -> Document:
     root = parse_tree(content, options.name)
     version = (root.get("version") or "")[:1]
     if _name(root) != "xliff" or version not in _UNITS:
-        problem = "is not an XLIFF document of version 1.2 or 2"
-        raise unreadable(options.name, problem, "Check the file and its suffix")
+        raise DataError(
+            f"{options.name} is not an XLIFF document of version 1.2 or 2. Check the file and its "
+            "suffix."
+        )
     units = [*_units(root, version, replace=options.retranslate)]
     texts: list[DocumentText] = []
     for unit in units:

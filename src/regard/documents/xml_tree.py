@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from regard.documents.document import unreadable
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 
 Element = Any  # of lxml, which has no types
 # Characters that XML cannot contain.
@@ -35,11 +34,13 @@ def parse_tree(content: bytes, where: str) -> Element:
     try:
         root = lxml.fromstring(content, parser)
     except (lxml.XMLSyntaxError, ValueError, LookupError) as error:
-        problem = f"is not well-formed XML: {getattr(error, 'msg', None) or error}"
-        raise unreadable(where, problem, "Check the file") from None
+        reason = getattr(error, "msg", None) or str(error)
+        raise DataError(f"{where} is not well-formed XML: {reason}. Check the file.") from None
     if root.getroottree().docinfo.internalDTD is not None:
-        problem = "has a document type declaration, which could define harmful entities"
-        raise unreadable(where, problem, "Remove the declaration")
+        raise DataError(
+            f"{where} has a document type declaration, which could define harmful entities. Remove "
+            "it."
+        )
     return root
 
 

@@ -22,9 +22,7 @@ from regard.pipelines.text_search import ScoreTextKeywords
 from regard.pipelines.text_stream import TextStream, model_stage
 
 
-def pair_codec(
-    text: ModelText, models: Sequence[Model], keywords: ScoreTextKeywords
-) -> PairCodec:
+def pair_codec(text: ModelText, models: Sequence[Model], keywords: ScoreTextKeywords) -> PairCodec:
     """The codec of pairs with these settings."""
     settings = {name: value for name, value in keywords.items() if name != "glossary"}
     config = build(InputConfig, settings)

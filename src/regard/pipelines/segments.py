@@ -247,6 +247,7 @@ class TranslationCodec(Generic[R]):
                 lambda annotated: len(self._encode(direction.tagged(annotated), encoded)) <= limit,
             )
         return self._encode(direction.tagged(text), encoded)
+
     def _segment_ids(self, text: str) -> list[list[int]]:
         """The ids of the segments of a text, without tags."""
         direction, (prepared, _) = self.direction_of(text), self._prepare(text)

@@ -118,6 +118,7 @@ class Translator(translator.Translator, Exportable):
         return translate_file(
             self, Path(source), Path(target), prefix=prefix, overwrite=overwrite, **keywords
         )
+
     def evaluate_contrastive(
         self,
         examples: PathLike | Sequence[ContrastiveExample],
