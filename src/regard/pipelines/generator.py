@@ -69,7 +69,7 @@ class Generator(Pipeline):
     ) -> list[Generation]:
         """Generate continuations of each prompt; `keywords` are the fields of `SearchConfig`."""
         prompts = checked_texts(prompts, "Prompt")
-        stream = self._stream(max_tokens, dict(keywords), batch_size, len(prompts))
+        stream = self.result_stream(max_tokens, dict(keywords), batch_size, len(prompts))
         return stream.map(prompts)
 
     def generate_iterable(
@@ -82,10 +82,10 @@ class Generator(Pipeline):
         """Generate continuations of any number of prompts, in order."""
         refuse_single_text(prompts)
         options, search_keywords = split_keywords(keywords)
-        stream = self._stream(max_tokens, dict(search_keywords), options.batch_size)
+        stream = self.result_stream(max_tokens, dict(search_keywords), options.batch_size)
         return stream.iterate(check_each(prompts, "Prompt"), options)
 
-    def _stream(
+    def result_stream(
         self,
         max_tokens: int,
         keywords: dict[str, Any],
