@@ -13,7 +13,16 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import OutputError, RegardError, StorageError
-from regard.serving import v1
+from regard.serving import (
+    deepl,
+    deepl_documents,
+    deepl_glossaries,
+    huggingface,
+    libretranslate,
+    libretranslate_files,
+    openai,
+    v1,
+)
 from regard.serving.api_errors import ApiError, api_of, error_body
 from regard.serving.batcher import QueueFullError
 from regard.serving.docs_page import docs_page
@@ -23,6 +32,16 @@ from regard.serving.metrics import CONTENT_TYPE
 from regard.serving.service import Service, service_of
 from regard.version import __version__
 
+_APIS = (
+    v1,
+    openai,
+    libretranslate,
+    libretranslate_files,
+    deepl,
+    deepl_glossaries,
+    deepl_documents,
+    huggingface,
+)
 _DESCRIPTION = "Translation and other tasks by models of regard."
 # The page loads nothing from other hosts and runs no scripts of its own source.
 _POLICY = (
@@ -48,8 +67,8 @@ def make_app(service: Service) -> ASGIApp:
     )
     app.state.service = service
     _add_operations(app)
-    for router in (v1.router,):
-        app.include_router(router)
+    for module in _APIS:
+        app.include_router(module.router)
     app.mount("/", StaticFiles(packages=[("regard.serving", "page")], html=True))
     _add_error_handlers(app)
     inner: ASGIApp = app

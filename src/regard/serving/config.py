@@ -97,6 +97,9 @@ class LimitConfig(Settings):
     deadline: Annotated[
         float, Doc("seconds after which a request is given up"), Ge(0.1), _SECONDS
     ] = 60.0
+    document_deadline: Annotated[
+        float, Doc("seconds after which a document is given up"), Ge(0.1), _SECONDS
+    ] = 1800.0
     receive_timeout: Annotated[
         float, Doc("seconds in which a request must arrive completely"), Ge(0.1), _SECONDS
     ] = 30.0

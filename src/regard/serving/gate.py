@@ -52,14 +52,18 @@ class RequestContext:
     model: str | None = None
     texts: list[str] = field(default_factory=list)
 
-    def count(self, texts: list[str], metrics: Metrics, quota_status: int = 429) -> None:
+    def count(self, texts: list[str], metrics: Metrics) -> None:
         """Count the characters of texts, also against the limit of the key."""
-        characters = sum(map(len, texts))
+        self.count_characters(sum(map(len, texts)), metrics)
+        self.texts += texts
+
+    def count_characters(self, characters: int, metrics: Metrics) -> None:
+        """Count characters; raises an ApiError if the limit of the key is exceeded."""
         if self.key is not None:
-            self.key.count_characters(characters, now(), quota_status)
+            status = 456 if self.api == "deepl" else 429
+            self.key.count_characters(characters, now(), status)
         self.characters += characters
         metrics.characters.inc(characters)
-        self.texts += texts
 
 
 class Gate:
@@ -202,9 +206,12 @@ class Gate:
         running = asyncio.create_task(self._call(scope, replay, response))
         watching = asyncio.create_task(watch())
         try:
+            deadline = self._limits.deadline
+            if scope["path"].startswith(_DOCUMENTS):
+                deadline = self._limits.document_deadline
             await asyncio.wait(
                 {running, watching},
-                timeout=self._limits.deadline,
+                timeout=deadline,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if running.done():
@@ -215,8 +222,7 @@ class Gate:
                 self._metrics.cancelled.inc()
                 response.status = _CLIENT_CLOSED
             elif not response.is_complete:
-                seconds = self._limits.deadline
-                message = f"Slowdown: no answer within {seconds:g} seconds. Send less, or later."
+                message = f"Slowdown: no answer within {deadline:g} seconds. Send less, or later."
                 raise ApiError(429, message, retry_after=5)
         finally:
             await _cancel(watching)

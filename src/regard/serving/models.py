@@ -42,7 +42,13 @@ class ServedModel:
     """A loaded model with its queue."""
 
     def __init__(
-        self, name: str, path: Path, folder: ModelFolder, pipeline: Any, batcher: Batcher
+        self,
+        name: str,
+        path: Path,
+        folder: ModelFolder,
+        pipeline: Any,
+        batcher: Batcher,
+        threads: int,
     ) -> None:
         self.name, self.path, self.folder, self.pipeline = name, path, folder, pipeline
         self.batcher = batcher
@@ -50,7 +56,7 @@ class ServedModel:
         self.created = int(os.stat(config_folder(path) / CONFIG).st_mtime)
         self._searches: OrderedDict[Hashable, TextSearch] = OrderedDict()
         # For what is not batched: attention maps, scores, texts that are streamed by token.
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix=f"model-{name}")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"model-{name}")
 
     @property
     def task(self) -> str:

@@ -54,7 +54,8 @@ class Registry:
             threads = 1
         tokens, queue = self.limits.batch_tokens, self.limits.max_queue
         batcher = Batcher(threads, tokens, queue, self.observe)
-        model = ServedModel(name, path, folder, pipeline, batcher)
+        streams = self.limits.max_streams
+        model = ServedModel(name, path, folder, pipeline, batcher, streams + 2)
         model.signature = signature  # of before: a change while loading is noticed
         return model
 
@@ -75,7 +76,9 @@ class Registry:
                 except (RegardError, OSError) as error:
                     _log.error("cannot reload %s, which stays as it is: %s", name, error)
                     continue
-                old.close()
+                closing = threading.Timer(self.limits.deadline, old.close)  # requests may hold it
+                closing.daemon = True
+                closing.start()
                 reloaded.append(name)
         return reloaded
 

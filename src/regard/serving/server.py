@@ -91,6 +91,12 @@ class Server(uvicorn.Server):
         self._service.is_draining = True
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish the requests and documents in progress."""
+        limits = self._service.limits
+        await super().shutdown(sockets)
+        await self._service.documents.wait(limits.drain)
+
     def reload(self) -> None:
         """Reload the models and keys that have changed, in the background."""
 

@@ -10,15 +10,21 @@ from typing import Any
 
 from fastapi import Request
 
+from regard.data.directions import Direction
 from regard.data.glossary import Glossary
 from regard.pipelines.segments import TranslatedText
 from regard.serving.api_errors import ApiError
+from regard.serving.coalescing import Coalescing
 from regard.serving.config import LimitConfig, ServerConfig
+from regard.serving.documents import FORMATS, DocumentStore
 from regard.serving.gate import RequestContext, authorize
+from regard.serving.glossaries import GlossaryStore
 from regard.serving.keys import Keys
 from regard.serving.metrics import Metrics
 from regard.serving.models import ServedModel
 from regard.serving.registry import Registry
+
+_GRACE = 15.0  # seconds for which the work of a client of DeepL goes on after it has hung up
 
 
 @dataclass
@@ -32,13 +38,26 @@ class Service:
     keys: Keys | None
     state: Path  # folder for glossaries and documents
     is_draining: bool = False
-    streams: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    streams: asyncio.Semaphore = field(init=False)
+    glossaries: GlossaryStore = field(init=False)
+    documents: DocumentStore = field(init=False)
+    coalescing: Coalescing = field(default_factory=lambda: Coalescing(_GRACE))
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self.streams = asyncio.Semaphore(limits.max_streams)
+        self.glossaries = GlossaryStore(
+            self.state / "glossaries", limits.max_glossaries, limits.max_body
+        )
+        self.documents = DocumentStore(
+            self.state / "documents", limits.max_documents, limits.document_deadline
+        )
 
     def authorize(self, key: str | None, request: Request) -> None:
         """Check a key from the body of a request, if keys are required."""
         authorize(self.keys, key, context_of(request))
 
-    def count(self, request: Request, texts: Sequence[str], *, quota_status: int = 429) -> None:
+    def count(self, request: Request, texts: Sequence[str]) -> None:
         """Check texts against the limits, and count them; raises an ApiError."""
         limits = self.limits
         if len(texts) > limits.max_texts:
@@ -52,7 +71,16 @@ class Service:
                 f"The texts have {characters:,} characters. At most "
                 f"{limits.max_characters:,} are allowed.",
             )
-        context_of(request).count([*texts], self.metrics, quota_status)
+        context_of(request).count([*texts], self.metrics)
+
+    def count_document(self, request: Request, characters: int) -> int:
+        """Check the size of a document against the limits, and count it; returns it."""
+        limit = self.limits.max_document_characters
+        if characters > limit:
+            message = f"The document has {characters:,} characters. At most {limit:,} are allowed."
+            raise ApiError(413, message)
+        context_of(request).count_characters(characters, self.metrics)
+        return characters
 
     def find(self, request: Request, name: str | None, *tasks: str) -> ServedModel:
         """The model that a request names, or the first with one of these tasks."""
@@ -83,6 +111,27 @@ class Service:
         """Translate the texts of a request."""
         context_of(request).model = model.name
         return await model.translate(texts, keywords, glossary, **more)
+
+    async def translate_direction(
+        self,
+        request: Request,
+        direction: Direction,
+        texts: Sequence[str],
+        keywords: Mapping[str, Any],
+        glossary: Glossary | None = None,
+    ) -> list[TranslatedText]:
+        """Translate texts by the model of a direction; n-best lists where it has them."""
+        model = self.registry.directions[direction]
+        languages = {"source_lang": direction.source, "target_lang": direction.target}
+        if not model.folder.config.autoregressive:
+            beams = ("num_hypotheses", "beam_size")
+            keywords = {name: value for name, value in keywords.items() if name not in beams}
+        return await self.translate(request, model, texts, {**keywords, **languages}, glossary)
+
+    @property
+    def document_formats(self) -> tuple[str, ...]:
+        """The endings of names of files that can be translated."""
+        return (*FORMATS,)
 
 
 def context_of(request: Request) -> RequestContext:
