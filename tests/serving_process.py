@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 STORED = Path(__file__).parent / "stored" / "models"
-_LISTENING = re.compile(r"listening on (http://\S+)")
+_LISTENING = re.compile(r"listening on (http://[^:]+:[0-9]+)")
 
 
 def model_with_languages(out: Path, source: str, target: str, kind: str = "transformer") -> Path:

@@ -35,9 +35,10 @@ class ApiError(Exception):
     @property
     def headers(self) -> dict[str, str]:
         """The headers of the answer."""
-        if self.retry_after is None:
-            return {}
-        return {"Retry-After": str(max(1, round(self.retry_after)))}
+        headers = {"Connection": "close"} if self.status == 408 else {}
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(max(1, round(self.retry_after)))
+        return headers
 
 
 def api_of(path: str) -> Api:
