@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel
 
 from regard.serving.api_errors import ApiError
@@ -153,7 +153,11 @@ async def get(request: Request, glossary_id: str) -> Any:
     return _info(_get(request, glossary_id))
 
 
-@router.get("/v2/glossaries/{glossary_id}/entries", response_class=PlainTextResponse)
+@router.get(
+    "/v2/glossaries/{glossary_id}/entries",
+    response_class=Response,
+    responses={200: {"content": {"text/tab-separated-values": {}}}},
+)
 async def entries(request: Request, glossary_id: str) -> Response:
     """The entries of a glossary as TSV."""
     _, terms = _first(_get(request, glossary_id))

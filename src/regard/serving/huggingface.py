@@ -21,7 +21,7 @@ from regard.serving.languages import matching_language
 from regard.serving.models import ServedModel
 from regard.serving.search_options import refuse_expensive
 from regard.serving.service import service_of
-from regard.serving.sse import event, event_stream
+from regard.serving.sse import STREAMS, event, event_stream
 
 FEATURES = "feature-extraction"
 TASKS = {
@@ -94,7 +94,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(responses=ERRORS, tags=["Hugging Face"])
 
 
-@router.post("/", response_model=list[Any] | dict[str, Any])
+@router.post("/", response_model=list[Any] | dict[str, Any], responses=STREAMS)
 async def first_model(request: Request, query: Query) -> Any:
     """Ask the first model, or that of the direction in the parameters."""
     service = service_of(request)
@@ -106,13 +106,15 @@ async def first_model(request: Request, query: Query) -> Any:
     return await _Asked(request, service.find(request, None), query).answer()
 
 
-@router.post("/models/{name}", response_model=list[Any] | dict[str, Any])
+@router.post("/models/{name}", response_model=list[Any] | dict[str, Any], responses=STREAMS)
 async def named_model(request: Request, name: str, query: Query) -> Any:
     """Ask a model."""
     return await _Asked(request, service_of(request).find(request, name), query).answer()
 
 
-@router.post("/models/{name}/pipeline/{task}", response_model=list[Any] | dict[str, Any])
+@router.post(
+    "/models/{name}/pipeline/{task}", response_model=list[Any] | dict[str, Any], responses=STREAMS
+)
 async def named_task(request: Request, name: str, task: str, query: Query) -> Any:
     """Ask a model for its own task or for embeddings (feature-extraction)."""
     model = service_of(request).find(request, name)

@@ -121,7 +121,7 @@ class ServedModel:
         on_encoded: Callable[[Any], OnOutput] | None = None,
     ) -> list[TranslatedText]:
         """Translate texts; `keywords` are those of `Translator.translate`."""
-        search = self._search(keywords, glossary)
+        search = self.search(keywords, glossary)
         settings = [
             (name, value if name != "markup" else True)
             for name, value in sorted(keywords.items())
@@ -131,7 +131,7 @@ class ServedModel:
         sources = [Source(text, prefix) for text in texts]
         return await self.run(search.stream(unchanged), group, sources, on_encoded=on_encoded)
 
-    def _search(self, keywords: Mapping[str, Any], glossary: Glossary | None) -> TextSearch:
+    def search(self, keywords: Mapping[str, Any], glossary: Glossary | None) -> TextSearch:
         """The search with these settings, from a cache; raises a ConfigError for bad settings."""
         key = (*sorted(keywords.items()), id(glossary))
         search = self._searches.get(key)

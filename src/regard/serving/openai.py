@@ -16,7 +16,7 @@ from regard.serving.api_errors import ApiError, error_body
 from regard.serving.models import ServedModel
 from regard.serving.search_options import StrictModel, refuse_expensive
 from regard.serving.service import service_of
-from regard.serving.sse import event, event_stream
+from regard.serving.sse import STREAMS, event, event_stream
 from regard.serving.v1 import ERRORS
 
 _MAX_STOPS = 4
@@ -122,7 +122,7 @@ class CompletionAnswer(BaseModel):
     usage: Usage | None = None
 
 
-@router.post("/completions", response_model=CompletionAnswer)
+@router.post("/completions", response_model=CompletionAnswer, responses=STREAMS)
 async def completions(request: Request, query: CompletionRequest) -> Any:
     """Continue prompts; with `stream`, as server-sent events that end with `[DONE]`."""
     service = service_of(request)

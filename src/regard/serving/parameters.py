@@ -79,7 +79,19 @@ class Parameters:
 def body_description(model: Any, *kinds: str) -> dict[str, Any]:
     """The part of OpenAPI for a body that an endpoint reads itself."""
     schema = model.model_json_schema()
+    schema = _with_definitions(schema, schema.pop("$defs", {}))
     return {"requestBody": {"content": {kind: {"schema": schema} for kind in kinds}}}
+
+
+def _with_definitions(schema: Any, definitions: dict[str, Any]) -> Any:
+    """A schema with definitions in place of references to them."""
+    if isinstance(schema, list):
+        return [_with_definitions(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _with_definitions(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {name: _with_definitions(value, definitions) for name, value in schema.items()}
 
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"

@@ -9,6 +9,8 @@ from fastapi.responses import StreamingResponse
 
 from regard.json_text import dumps
 
+# What OpenAPI says of an answer that may be a stream.
+STREAMS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 

@@ -28,7 +28,7 @@ from regard.serving.cards import model_card, model_item
 from regard.serving.models import ServedModel
 from regard.serving.search_options import given_keywords, refuse_expensive
 from regard.serving.service import service_of
-from regard.serving.sse import event, event_stream
+from regard.serving.sse import STREAMS, event, event_stream
 from regard.serving.v1_schemas import (
     AttentionAnswer,
     AttentionRequest,
@@ -51,7 +51,7 @@ router = APIRouter(prefix="/v1", responses=ERRORS, tags=["regard"])
 _NOT_SEARCH = {"texts", "model", "glossary", "prefix", "attention", "stream"}
 
 
-@router.post("/translate", response_model=TranslateAnswer)
+@router.post("/translate", response_model=TranslateAnswer, responses=STREAMS)
 async def translate(request: Request, query: TranslateRequest) -> Any:
     """Translate texts; with `stream`, the answer is a stream of server-sent events.
 
@@ -68,6 +68,7 @@ async def translate(request: Request, query: TranslateRequest) -> Any:
     model = _translator(request, query.model, keywords)
     run = _Translate(request, model, query, keywords, glossary)
     if query.stream:
+        model.search(keywords, glossary)  # raises an error before the answer begins
         return event_stream(run.events())
     return _json(await run.answer())
 
