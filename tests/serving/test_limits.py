@@ -108,7 +108,7 @@ def test_limits_of_keys(guarded: ServerProcess, keys: dict[str, Any]) -> None:
     assert client.get_usage().character.count == 9
     with pytest.raises(deepl.QuotaExceededException):
         client.translate_text("mira tolu", source_lang="EN", target_lang="DE")
-    client.close()
+    client.close()  # type: ignore[no-untyped-call]
 
 
 def test_keys_are_stored_as_hashes(keys: dict[str, Any]) -> None:

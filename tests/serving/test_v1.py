@@ -22,7 +22,7 @@ TEXTS = [" ".join(WORDS[(n + k) % 6] for k in range(1 + n % 7)) for n in range(2
 def translate(server: ServerProcess, **query: Any) -> dict[str, Any]:
     response = server.post("/v1/translate", query)
     assert response.status_code == 200, response.text
-    return response.json()  # type: ignore[no-any-return]
+    return response.json()
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +37,9 @@ def test_answers_equal_offline_translation_whoever_shares_the_batch(
     greedy = [each.text for each in translator.translate(TEXTS, beam_size=1)]
 
     def ask(number: int) -> tuple[str, str]:
-        one = translate(server, texts=[TEXTS[number]])
-        two = translate(server, texts=[TEXTS[number]], beam_size=1)
-        return one["translations"][0]["text"], two["translations"][0]["text"]
+        beams = translate(server, texts=[TEXTS[number]])
+        greedy = translate(server, texts=[TEXTS[number]], beam_size=1)
+        return beams["translations"][0]["text"], greedy["translations"][0]["text"]
 
     with ThreadPoolExecutor(12) as pool:
         answers = [*pool.map(ask, range(len(TEXTS)))]

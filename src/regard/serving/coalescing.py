@@ -24,7 +24,7 @@ class Coalescing:
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.create_task(start())
-            task.add_done_callback(lambda done: self._finish(key, done))
+            task.add_done_callback(lambda finished: self._finish(key, finished))
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
             return await asyncio.shield(task)

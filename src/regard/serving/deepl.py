@@ -143,8 +143,8 @@ async def _translate(
             request, direction, [texts[n] for n in numbers], dict(options.keywords), glossary
         )
         source = base_language(direction.source).upper()
-        found = [(source, each.ranked[0].text) for each in translated]
-        results.update(zip(numbers, found, strict=True))
+        pairs = [(source, each.ranked[0].text) for each in translated]
+        results.update(zip(numbers, pairs, strict=True))
     return [results[n] for n in range(len(texts))]
 
 

@@ -52,8 +52,8 @@ class StoredGlossary:
             (each["source_lang"], each["target_lang"]): each["entries"]
             for each in tree["dictionaries"]
         }
-        names = ("id", "name", "owner", "created")
-        return StoredGlossary(*(tree[name] for name in names), dictionaries)
+        names = tree["id"], tree["name"], tree["owner"], tree["created"]
+        return StoredGlossary(*names, dictionaries=dictionaries)
 
 
 class GlossaryStore:

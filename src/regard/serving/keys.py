@@ -96,11 +96,11 @@ class Keys:
     def find(self, key: str) -> KeyUsage | None:
         """The usage of a key; None for an unknown key."""
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-        found = None
+        matching = None
         for expected, usage in self._hashes:  # all of them, so that the time tells nothing
             if hmac.compare_digest(expected, digest):
-                found = usage
-        return found
+                matching = usage
+        return matching
 
 
 def read_keys(path: Path) -> tuple[ApiKey, ...]:

@@ -94,8 +94,8 @@ async def translate(request: Request) -> Any:
     others = [others for _, others in results]
     answer: dict[str, Any] = {"translatedText": best if is_list else best[0]}
     if source.lower() == "auto":
-        found = [_detected(each) for each in detected]
-        answer["detectedLanguage"] = found if is_list else found[0]
+        languages = [_detected(each) for each in detected]
+        answer["detectedLanguage"] = languages if is_list else languages[0]
     if alternatives:
         answer["alternatives"] = others if is_list else others[0]
     return answer

@@ -123,7 +123,7 @@ async def complete(
 
 
 class _StoppedError(Exception):
-    """Nobody waits for the text any more."""
+    """The caller has stopped reading the text."""
 
 
 async def stream_text(
