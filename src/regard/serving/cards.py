@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.data.calibration import CALIBRATION
 from regard.errors import RegardError
+from regard.models import count_parameters
 from regard.serving.models import ServedModel
 from regard.settings_tree import to_tree
 from regard.training.metrics_log import read_metrics
@@ -27,7 +28,6 @@ def model_item(model: ServedModel) -> dict[str, Any]:
 def model_card(model: ServedModel) -> dict[str, Any]:
     """All that is known about a model."""
     folder, pipeline = model.folder, model.pipeline
-    loaded = None if model.translates else pipeline.model
     backend = str(pipeline.backend) if model.translates else f"PyTorch on {pipeline.model.device}"
     device = pipeline.backend.device if model.translates else pipeline.model.device
     vocabulary = to_tree(folder.vocabulary)
@@ -36,7 +36,7 @@ def model_card(model: ServedModel) -> dict[str, Any]:
         **model_item(model),
         "backend": backend,
         "device": str(device or "cpu"),
-        "parameters": None if loaded is None else sum(w.numel() for w in loaded.parameters()),
+        "parameters": count_parameters(folder.config, folder.vocabulary),
         "vocabulary": {**vocabulary, "labels": [*labels] if labels else []},
         "tokenizer": folder.tokenizers.config.kind,
         "settings": to_tree(folder.config),

@@ -10,16 +10,18 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from regard.config import build
 from regard.data.glossary import Glossary
 from regard.decoding.attention_maps import (
     AttentionMaps,
     pair_attention_maps,
     text_attention_maps,
 )
-from regard.decoding.text_config import TextConfig
+from regard.decoding.text_config import DirectionConfig, TextConfig
 from regard.errors import ConfigError, RegardError
 from regard.json_text import dumps
 from regard.models.base import TRANSLATION_TASKS
+from regard.pipelines.directions import select_direction
 from regard.pipelines.segments import TranslatedText
 from regard.pipelines.text_search import Alternative, Translation
 from regard.serving import predict
@@ -36,12 +38,15 @@ from regard.serving.v1_schemas import (
     LabelRequest,
     ModelCard,
     ModelList,
+    NextAnswer,
+    NextRequest,
     PredictAnswer,
     ScoreAnswer,
     ScoreRequest,
     TranslateAnswer,
     TranslateRequest,
 )
+from regard.text.tags import add_tag
 
 _MAX_ATTENTION = 2000  # characters of a text whose attention maps are returned
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -223,16 +228,24 @@ async def attention(request: Request, query: AttentionRequest) -> Any:
         raise ApiError(413, f"Attention maps are for up to {_MAX_ATTENTION:,} characters.")
     service.count(request, [query.source, query.target])
     model = service.find(request, query.model)
-    maps = await model.in_thread(_attention_maps, model, query.source, query.target)
+    maps = await model.in_thread(_attention_maps, model, query)
     return _json({"model": model.name, "attention": attention_data(maps)})
 
 
-def _attention_maps(model: ServedModel, source: str, target: str) -> AttentionMaps:
+def _attention_maps(model: ServedModel, query: AttentionRequest) -> AttentionMaps:
     tokenizers = model.folder.tokenizers
+    source, target = query.source, query.target
+    languages = {"source_lang": query.source_lang, "target_lang": query.target_lang}
+    given = {name: language for name, language in languages.items() if language is not None}
     if model.translates:
-        loaded = model.pipeline.models[0]
-        ids = tokenizers.source.encode(source), tokenizers.target.encode(target)
-        return pair_attention_maps(loaded, tokenizers, *ids)
+        tag = select_direction(model.folder.text, build(DirectionConfig, given)).tag
+        ids = (
+            tokenizers.source.encode(add_tag(source, tag)),
+            tokenizers.target.encode(target),
+        )
+        return pair_attention_maps(model.pipeline.models[0], tokenizers, *ids)
+    if given:
+        raise ConfigError("source_lang and target_lang are for models that translate.")
     if source and target:
         raise ConfigError("A language model has no pairs: give source or target, not both.")
     ids_of_text = tokenizers.target.encode(source or target)
@@ -257,6 +270,16 @@ async def predict_texts(request: Request, query: LabelRequest) -> Any:
             options = query.pool, query.normalize
             results = await predict.embed(model, query.texts, options[0], normalize=options[1])
     return _json({"model": model.name, "task": model.task, "results": results})
+
+
+@router.post("/next", response_model=NextAnswer)
+async def next_tokens(request: Request, query: NextRequest) -> Any:
+    """The most probable next tokens of a text by a language model."""
+    service = service_of(request)
+    service.count(request, [query.text])
+    model = service.find(request, query.model, "language_modeling")
+    tokens = await model.in_thread(model.pipeline.next_tokens, query.text, top_k=query.top_k)
+    return _json({"model": model.name, "tokens": [asdict(token) for token in tokens]})
 
 
 @router.get("/models", response_model=ModelList)

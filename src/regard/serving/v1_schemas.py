@@ -109,6 +109,8 @@ class AttentionRequest(StrictModel):
     source: Text = ""
     target: Text = ""
     model: Name | None = None
+    source_lang: Name | None = None
+    target_lang: Name | None = None
 
 
 class AttentionAnswer(BaseModel):
@@ -134,6 +136,29 @@ class PredictAnswer(BaseModel):
     model: str
     task: str
     results: list[Any]
+
+
+class NextRequest(StrictModel):
+    """The beginning of a text."""
+
+    text: Text = ""
+    model: Name | None = None
+    top_k: Annotated[int, Field(ge=1, le=100)] = 10
+
+
+class NextTokenItem(BaseModel):
+    """A token that may follow, and its probability."""
+
+    text: str
+    probability: float
+    is_end: bool
+
+
+class NextAnswer(BaseModel):
+    """The most probable next tokens, best first."""
+
+    model: str
+    tokens: list[NextTokenItem]
 
 
 class DirectionItem(BaseModel):
