@@ -9,7 +9,6 @@ let choices = [];
 let controller = new AbortController();
 
 export function showComparison(translators, current, nameOf) {
-  const isNew = translators !== choices;
   choices = translators;
   find("#compare-none").hidden = choices.length > 1;
   find("#compare-body").hidden = choices.length < 2;
@@ -29,7 +28,7 @@ export function showComparison(translators, current, nameOf) {
   });
   find("#compare-sides").replaceChildren(
     ...sides.map(({ select, output }) => element("div", { className: "panel editor" }, element("div", { className: "bar" }, select), output)));
-  if (isNew) run();
+  run();
 }
 
 const sameDirection = (a, b) => a.direction?.source === b.direction?.source && a.direction?.target === b.direction?.target;

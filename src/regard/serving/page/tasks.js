@@ -6,6 +6,9 @@ const TOP = 8; // predictions in a list
 const MAX_TOKENS = 60; // of a continuation
 const MASK = "[MASK]";
 
+// A token as it can be seen.
+const visible = (token) => token.replaceAll("\n", "↵") || "∅";
+
 // A list of bars; with `choose`, they are buttons.
 function bars(items, choose) {
   return element("ol", { className: "bars" }, ...items.map(({ label, name, weight }, index) => {
@@ -37,7 +40,7 @@ export async function nextTokens(given) {
   const { tokens } = await post("/v1/next", { text: value, model: choice.model.id, top_k: TOP }, signal);
   clear();
   const items = tokens.map(({ text: label, probability, is_end: isEnd }) => ({
-    label: isEnd ? text("end") : label,
+    label: isEnd ? text("end") : visible(label),
     name: text("append", { text: label, percent: percent(probability) }),
     weight: probability,
   }));
@@ -68,7 +71,7 @@ export async function fill(given) {
   clear();
   const parts = value.split(MASK);
   output.replaceChildren(...blanks.flatMap((predictions, blank) => {
-    const items = predictions.map(({ word, probability }) => ({ label: word, weight: probability }));
+    const items = predictions.map(({ word, probability }) => ({ label: visible(word), weight: probability }));
     const choose = (index) =>
       insert(parts.slice(0, blank + 1).join(MASK) + predictions[index].word + parts.slice(blank + 1).join(MASK));
     return [element("h4", {}, `${blank + 1}`), bars(items, choose)];

@@ -25,7 +25,7 @@ const en = {
   "look.long": "Attention maps are computed for texts of up to {limit} characters.",
   "look.matrix.label": "Attention matrix of {rows} rows (queries) and {columns} columns (keys)", "look.pair": "{query} → {key}: {percent}",
   "compare.none": "Serve two or more translation models to compare them.", "compare.side": "Model {number}", "compare.same": "Both translations are the same.",
-  "compare.differences": "{count} of {total} words of the second translation are not in the first at that place.", "added": "differs: ",
+  "compare.differences": "{count} of {total} words of the second translation differ from the first.", "added": "differs: ",
   "card.model": "Model", "card.curve": "Training", "card.data": "Data", "card.settings": "Settings", "card.name": "Name", "card.task": "Task", "card.kind": "Kind",
   "card.directions": "Directions", "card.backend": "Backend", "card.device": "Device", "card.parameters": "Parameters", "card.vocabulary": "Vocabulary", "card.tokenizer": "Tokenizer",
   "card.calibrated": "Calibrated confidence", "card.labels": "Labels", "card.scores": "Best scores in validation", "card.at": "{value} at step {step}",

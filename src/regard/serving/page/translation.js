@@ -27,7 +27,8 @@ function queryOf(choice, value, names) {
 
 // The answer with all that the model supports; `onSegment` gets sentences as they are ready.
 async function answerOf(choice, value, signal, onSegment) {
-  let level = levels.get(choice.model.id) ?? 0;
+  const first = choice.model.task === "nonautoregressive_translation" ? LEVELS.length - 2 : 0;
+  let level = levels.get(choice.model.id) ?? first;
   for (;; level += 1) {
     try {
       for await (const { name, data } of events("/v1/translate", queryOf(choice, value, LEVELS[level]), signal)) {
