@@ -127,8 +127,8 @@ def test_an_earlier_request_is_aborted_and_errors_are_shown(
     page.route("**/v1/translate", hold_first)
     failed: list[str] = []
     page.on("requestfailed", lambda request: failed.append(request.post_data_json["texts"][0]))
-    page.fill("#input", "mira")
-    page.wait_for_request("**/v1/translate")
+    with page.expect_request("**/v1/translate"):
+        page.fill("#input", "mira")
     page.fill("#input", "mira sen")
     text = translated(server, "mira sen")["text"]
     expect(page.locator("#output")).to_have_attribute("data-translation", text)
@@ -181,11 +181,11 @@ def test_attention_of_words_by_pointer_keys_and_heads(visit: Visit, server: Serv
     look.get_by_text("All layers and heads").click()
     head = look.get_by_role("button", name="Layer 1, head 2")
     head.click()
-    expect(page.get_by_label("Head", exact=True)).to_have_value("1")
+    expect(look.get_by_role("combobox", name="Head")).to_have_value("1")
     target.first.hover()
     best = max(heads[1][0])
     expect(reading).to_contain_text(f" {round(100 * best)}%")
-    page.get_by_label("Attention", exact=True).last.select_option("encoder")
+    look.get_by_role("combobox", name="Attention").select_option("encoder")
     expect(look.get_by_role("toolbar", name="Source (queries)")).to_be_visible()
     look.locator("summary", has_text="Attention matrix").click()
     expect(look.get_by_role("img", name="3 rows (queries) and 3 columns")).to_be_visible()
@@ -284,10 +284,10 @@ def test_chinese_by_preference_and_by_choice(browser: Any, server: ServerProcess
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
     page.fill("#input", "mira tolu")
     expect(page.get_by_role("region", name="其他译文")).to_be_visible()
-    page.get_by_label("语言").select_option("en")
+    page.get_by_role("combobox", name="语言").select_option("en")
     expect(page.get_by_role("region", name="Alternatives")).to_be_visible()
     page.reload()
-    expect(page.get_by_label("Language")).to_have_value("en")
+    expect(page.get_by_role("combobox", name="Language")).to_have_value("en")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
     visit.context.close()
     assert visit.problems == []
@@ -343,21 +343,25 @@ def test_accessibility_and_phones(browser: Any, server: ServerProcess) -> None:
         visit.context.close()
 
 
-def test_a_server_with_keys_asks_for_one(
-    browser: Any, languages: dict[str, Path], tmp_path: Path
-) -> None:
-    from regard.serving.keys import add_key
+def test_a_key_is_asked_for_where_it_is_needed(browser: Any, server: ServerProcess) -> None:
+    page = browser.new_context(locale="en-US").new_page()
+    keys: list[str | None] = []
 
-    keys = tmp_path / "keys.json"
-    key = add_key(keys, "alice", 1000, 100_000)
-    with ServerProcess([languages["ende"]], "--keys", str(keys)) as server:
-        page = browser.new_context(locale="en-US").new_page()
-        page.goto(server.url)
-        expect(page.get_by_label("API key")).to_be_focused()
-        page.get_by_label("API key").fill(key)
-        page.get_by_role("button", name="Use").click()
-        page.fill("#input", "mira")
-        expect(page.locator("#output")).to_have_attribute(
-            "data-translation", re.compile(".+"), timeout=10_000
-        )
-        page.context.close()
+    def check_key(route: Any) -> None:
+        keys.append(route.request.headers.get("authorization"))
+        if keys[-1] == "Bearer secret":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"error": {"message": "A key is required."}})
+
+    page.route("**/v1/**", check_key)
+    page.goto(server.url)
+    expect(page.get_by_label("API key")).to_be_focused()
+    expect(page.get_by_role("alert")).to_have_text("This server requires an API key.")
+    page.get_by_label("API key").fill("secret")
+    page.get_by_role("button", name="Use").click()
+    page.fill("#input", "mira")
+    expect(page.locator("#output")).to_have_attribute("data-translation", re.compile(".+"))
+    expect(page.get_by_label("API key")).to_be_hidden()
+    assert {*keys[1:]} == {"Bearer secret"}
+    page.context.close()

@@ -2,7 +2,7 @@
 import { element, find, number, showError, text } from "./page.js";
 import { get } from "./requests.js";
 
-const SIZE = { width: 460, height: 200, left: 44, right: 44, top: 12, bottom: 26 };
+const SIZE = { width: 460, height: 200, left: 44, right: 24, top: 12, bottom: 26 };
 const SVG = "http://www.w3.org/2000/svg";
 let asked = "";
 

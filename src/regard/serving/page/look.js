@@ -5,6 +5,7 @@ import { drawMatrix, drawThumbnail, cellAt } from "./drawing.js";
 
 const KINDS = ["cross", "encoder", "decoder"];
 const LISTED = 5; // words in the list of the largest weights
+const VISIBLE = 0.005; // smaller weights are 0 %
 let maps = null;
 let selected = { kind: "", layer: "average", head: "average" };
 let shown = null; // the selected matrix, with the tokens of its rows (queries) and columns (keys)
@@ -130,7 +131,8 @@ function activate(side, index) {
     button.style.setProperty("--weight", `${60 * Math.min(1, values[Number(button.dataset.index)])}%`);
   }
   find(`.token[data-side="${side}"][data-index="${index}"]`).classList.add("active");
-  const largest = range(others.length).sort((a, b) => values[b] - values[a]).slice(0, LISTED);
+  const largest = range(others.length).sort((a, b) => values[b] - values[a]).slice(0, LISTED)
+    .filter((position, place) => !place || values[position] >= VISIBLE);
   const items = largest.map((position) => text("look.item", { word: others[position], percent: percent(values[position]) }));
   find("#look-list").textContent = text(isRow ? "look.row" : "look.column", { word: (isRow ? rows : columns)[index], list: list(items) });
 }

@@ -31,14 +31,14 @@ async function answerOf(choice, value, signal, onSegment) {
   let level = levels.get(choice.model.id) ?? first;
   for (;; level += 1) {
     try {
+      let result = null;
       for await (const { name, data } of events("/v1/translate", queryOf(choice, value, LEVELS[level]), signal)) {
         if (name === "segment") onSegment(data);
-        else if (name === "done") {
-          levels.set(choice.model.id, level);
-          return data.translations[0];
-        }
+        else if (name === "done") [result] = data.translations;
       }
-      throw new RequestError(text("error.network"), 0);
+      if (!result) throw new RequestError(text("error.network"), 0);
+      levels.set(choice.model.id, level);
+      return result;
     } catch (error) {
       if (isAborted(error) || error.status !== 400 || level === LEVELS.length - 1) throw error;
     }
