@@ -24,7 +24,7 @@ ORDER = [
     *["notices", "progress", "plugins"],
     *["text", "markup", "documents", "data", "attention", "layers", "models", "exchange"],
     *["decoding", "backends", "pipelines"],
-    *["evaluation", "training", "tasks", "plots", "tracking", "tuning", "api", "cli"],
+    *["evaluation", "training", "tasks", "plots", "tracking", "tuning", "api", "serving", "cli"],
 ]
 # Packages that may depend on specific model kinds.
 MAY_USE_KINDS = {"models", "exchange", "tasks"}

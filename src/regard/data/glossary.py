@@ -28,10 +28,6 @@ from regard.text.segmentations import WITHOUT_SPACES, needs_boundary
 CASE_SENSITIVE, INSIDE_WORDS = "case-sensitive", "inside-words"
 _FLAGS = (CASE_SENSITIVE, INSIDE_WORDS)
 _WORD = re.compile(rf"[{WITHOUT_SPACES}]|[^\W{WITHOUT_SPACES}]+|[^\w\s]")
-# A path, or terms with one or several translations each.
-GlossarySource = (
-    str | Path | Mapping[str, str | Sequence[str]] | Sequence[Sequence[str | Sequence[str]]]
-)
 
 
 @dataclass(frozen=True)
@@ -75,6 +71,8 @@ class Glossary:
     @staticmethod
     def of(source: GlossarySource) -> Glossary:
         """A glossary from a file, or from terms with a translation or several each."""
+        if isinstance(source, Glossary):
+            return source
         if isinstance(source, str | Path):
             return Glossary.read(Path(source))
         if not isinstance(source, Mapping | Sequence):
@@ -148,6 +146,16 @@ class Glossary:
             else:
                 by_word.setdefault(first.group().lower(), []).append(term)
         return by_word, by_letter
+
+
+# A path, or terms with one or several translations each.
+GlossarySource = (
+    Glossary
+    | str
+    | Path
+    | Mapping[str, str | Sequence[str]]
+    | Sequence[Sequence[str | Sequence[str]]]
+)
 
 
 def word_pattern(words: str, *, inside_words: bool = False) -> str:

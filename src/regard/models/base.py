@@ -22,7 +22,7 @@ from regard.layers.embedding import Embedding, Projection
 from regard.models.protocol import Predictions, Vocabulary
 from regard.text.special import SPECIAL
 
-_TRANSLATION = ("translation", "nonautoregressive_translation", "prefix_language_modeling")
+TRANSLATION_TASKS = ("translation", "nonautoregressive_translation", "prefix_language_modeling")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ModelConfig(Settings):
     @property
     def translates(self) -> bool:
         """Whether it is a translation model."""
-        return self.task in _TRANSLATION
+        return self.task in TRANSLATION_TASKS
 
     @property
     def decoding_family(self) -> DecodingFamily:

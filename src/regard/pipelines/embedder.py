@@ -63,7 +63,7 @@ class Embedder(Pipeline):
         numbers texts as lines.
         """
         texts = checked_texts(texts)
-        vectors = self._stream(pool, batch_size, normalize=normalize).map(texts, notice)
+        vectors = self.result_stream(pool, batch_size, normalize=normalize).map(texts, notice)
         return (
             np.stack(vectors) if vectors else np.zeros((0, self.model.config.d_model), np.float32)
         )
@@ -79,12 +79,13 @@ class Embedder(Pipeline):
         """The embedding of each of any number of texts, in order. (D,)"""
         refuse_single_text(texts)
         options = StreamOptions(**keywords)
-        stream = self._stream(pool, options.batch_size, normalize=normalize)
+        stream = self.result_stream(pool, options.batch_size, normalize=normalize)
         return stream.iterate(check_each(texts), options)
 
-    def _stream(
+    def result_stream(
         self, pool: Pool, batch_size: int | None, *, normalize: bool
     ) -> TextStream[str, list[int], Vectors, Vectors]:
+        """From texts to their embeddings."""
         if pool not in get_args(Pool):
             raise ConfigError(f"Unknown pooling {pool!r}. Use {', '.join(get_args(Pool))}.")
 

@@ -11,9 +11,11 @@ from typing import Any, Unpack
 
 import torch
 
-from regard.bounds import Ge, refuse_out_of_bounds
+from regard.bounds import Ge, Le, refuse_out_of_bounds
 from regard.config import build
+from regard.data.batch import Batch
 from regard.data.pairs import with_eos
+from regard.data.ragged import Ragged
 from regard.decoding.backend import (
     DEFAULT_BATCH_SIZE,
     Hypothesis,
@@ -30,11 +32,12 @@ from regard.errors import ConfigError
 from regard.models.language import CausalLanguageModel
 from regard.models.protocol import Autoregressive
 from regard.pipelines.pipeline import Pipeline
-from regard.pipelines.text_codecs import Generation, PromptCodec
+from regard.pipelines.text_codecs import Generation, NextToken, PromptCodec
 from regard.pipelines.text_search import TextKeywords, split_keywords
 from regard.pipelines.text_stream import TextStream
 from regard.pipelines.texts import check_each, checked_texts, refuse_single_text
 from regard.text.base import Tokenizer
+from regard.text.special import SPECIAL
 
 
 class Generator(Pipeline):
@@ -69,7 +72,7 @@ class Generator(Pipeline):
     ) -> list[Generation]:
         """Generate continuations of each prompt; `keywords` are the fields of `SearchConfig`."""
         prompts = checked_texts(prompts, "Prompt")
-        stream = self._stream(max_tokens, dict(keywords), batch_size, len(prompts))
+        stream = self.result_stream(max_tokens, dict(keywords), batch_size, len(prompts))
         return stream.map(prompts)
 
     def generate_iterable(
@@ -82,10 +85,10 @@ class Generator(Pipeline):
         """Generate continuations of any number of prompts, in order."""
         refuse_single_text(prompts)
         options, search_keywords = split_keywords(keywords)
-        stream = self._stream(max_tokens, dict(search_keywords), options.batch_size)
+        stream = self.result_stream(max_tokens, dict(search_keywords), options.batch_size)
         return stream.iterate(check_each(prompts, "Prompt"), options)
 
-    def _stream(
+    def result_stream(
         self,
         max_tokens: int,
         keywords: dict[str, Any],
@@ -133,6 +136,28 @@ class Generator(Pipeline):
             model = self._with_extra_eos(prompted, config)
             results += search(model, source, config, max_length=max_length, runner=runner)
         return results
+
+    @torch.inference_mode()
+    def next_tokens(self, prompt: str, *, top_k: int = 10) -> list[NextToken]:
+        """The most probable tokens after a prompt, best first."""
+        [prompt] = checked_texts([prompt], "Prompt")
+        refuse_out_of_bounds("top_k", top_k, Ge(1), Le(1000))
+        ids = self._codec(1).ids(prompt)
+        if not self.model.bare_prompts:
+            ids = [self.model.decoder_start_id, *ids]
+        row = Ragged.of([ids]).to(self.model.device)
+        predictions = self.model(Batch(row, row))
+        logits = predictions.project(predictions.hidden[-1:]).float()
+        probabilities, best = logits.softmax(-1)[0].topk(min(top_k, logits.shape[-1]))
+        ends = {SPECIAL.eos, *self.model.extra_eos_ids}
+        start = len(self.tokenizer.decode_lines(ids))
+        texts = [self.tokenizer.decode_lines([*ids, token])[start:] for token in best.tolist()]
+        return [
+            NextToken("" if token in ends else text, probability, token in ends)
+            for token, text, probability in zip(
+                best.tolist(), texts, probabilities.tolist(), strict=True
+            )
+        ]
 
     def stream(
         self,

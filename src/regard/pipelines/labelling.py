@@ -41,7 +41,7 @@ class Tagger(Pipeline):
         """
         refuse_single_text(sentences)
         words = [*_checked_words(sentences)]
-        return self._stream(batch_size).map(words)
+        return self.result_stream(batch_size).map(words)
 
     def tag_iterable(
         self, sentences: Iterable[str | Sequence[str]], **keywords: Unpack[StreamKeywords]
@@ -49,9 +49,12 @@ class Tagger(Pipeline):
         """The labels of any number of sentences, in order."""
         refuse_single_text(sentences)
         options = StreamOptions(**keywords)
-        return self._stream(options.batch_size).iterate(_checked_words(sentences), options)
+        return self.result_stream(options.batch_size).iterate(_checked_words(sentences), options)
 
-    def _stream(self, batch_size: int | None) -> TextStream[list[str], Texts, list[Label], Tagged]:
+    def result_stream(
+        self, batch_size: int | None
+    ) -> TextStream[list[str], Texts, list[Label], Tagged]:
+        """From words or texts to their labels."""
         config = self.model.config
         byte_features = (
             ByteFeatures(self.folder.tokenizers.source) if config.char_embedding_dim else None
@@ -80,8 +83,8 @@ class Classifier(Pipeline):
     ) -> list[Classified]:
         """Label each text or pair of texts; texts beyond the model's limit are truncated."""
         refuse_single_text(texts)
-        examples = [*self._checked_examples(texts)]
-        return self._stream(batch_size).map(examples)
+        examples = [*self.checked_examples(texts)]
+        return self.result_stream(batch_size).map(examples)
 
     def classify_iterable(
         self, texts: Iterable[str | Sequence[str]], **keywords: Unpack[StreamKeywords]
@@ -89,9 +92,9 @@ class Classifier(Pipeline):
         """The labels of any number of texts or pairs of texts, in order."""
         refuse_single_text(texts)
         options = StreamOptions(**keywords)
-        return self._stream(options.batch_size).iterate(self._checked_examples(texts), options)
+        return self.result_stream(options.batch_size).iterate(self.checked_examples(texts), options)
 
-    def _checked_examples(self, texts: Iterable[str | Sequence[str]]) -> Iterator[list[str]]:
+    def checked_examples(self, texts: Iterable[str | Sequence[str]]) -> Iterator[list[str]]:
         """The columns of each text; their number must be that of the training data."""
         for number, text in enumerate(texts, 1):
             columns = checked_texts(
@@ -105,9 +108,10 @@ class Classifier(Pipeline):
                 )
             yield columns
 
-    def _stream(
+    def result_stream(
         self, batch_size: int | None
     ) -> TextStream[list[str], Texts, list[Label], Classified]:
+        """From words or texts to their labels."""
         config = self.model.config
         collate = ClassifiedCollate(config.decoder_start_id, config.max_positions)
         codec = ClassificationCodec(self.folder.text)

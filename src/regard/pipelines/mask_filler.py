@@ -39,7 +39,7 @@ class MaskFiller(Pipeline):
         called with a message that numbers texts as lines.
         """
         texts = checked_texts(texts)
-        return self._stream(top_k, batch_size).map(texts, notice)
+        return self.result_stream(top_k, batch_size).map(texts, notice)
 
     def fill_iterable(
         self, texts: Iterable[str], *, top_k: int = 5, **keywords: Unpack[StreamKeywords]
@@ -47,11 +47,12 @@ class MaskFiller(Pipeline):
         """Fill the masks of any number of texts, in order."""
         refuse_single_text(texts)
         options = StreamOptions(**keywords)
-        return self._stream(top_k, options.batch_size).iterate(check_each(texts), options)
+        return self.result_stream(top_k, options.batch_size).iterate(check_each(texts), options)
 
-    def _stream(
+    def result_stream(
         self, top_k: int, batch_size: int | None
     ) -> TextStream[str, list[int], list[TopTokens], FilledText]:
+        """From texts to their predictions."""
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}, but must be at least 1.")
         config = self.model.config

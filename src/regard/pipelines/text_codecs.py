@@ -66,6 +66,15 @@ class Generation:
 
 
 @dataclass(frozen=True)
+class NextToken:
+    """A token that may follow a prompt: its text, and its probability."""
+
+    text: str
+    probability: float
+    is_end: bool = False  # the end of the text, which has no text
+
+
+@dataclass(frozen=True)
 class PromptCodec:
     """Encodes prompts and decodes their continuations."""
 

@@ -183,7 +183,7 @@ class Translator:
         if attention:
             self.models  # noqa: B018  # raises an error if it cannot be loaded
         self._refuse_prefix(*prefixes)
-        search = self._search(keywords, batch_size, len(texts), notice)
+        search = self.text_search(keywords, batch_size, len(texts), notice)
         if attention and search.context.target:
             raise ConfigError(
                 "Attention maps are not available with context of target sentences. Use "
@@ -193,7 +193,7 @@ class Translator:
         translated = search.stream(unchanged).map([*sources], notice)
         if not attention:
             return [*map(Translation.of, translated)]
-        return [Translation.of(part, self._attention_maps(part)) for part in translated]
+        return [Translation.of(part, self.attention_maps(part)) for part in translated]
 
     def translate_iterable(
         self, texts: Iterable[str], *, prefix: str = "", **keywords: Unpack[TranslateTextKeywords]
@@ -222,12 +222,12 @@ class Translator:
         refuse_single_text(texts)
         self._refuse_prefix(prefix)
         options, rest = split_translate_keywords(keywords)
-        search = self._search(rest, options.batch_size, None, options.notice)
+        search = self.text_search(rest, options.batch_size, None, options.notice)
         stream = search.stream(TranslationRenderer(render))
         sources = (Source(text, prefix) for text in check_each(texts))
         return stream.iterate(in_documents(sources, search.context), options)
 
-    def _search(
+    def text_search(
         self,
         keywords: TranslateKeywords,
         batch_size: int | None,
@@ -268,9 +268,8 @@ class Translator:
         steps = text_steps(text_config, self.text)
         confidence = None
         if text_config.computes_confidence:
-            tokenizer = self.text.tokenizers.target
             confidence = confidence_estimator(
-                text_config, self.paths, tokenizer, lambda: self.calibration, notice
+                text_config, self.paths, target, lambda: self.calibration, notice
             )
         return TextSearch(
             self.text,
@@ -302,11 +301,12 @@ class Translator:
                 "text last and cannot be forced to a prefix (--prefix). Leave it out."
             )
 
-    def _attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
+    def attention_maps(self, translated: TranslatedText) -> AttentionMaps | None:
+        """The attention maps of the best translation of a text; None if it has no segments."""
         from regard.decoding.attention_maps import join_attention_maps, pair_attention_maps
 
-        tokenizers = self.text.tokenizers
-        maps = [pair_attention_maps(self.models[0], tokenizers, *pair) for pair in translated.pairs]
+        model, tokenizers = self.models[0], self.text.tokenizers
+        maps = [pair_attention_maps(model, tokenizers, *pair) for pair in translated.pairs]
         return join_attention_maps(maps)
 
     def score(

@@ -1,0 +1,1 @@
+"""The HTTP server: models behind the APIs of published clients, with dynamic batching."""

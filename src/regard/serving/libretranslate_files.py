@@ -1,0 +1,93 @@
+"""The translation of files in the API of LibreTranslate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from regard.serving.api_errors import ApiError
+from regard.serving.documents import Markup, TranslateTexts, format_of, patiently
+from regard.serving.libretranslate import ERRORS, find_direction, required
+from regard.serving.parameters import MULTIPART, Parameters, body_description
+from regard.serving.service import service_of
+
+_SAMPLE = 2000  # characters from which the language is detected
+router = APIRouter(responses=ERRORS, tags=["LibreTranslate"])
+
+
+class FileQuery(BaseModel):
+    """A file to translate."""
+
+    file: bytes
+    source: str
+    target: str
+    api_key: str = ""
+
+
+class TranslatedFile(BaseModel):
+    """Where the translated file is."""
+
+    translatedFileUrl: str  # noqa: N815  # the name in the API
+
+
+@router.post(
+    "/translate_file",
+    response_model=TranslatedFile,
+    openapi_extra=body_description(FileQuery, MULTIPART),
+)
+async def translate_file(request: Request) -> Any:
+    """Translate a file."""
+    service, given = service_of(request), await Parameters.of(request)
+    service.authorize(given.text("api_key"), request)
+    file = given.file("file")
+    source, target = required(given, "source"), required(given, "target")
+    ending, document_format = format_of(file.filename or "")
+    data = await file.read()
+    characters = service.count_document(request, document_format.count(data))
+    sample = data[: 4 * _SAMPLE].decode("utf-8", "replace")[:_SAMPLE]
+    translate = _translation(request, source, target, sample)
+    identifier, key = service.documents.start(data, ending, characters, translate)
+    state = await service.documents.wait_for(identifier, key)
+    if state.status == "error":
+        raise ApiError(400, state.error)
+    url = str(request.base_url).rstrip("/")
+    return {"translatedFileUrl": f"{url}/download_file/{identifier}-{key}{ending}"}
+
+
+def _translation(request: Request, source: str, target: str, sample: str) -> TranslateTexts:
+    """A function that translates the texts of a file."""
+    service = service_of(request)
+    if source.lower() == "auto" and service.registry.directions:
+        source = service.registry.detect(sample).language
+    direction = find_direction(service, source, target)
+
+    async def translate(texts: Sequence[str], markup: Markup | None) -> list[str]:
+        if direction is None:
+            return [*texts]
+        keywords = {} if markup is None else {"markup": markup}
+
+        async def attempt() -> list[str]:
+            translated = await service.translate_direction(request, direction, texts, keywords)
+            return [each.ranked[0].text for each in translated]
+
+        return await patiently(attempt, service.limits.document_deadline)
+
+    return translate
+
+
+@router.get("/download_file/{name}", response_class=Response)
+async def download_file(request: Request, name: str) -> Response:
+    """A translated file, once."""
+    identifier, _, rest = name.partition("-")
+    documents = service_of(request).documents
+    state = documents.state(identifier, rest.partition(".")[0])
+    if state.status != "done":
+        raise ApiError(404, "File not found")
+    data = await asyncio.to_thread(documents.take, state)
+    headers = {"Content-Disposition": f'attachment; filename="translated{state.ending}"'}
+    return Response(data, media_type="application/octet-stream", headers=headers)
