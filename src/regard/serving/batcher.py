@@ -205,20 +205,23 @@ class Batcher:
         return batch
 
     def _run_batch(self, batch: list[_Entry]) -> None:
-        """Run the model; if it fails, on each item alone, so that only the bad one fails."""
+        """Run the model; each output is passed on as soon as it is there.
+
+        If the model fails, the remaining items run one by one, so that only the bad one fails.
+        """
         stage = batch[0].job.stage
+        remaining = dict(enumerate(batch))
         try:
-            outputs = dict(stage.run([[entry.item for entry in batch]]))
+            for number, output in stage.run([[entry.item for entry in batch]]):
+                self._add_output(remaining.pop(number), output)
+            assert not remaining, "the model returned too few outputs"
         except BaseException as error:
             if len(batch) == 1:
                 self._fail(batch[0].job, error)
                 return
-            for entry in batch:
+            for entry in remaining.values():
                 if entry.job in self._jobs:
                     self._run_batch([entry])
-            return
-        for number, entry in enumerate(batch):
-            self._add_output(entry, outputs[number])
 
     def _fail(self, job: Job, error: BaseException) -> None:
         with self._condition:

@@ -45,7 +45,7 @@ class Registry:
     def _load(self, name: str, path: Path) -> ServedModel:
         signature = folder_signature(path)
         folder = ModelFolder.read(path)
-        pipeline = _load_pipeline(path, folder, self.runtime)
+        pipeline = load_pipeline(path, folder, self.runtime)
         device = pipeline.backend.device if folder.config.translates else pipeline.model.device
         if device is None or device.type == "cpu":
             threads = core_count()
@@ -144,7 +144,7 @@ class Registry:
         return LanguageDetector(languages).detect(text)
 
 
-def _load_pipeline(path: Path, folder: ModelFolder, runtime: Runtime) -> Any:
+def load_pipeline(path: Path, folder: ModelFolder, runtime: Runtime) -> Any:
     """The pipeline of a model; in int8, where CTranslate2 runs the model on a CPU by default."""
     if not folder.config.translates:
         return load(path, device=runtime.device)
