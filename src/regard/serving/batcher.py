@@ -18,6 +18,7 @@ import threading
 from bisect import insort
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +77,9 @@ class Batcher:
         batch_tokens: int,
         max_queue: int,
         observe: Observer = lambda items, tokens: None,
+        device_lock: AbstractContextManager[Any] | None = None,
     ) -> None:
+        self._device_lock = device_lock or nullcontext()
         self._batch_tokens, self._max_queue, self._observe = batch_tokens, max_queue, observe
         self._condition = threading.Condition()
         self._groups: dict[Hashable, list[_Entry]] = {}  # sorted by tag
@@ -177,7 +180,8 @@ class Batcher:
                     self._condition.wait()
                 batch = self._next_batch()
             self._observe(len(batch), sum(entry.length for entry in batch))
-            self._run_batch(batch)
+            with self._device_lock:
+                self._run_batch(batch)
 
     def _next_batch(self) -> list[_Entry]:
         """Remove the next batch from the queue: the first item, and others like it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,9 +51,10 @@ class ServedModel:
         pipeline: Any,
         batcher: Batcher,
         threads: int,
+        device_lock: threading.Lock | None = None,
     ) -> None:
         self.name, self.path, self.folder, self.pipeline = name, path, folder, pipeline
-        self.batcher = batcher
+        self.batcher, self.device_lock = batcher, device_lock
         self.signature = folder_signature(path)
         self.created = int(os.stat(config_folder(path) / CONFIG).st_mtime)
         self._searches: OrderedDict[Hashable, TextSearch] = OrderedDict()
@@ -83,9 +86,19 @@ class ServedModel:
         return Embedder(self.path, self.folder, model)
 
     async def in_thread(self, function: Callable[..., R], *arguments: Any, **keywords: Any) -> R:
-        """Run what is not batched in a thread."""
-        call = partial(function, *arguments, **keywords)
+        """Run what is not batched in a thread; on a GPU, when no batch runs."""
+
+        def call() -> R:
+            with self.device_lock or nullcontext():
+                return function(*arguments, **keywords)
+
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def let_batches_run(self) -> None:
+        """Between two steps of a long computation: let others use the GPU."""
+        if self.device_lock is not None:
+            self.device_lock.release()
+            self.device_lock.acquire()
 
     async def run(
         self,
