@@ -15,15 +15,17 @@ from typing import Any, TypeVar
 
 from regard.data.directions import Direction
 from regard.data.glossary import Glossary
-from regard.data.model_text import CONFIG, config_folder, weights_file
+from regard.data.model_text import CONFIG, config_folder
 from regard.decoding.text_config import TextConfigKeywords
 from regard.errors import ConfigError
+from regard.exchange.ctranslate2_files import ctranslate2_folder
 from regard.models.folder import ModelFolder
 from regard.pipelines.embedder import Embedder
 from regard.pipelines.segments import Source, TranslatedText
 from regard.pipelines.text_search import TextSearch, unchanged
 from regard.pipelines.text_stream import TextStream
 from regard.serving.batcher import Batcher, OnOutput
+from regard.training.metrics_log import METRICS
 
 R = TypeVar("R")
 _INLINE_CHARACTERS = 2000  # texts with fewer are encoded without another thread
@@ -34,9 +36,10 @@ Signature = tuple[tuple[int, int, int], ...]
 
 
 def folder_signature(path: Path) -> Signature:
-    """What changes when the files of a model folder are replaced."""
-    files = [config_folder(path) / CONFIG, weights_file(path)]
-    stats = [os.stat(file) for file in files if file.exists()]
+    """What changes when the files of a model folder are replaced; not its metrics log."""
+    folders = {config_folder(path), path, ctranslate2_folder(path) or path}
+    files = sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
+    stats = [os.stat(file) for file in files if not file.name.startswith((".", METRICS))]
     return tuple((stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats)
 
 
@@ -145,17 +148,20 @@ class ServedModel:
         return await self.run(search.stream(unchanged), group, sources, on_encoded=on_encoded)
 
     def search(self, keywords: Mapping[str, Any], glossary: Glossary | None) -> TextSearch:
-        """The search with these settings, from a cache; raises a ConfigError for bad settings."""
-        key = (*sorted(keywords.items()), id(glossary))
-        search = self._searches.get(key)
+        """The search with these settings; raises a ConfigError for bad settings.
+
+        Those without a glossary are cached; glossaries may be large.
+        """
+        if glossary is not None:
+            given = {**keywords, "glossary": glossary}
+            return self.pipeline.text_search(given, None, None, lambda text: None)
+        key = (*sorted(keywords.items()),)
+        search = self._searches.pop(key, None)
         if search is None:
-            given = {**keywords, **({"glossary": glossary} if glossary is not None else {})}
-            search = self.pipeline.text_search(given, None, None, lambda text: None)
-            self._searches[key] = search
-            if len(self._searches) > _CACHED_SEARCHES:
-                self._searches.popitem(last=False)
-        else:
-            self._searches.move_to_end(key)
+            search = self.pipeline.text_search(dict(keywords), None, None, lambda text: None)
+        self._searches[key] = search  # as the most recent
+        if len(self._searches) > _CACHED_SEARCHES:
+            self._searches.popitem(last=False)
         return search
 
     def refuse_other_task(self, *tasks: str) -> None:

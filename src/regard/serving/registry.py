@@ -45,8 +45,8 @@ class Registry:
             self.models[name] = self._load(name, path)
 
     def _load(self, name: str, path: Path) -> ServedModel:
-        signature = folder_signature(path)
         folder = ModelFolder.read(path)
+        signature = folder_signature(path)
         with self._device_lock:
             pipeline = load_pipeline(path, folder, self.runtime)
         device = pipeline.backend.device if folder.config.translates else pipeline.model.device

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import resource
 import signal
 import socket
@@ -182,7 +183,7 @@ def run_process(
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=limits.keep_alive,
-            timeout_graceful_shutdown=round(limits.drain) or None,
+            timeout_graceful_shutdown=max(1, math.ceil(limits.drain)),
             h11_max_incomplete_event_size=_MAX_HEADERS,
         ),
         service,
