@@ -227,11 +227,18 @@ class _Connection:
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
         """The status and body of the answer to a request."""
+        is_reused = self._streams is not None
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._address)
         reader, writer = self._streams
-        writer.write(request)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        try:
+            writer.write(request)
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        except (OSError, EOFError):
+            self.close()
+            if not is_reused:
+                raise
+            return await self.ask(request)  # the server has closed an idle connection
         length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
         body = await reader.readexactly(length)
         if b"connection: close" in head:

@@ -128,6 +128,12 @@ class Service:
             keywords = {name: value for name, value in keywords.items() if name not in beams}
         return await self.translate(request, model, texts, {**keywords, **languages}, glossary)
 
+    def without_paths(self, message: str) -> str:
+        """A message with the names of models in place of their paths on this machine."""
+        for name, path in self.registry.paths.items():
+            message = message.replace(str(path), name)
+        return message
+
     @property
     def document_formats(self) -> tuple[str, ...]:
         """The endings of names of files that can be translated."""

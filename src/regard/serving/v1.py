@@ -145,9 +145,15 @@ class _Translate:
                 yield event(data, "segment")
             yield event(await task, "done")
         except (RegardError, ApiError) as error:
-            yield event(_error_data(error), "error")
+            yield event(self._error_data(error), "error")
         finally:
             task.cancel()
+
+    def _error_data(self, error: Exception) -> dict[str, Any]:
+        if isinstance(error, ApiError):
+            return error_body("v1", error)
+        message = service_of(self._request).without_paths(str(error))
+        return error_body("v1", ApiError(400, message))
 
 
 def _segment_count(encoded: Any) -> int:
@@ -155,11 +161,6 @@ def _segment_count(encoded: Any) -> int:
     if encoded.segments is None:
         return 1
     return sum(bool(part.text) for part in encoded.segments.parts)
-
-
-def _error_data(error: Exception) -> dict[str, Any]:
-    known = error if isinstance(error, ApiError) else ApiError(400, str(error))
-    return error_body("v1", known)
 
 
 def translation_result(translation: Translation) -> dict[str, Any]:
