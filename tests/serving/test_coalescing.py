@@ -10,7 +10,7 @@ from regard.serving.coalescing import Coalescing
 
 
 class Work:
-    """A computation that ends when it is told to."""
+    """A computation that ends when `end` is set."""
 
     def __init__(self) -> None:
         self.starts = 0

@@ -73,14 +73,13 @@ class Service:
             )
         context_of(request).count([*texts], self.metrics)
 
-    def count_document(self, request: Request, characters: int) -> int:
-        """Check the size of a document against the limits, and count it; returns it."""
+    def count_document(self, request: Request, characters: int) -> None:
+        """Check the size of a document against the limits, and count it."""
         limit = self.limits.max_document_characters
         if characters > limit:
             message = f"The document has {characters:,} characters. At most {limit:,} are allowed."
             raise ApiError(413, message)
         context_of(request).count_characters(characters, self.metrics)
-        return characters
 
     def find(self, request: Request, name: str | None, *tasks: str) -> ServedModel:
         """The model that a request names, or the first with one of these tasks."""
@@ -137,7 +136,7 @@ class Service:
     @property
     def document_formats(self) -> tuple[str, ...]:
         """The endings of names of files that can be translated."""
-        return (*FORMATS,)
+        return FORMATS
 
 
 def context_of(request: Request) -> RequestContext:
