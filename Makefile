@@ -66,4 +66,6 @@ clean:  ## remove files that make created; data/ and runs/ are kept
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	# Only its client of LibreTranslate is tested, which needs none of its dependencies.
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps argostranslate
 	@touch $@

@@ -214,6 +214,30 @@ def test_slow_and_silent_clients_are_disconnected(
     assert is_alive(guarded, keys["free"])
 
 
+def test_large_requests_are_refused(guarded: ServerProcess, keys: dict[str, Any]) -> None:
+    headers = bearer(keys["free"])
+    for body in ({"texts": ["a" * 10_000_000]}, {"texts": [""] * 100_000}):
+        assert guarded.post("/v1/translate", body, headers=headers).status_code == 413
+    chunks = (b'{"texts": ["' if n == 0 else b"a" * 50_000 for n in range(10))
+    kind = {"content-type": "application/json"}
+    response = httpx.post(
+        f"{guarded.url}/v1/translate", content=chunks, headers={**headers, **kind}, timeout=30
+    )
+    assert response.status_code == 413
+    assert is_alive(guarded, keys["free"])
+
+
+def test_half_closed_connections_are_closed(guarded: ServerProcess, keys: dict[str, Any]) -> None:
+    address = urlsplit(guarded.url)
+    with socket.create_connection((address.hostname or "", address.port or 0), 10) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(5)
+        while connection.recv(65536):  # an answer or none, but no hang
+            pass
+    assert is_alive(guarded, keys["free"])
+
+
 def test_many_idle_connections_do_not_block_others(
     guarded: ServerProcess, keys: dict[str, Any]
 ) -> None:

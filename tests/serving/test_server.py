@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.commands import Command, regard
 from serving_process import ServerProcess, model_with_languages
+
+__all__ = ["regard"]
 
 LONG = "\n".join(f"mira tolu {word} sen" for word in ("kapi", "dov", "lume", "sen")) + "\n"
 
@@ -85,7 +89,7 @@ def check_reloading(server: ServerProcess, model: Path) -> None:
 
 def check_draining(server: ServerProcess) -> None:
     """All requests that the server has accepted are answered after SIGTERM."""
-    query = {"texts": [LONG * 20]}
+    query = {"texts": [LONG * 80]}
     with ThreadPoolExecutor(6) as pool:
         running = [pool.submit(server.post, "/v1/translate", query) for _ in range(6)]
         until(lambda: metric(server, "regard_requests_in_progress") == 6)
@@ -122,8 +126,12 @@ def test_several_processes_on_one_port(model: Path, tmp_path: Path) -> None:
     assert status == 0
 
 
-def test_errors_at_the_start(tmp_path: Path) -> None:
-    server = ServerProcess([tmp_path / "nothing"])
-    assert server.process.wait(60) == 2
-    server.stop()
-    assert "There is no model folder" in server.log
+def test_errors_at_the_start(model: Path, tmp_path: Path, regard: Command) -> None:
+    assert "There is no model folder" in regard("serve", tmp_path / "nothing", "--port", "0").err
+    error = regard("serve", model, f"ende={model}").err
+    assert "Two models have the name 'ende'" in error
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        assert "Cannot listen on 127.0.0.1" in regard("serve", model, "--port", port).err
+    outside = regard("serve", tmp_path / "nothing", "--port", "0", "--host", "0.0.0.0").err
+    assert "needs no keys" in outside

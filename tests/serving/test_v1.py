@@ -38,8 +38,8 @@ def test_answers_equal_offline_translation_whoever_shares_the_batch(
 
     def ask(number: int) -> tuple[str, str]:
         beams = translate(server, texts=[TEXTS[number]])
-        greedy = translate(server, texts=[TEXTS[number]], beam_size=1)
-        return beams["translations"][0]["text"], greedy["translations"][0]["text"]
+        single = translate(server, texts=[TEXTS[number]], beam_size=1)
+        return beams["translations"][0]["text"], single["translations"][0]["text"]
 
     with ThreadPoolExecutor(12) as pool:
         answers = [*pool.map(ask, range(len(TEXTS)))]

@@ -123,7 +123,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         if isinstance(error, StorageError | OutputError):
             LOGGER.error("%s", error)
             return answer(request, ApiError(500, "The server cannot write its files."))
-        return answer(request, ApiError(400, str(error)))
+        return answer(request, ApiError(400, service_of(request).without_paths(str(error))))
 
     @app.exception_handler(QueueFullError)
     async def queue_full(request: Request, error: QueueFullError) -> JSONResponse:

@@ -18,6 +18,7 @@ import threading
 from bisect import insort
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +77,9 @@ class Batcher:
         batch_tokens: int,
         max_queue: int,
         observe: Observer = lambda items, tokens: None,
+        device_lock: AbstractContextManager[Any] | None = None,
     ) -> None:
+        self._device_lock = device_lock or nullcontext()
         self._batch_tokens, self._max_queue, self._observe = batch_tokens, max_queue, observe
         self._condition = threading.Condition()
         self._groups: dict[Hashable, list[_Entry]] = {}  # sorted by tag
@@ -177,7 +180,8 @@ class Batcher:
                     self._condition.wait()
                 batch = self._next_batch()
             self._observe(len(batch), sum(entry.length for entry in batch))
-            self._run_batch(batch)
+            with self._device_lock:
+                self._run_batch(batch)
 
     def _next_batch(self) -> list[_Entry]:
         """Remove the next batch from the queue: the first item, and others like it."""
@@ -205,20 +209,23 @@ class Batcher:
         return batch
 
     def _run_batch(self, batch: list[_Entry]) -> None:
-        """Run the model; if it fails, on each item alone, so that only the bad one fails."""
+        """Run the model; each output is passed on as soon as it is there.
+
+        If the model fails, the remaining items run one by one, so that only the bad one fails.
+        """
         stage = batch[0].job.stage
+        remaining = dict(enumerate(batch))
         try:
-            outputs = dict(stage.run([[entry.item for entry in batch]]))
+            for number, output in stage.run([[entry.item for entry in batch]]):
+                self._add_output(remaining.pop(number), output)
+            assert not remaining, "the model returned too few outputs"
         except BaseException as error:
             if len(batch) == 1:
                 self._fail(batch[0].job, error)
                 return
-            for entry in batch:
+            for entry in remaining.values():
                 if entry.job in self._jobs:
                     self._run_batch([entry])
-            return
-        for number, entry in enumerate(batch):
-            self._add_output(entry, outputs[number])
 
     def _fail(self, job: Job, error: BaseException) -> None:
         with self._condition:

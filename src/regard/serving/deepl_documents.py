@@ -20,11 +20,10 @@ from regard.serving.deepl_schemas import (
     DocumentStatus,
     Failed,
 )
-from regard.serving.documents import Markup, TranslateTexts, format_of, patiently
+from regard.serving.documents import Markup, TranslateTexts, open_document, patiently
 from regard.serving.parameters import FORM, JSON, MULTIPART, Parameters, body_description
 from regard.serving.service import context_of, service_of
 
-_SAMPLE = 2000  # characters from which the language is detected
 router = APIRouter(prefix="/v2", responses=ERRORS, tags=["DeepL"])
 
 
@@ -37,16 +36,14 @@ async def upload(request: Request) -> Any:
     """Start to translate a document."""
     service, given = service_of(request), await Parameters.of(request)
     options, file = TextOptions.of(given), given.file("file")
-    ending, document_format = format_of(given.text("filename") or file.filename or "")
+    name = given.text("filename") or file.filename or ""
+    document = await asyncio.to_thread(open_document, name, await file.read())
     output = (given.text("output_format") or "").lower().lstrip(".")
-    if output and f".{output}" != ending:
+    if output and f".{output}" != document.ending:
         raise ApiError(400, "The output format must be that of the document.", "output_format")
-    data = await file.read()
-    characters = service.count_document(request, document_format.count(data))
-    sample = data[: 4 * _SAMPLE].decode("utf-8", "replace")[:_SAMPLE]
-    options.direction(service, sample)  # raises an error before the job begins
-    translate = _translation(request, options, sample)
-    identifier, key = service.documents.start(data, ending, characters, translate)
+    service.count_document(request, document.characters)
+    translate = _translation(request, options, document.sample)
+    identifier, key = service.documents.start(document, translate)
     return {"document_id": identifier, "document_key": key}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple
 
 from regard.errors import RegardError
 from regard.files import write_text
@@ -25,68 +25,64 @@ from regard.serving.logs import LOGGER
 Markup = Literal["html", "xml", "markdown"]
 # Translates texts with a kind of markup, or without.
 TranslateTexts = Callable[[Sequence[str], Markup | None], Awaitable[list[str]]]
-_LINES = 64  # that are translated at a time
+_LINES = 64  # texts that are translated at a time
+_SAMPLE = 2000  # characters from which the language is detected
 _ID = re.compile(r"[0-9A-F]{32}\Z")
 _KEPT = 3600.0  # seconds for which a translated document is kept
 _RETRY = 1.0  # seconds between attempts if the queue is full
 
 
-class DocumentFormat(Protocol):
-    """Reads a file, has its texts translated, and writes the file again."""
+class OpenDocument(NamedTuple):
+    """A document that has been read: its texts, and how it is written with their translations."""
 
-    async def translate(self, data: bytes, translate: TranslateTexts) -> bytes:
-        """The translated file; raises a RegardError for a file that cannot be read."""
-        ...
+    ending: str  # of its name
+    texts: Sequence[str]
+    markup: Markup | None
+    write: Callable[[Sequence[str]], bytes]
 
-    def count(self, data: bytes) -> int:
-        """The number of characters to translate."""
-        ...
+    @property
+    def characters(self) -> int:
+        """The number of characters to translate, those of markup included."""
+        return sum(map(len, self.texts))
 
-
-@dataclass(frozen=True)
-class TextFormat:
-    """Plain text or a markup language, in UTF-8."""
-
-    markup: Markup | None = None
-
-    async def translate(self, data: bytes, translate: TranslateTexts) -> bytes:
-        """The translated text; plain text some lines at a time."""
-        text = _decode(data)
-        if self.markup is not None:
-            return (await translate([text], self.markup))[0].encode()
-        lines = text.splitlines(keepends=True)
-        parts = ["".join(lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
-        return "".join([(await translate([part], None))[0] for part in parts]).encode()
-
-    def count(self, data: bytes) -> int:
-        """The number of characters, those of markup included."""
-        return len(_decode(data))
+    @property
+    def sample(self) -> str:
+        """Text from which the language is detected."""
+        return " ".join(self.texts[:_LINES])[:_SAMPLE]
 
 
-def _decode(data: bytes) -> str:
+_MARKUP: dict[str, Markup | None] = {
+    ".txt": None,
+    ".html": "html",
+    ".htm": "html",
+    ".xml": "xml",
+    ".md": "markdown",
+}
+FORMATS = (*_MARKUP,)  # endings of names
+
+
+def open_document(name: str, data: bytes) -> OpenDocument:
+    """Read a document in the format of its name, of which only the ending is used."""
+    ending = Path(name.replace("\\", "/").replace("\0", "")).suffix.lower()
+    if ending not in _MARKUP:
+        message = f"Files of type {ending[:20]!r} are not supported. Use {', '.join(FORMATS)}."
+        raise ApiError(400, message, "file")
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"The document is not UTF-8 text (byte {error.start:,}). Convert it."
         raise ApiError(400, message) from None
+    markup = _MARKUP[ending]
+    texts = [text] if markup else text.splitlines(keepends=True)
+    return OpenDocument(ending, texts, markup, lambda texts: "".join(texts).encode())
 
 
-FORMATS: dict[str, DocumentFormat] = {
-    ".txt": TextFormat(),
-    ".html": TextFormat("html"),
-    ".htm": TextFormat("html"),
-    ".xml": TextFormat("xml"),
-    ".md": TextFormat("markdown"),
-}
-
-
-def format_of(name: str) -> tuple[str, DocumentFormat]:
-    """The format of a file by the ending of its name, which is otherwise not used."""
-    ending = Path(name.replace("\\", "/").replace("\0", "")).suffix.lower()
-    if ending not in FORMATS:
-        message = f"Files of type {ending[:20]!r} are not supported. Use {', '.join(FORMATS)}."
-        raise ApiError(400, message, "file")
-    return ending, FORMATS[ending]
+async def translate_document(document: OpenDocument, translate: TranslateTexts) -> bytes:
+    """The translated document; some texts at a time, so that they do not fill the queue."""
+    texts: list[str] = []
+    for start in range(0, len(document.texts), _LINES):
+        texts += await translate(document.texts[start : start + _LINES], document.markup)
+    return await asyncio.to_thread(document.write, texts)
 
 
 async def patiently(call: Callable[[], Awaitable[list[str]]], deadline: float) -> list[str]:
@@ -122,9 +118,7 @@ class DocumentStore:
         folder.mkdir(parents=True, exist_ok=True)
         self._jobs: set[asyncio.Task[None]] = set()
 
-    def start(
-        self, data: bytes, ending: str, characters: int, translate: TranslateTexts
-    ) -> tuple[str, str]:
+    def start(self, document: OpenDocument, translate: TranslateTexts) -> tuple[str, str]:
         """Start to translate a document; returns its id and key."""
         self._remove_old()
         if len([*self._folder.iterdir()]) >= self._limit:
@@ -132,20 +126,26 @@ class DocumentStore:
         identifier, key = secrets.token_hex(16).upper(), secrets.token_hex(32).upper()
         (self._folder / identifier).mkdir(mode=0o700)
         state = DocumentState(
-            identifier, _hash(key), ending, characters=characters, created=time.time()
+            identifier,
+            _hash(key),
+            document.ending,
+            characters=document.characters,
+            created=time.time(),
         )
         self._write(state)
-        job = asyncio.create_task(self._run(state, data, translate))
+        job = asyncio.create_task(self._run(state, document, translate))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
         return identifier, key
 
-    async def _run(self, state: DocumentState, data: bytes, translate: TranslateTexts) -> None:
+    async def _run(
+        self, state: DocumentState, document: OpenDocument, translate: TranslateTexts
+    ) -> None:
         """Translate a document, and note how it went."""
         await asyncio.to_thread(self._write, replace(state, status="translating"))
         try:
             async with asyncio.timeout(self._deadline):
-                translated = await FORMATS[state.ending].translate(data, translate)
+                translated = await translate_document(document, translate)
             await asyncio.to_thread(self._result(state).write_bytes, translated)
             state = replace(state, status="done")
         except (RegardError, ApiError, QueueFullError) as error:

@@ -77,7 +77,7 @@ class KeyUsage:
 
 
 class Keys:
-    """The keys of a file; it is read again when it changes."""
+    """The keys of a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class Keys:
         self.read()
 
     def read(self) -> None:
-        """Read the file; the usage of keys with the same hash is kept."""
+        """Read the file, also after a change; the usage of keys with the same hash is kept."""
         keys = read_keys(self._path)
         for key in keys:
             usage = self._usage.setdefault(key.hash, KeyUsage(key))

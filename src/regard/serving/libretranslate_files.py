@@ -11,12 +11,11 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from regard.serving.api_errors import ApiError
-from regard.serving.documents import Markup, TranslateTexts, format_of, patiently
+from regard.serving.documents import Markup, TranslateTexts, open_document, patiently
 from regard.serving.libretranslate import ERRORS, find_direction, required
 from regard.serving.parameters import MULTIPART, Parameters, body_description
 from regard.serving.service import service_of
 
-_SAMPLE = 2000  # characters from which the language is detected
 router = APIRouter(responses=ERRORS, tags=["LibreTranslate"])
 
 
@@ -46,17 +45,15 @@ async def translate_file(request: Request) -> Any:
     service.authorize(given.text("api_key"), request)
     file = given.file("file")
     source, target = required(given, "source"), required(given, "target")
-    ending, document_format = format_of(file.filename or "")
-    data = await file.read()
-    characters = service.count_document(request, document_format.count(data))
-    sample = data[: 4 * _SAMPLE].decode("utf-8", "replace")[:_SAMPLE]
-    translate = _translation(request, source, target, sample)
-    identifier, key = service.documents.start(data, ending, characters, translate)
+    document = await asyncio.to_thread(open_document, file.filename or "", await file.read())
+    service.count_document(request, document.characters)
+    translate = _translation(request, source, target, document.sample)
+    identifier, key = service.documents.start(document, translate)
     state = await service.documents.wait_for(identifier, key)
     if state.status == "error":
         raise ApiError(400, state.error)
     url = str(request.base_url).rstrip("/")
-    return {"translatedFileUrl": f"{url}/download_file/{identifier}-{key}{ending}"}
+    return {"translatedFileUrl": f"{url}/download_file/{identifier}-{key}{document.ending}"}
 
 
 def _translation(request: Request, source: str, target: str, sample: str) -> TranslateTexts:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.data.directions import Direction
 from regard.data.glossary import Glossary
-from regard.data.model_text import CONFIG, config_folder, weights_file
+from regard.data.model_text import CONFIG, config_folder
 from regard.decoding.text_config import TextConfigKeywords
 from regard.errors import ConfigError
+from regard.exchange.ctranslate2_files import ctranslate2_folder
 from regard.models.folder import ModelFolder
 from regard.pipelines.embedder import Embedder
 from regard.pipelines.segments import Source, TranslatedText
 from regard.pipelines.text_search import TextSearch, unchanged
 from regard.pipelines.text_stream import TextStream
 from regard.serving.batcher import Batcher, OnOutput
+from regard.training.metrics_log import METRICS
 
 R = TypeVar("R")
 _INLINE_CHARACTERS = 2000  # texts with fewer are encoded without another thread
@@ -32,9 +36,10 @@ Signature = tuple[tuple[int, int, int], ...]
 
 
 def folder_signature(path: Path) -> Signature:
-    """What changes when the files of a model folder are replaced."""
-    files = [config_folder(path) / CONFIG, weights_file(path)]
-    stats = [os.stat(file) for file in files if file.exists()]
+    """What changes when the files of a model folder are replaced; not its metrics log."""
+    folders = {config_folder(path), path, ctranslate2_folder(path) or path}
+    files = sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
+    stats = [os.stat(file) for file in files if not file.name.startswith((".", METRICS))]
     return tuple((stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats)
 
 
@@ -49,9 +54,10 @@ class ServedModel:
         pipeline: Any,
         batcher: Batcher,
         threads: int,
+        device_lock: threading.Lock | None = None,
     ) -> None:
         self.name, self.path, self.folder, self.pipeline = name, path, folder, pipeline
-        self.batcher = batcher
+        self.batcher, self.device_lock = batcher, device_lock
         self.signature = folder_signature(path)
         self.created = int(os.stat(config_folder(path) / CONFIG).st_mtime)
         self._searches: OrderedDict[Hashable, TextSearch] = OrderedDict()
@@ -83,9 +89,19 @@ class ServedModel:
         return Embedder(self.path, self.folder, model)
 
     async def in_thread(self, function: Callable[..., R], *arguments: Any, **keywords: Any) -> R:
-        """Run what is not batched in a thread."""
-        call = partial(function, *arguments, **keywords)
+        """Run what is not batched in a thread; on a GPU, when no batch runs."""
+
+        def call() -> R:
+            with self.device_lock or nullcontext():
+                return function(*arguments, **keywords)
+
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def let_batches_run(self) -> None:
+        """Between two steps of a long computation: let others use the GPU."""
+        if self.device_lock is not None:
+            self.device_lock.release()
+            self.device_lock.acquire()
 
     async def run(
         self,
@@ -132,17 +148,20 @@ class ServedModel:
         return await self.run(search.stream(unchanged), group, sources, on_encoded=on_encoded)
 
     def search(self, keywords: Mapping[str, Any], glossary: Glossary | None) -> TextSearch:
-        """The search with these settings, from a cache; raises a ConfigError for bad settings."""
-        key = (*sorted(keywords.items()), id(glossary))
-        search = self._searches.get(key)
+        """The search with these settings; raises a ConfigError for bad settings.
+
+        Those without a glossary are cached; glossaries may be large.
+        """
+        if glossary is not None:
+            given = {**keywords, "glossary": glossary}
+            return self.pipeline.text_search(given, None, None, lambda text: None)
+        key = (*sorted(keywords.items()),)
+        search = self._searches.pop(key, None)
         if search is None:
-            given = {**keywords, **({"glossary": glossary} if glossary is not None else {})}
-            search = self.pipeline.text_search(given, None, None, lambda text: None)
-            self._searches[key] = search
-            if len(self._searches) > _CACHED_SEARCHES:
-                self._searches.popitem(last=False)
-        else:
-            self._searches.move_to_end(key)
+            search = self.pipeline.text_search(dict(keywords), None, None, lambda text: None)
+        self._searches[key] = search  # as the most recent
+        if len(self._searches) > _CACHED_SEARCHES:
+            self._searches.popitem(last=False)
         return search
 
     def refuse_other_task(self, *tasks: str) -> None:

@@ -137,6 +137,7 @@ async def stream_text(
     def on_text(text: str) -> None:
         if stopped.is_set():
             raise _StoppedError
+        model.let_batches_run()
         loop.call_soon_threadsafe(queue.put_nowait, text)
 
     (prompt,) = checked_texts([prompt], "Prompt")

@@ -36,6 +36,8 @@ class Registry:
     observe: Observer = lambda items, tokens: None
     models: dict[str, ServedModel] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    # On a GPU, one thread at a time: a captured graph becomes invalid if another one is freed.
+    _device_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self) -> None:
         """Load all models."""
@@ -43,19 +45,20 @@ class Registry:
             self.models[name] = self._load(name, path)
 
     def _load(self, name: str, path: Path) -> ServedModel:
-        signature = folder_signature(path)
         folder = ModelFolder.read(path)
-        pipeline = _load_pipeline(path, folder, self.runtime)
+        signature = folder_signature(path)
+        with self._device_lock:
+            pipeline = load_pipeline(path, folder, self.runtime)
         device = pipeline.backend.device if folder.config.translates else pipeline.model.device
-        if device is None or device.type == "cpu":
-            threads = core_count()
+        on_cpu = device is None or device.type == "cpu"
+        if on_cpu:
             _use_single_threads()
-        else:
-            threads = 1
+        lock = None if on_cpu else self._device_lock
         tokens, queue = self.limits.batch_tokens, self.limits.max_queue
-        batcher = Batcher(threads, tokens, queue, self.observe)
+        threads = core_count() if on_cpu else 1
+        batcher = Batcher(threads, tokens, queue, self.observe, lock)
         streams = self.limits.max_streams
-        model = ServedModel(name, path, folder, pipeline, batcher, streams + 2)
+        model = ServedModel(name, path, folder, pipeline, batcher, streams + 2, lock)
         model.signature = signature  # of before: a change while loading is noticed
         return model
 
@@ -144,7 +147,7 @@ class Registry:
         return LanguageDetector(languages).detect(text)
 
 
-def _load_pipeline(path: Path, folder: ModelFolder, runtime: Runtime) -> Any:
+def load_pipeline(path: Path, folder: ModelFolder, runtime: Runtime) -> Any:
     """The pipeline of a model; in int8, where CTranslate2 runs the model on a CPU by default."""
     if not folder.config.translates:
         return load(path, device=runtime.device)

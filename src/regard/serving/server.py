@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import resource
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +30,8 @@ from regard.serving.service import Service
 
 _BACKLOG = 2048
 _MAX_HEADERS = 32 * 1024  # bytes
+# Seconds for which a thread of a batcher may keep the event loop waiting for the interpreter lock.
+_SWITCH_INTERVAL = 0.0005
 _log = logging.getLogger("regard.serving")
 
 
@@ -117,7 +121,8 @@ class Server(uvicorn.Server):
 def bind(config: ServerConfig) -> socket.socket:
     """A socket that listens on the address."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio disables Nagle's algorithm, which delays answers, only if the protocol is given.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((config.host, config.port))
@@ -153,6 +158,7 @@ def run_process(
 ) -> None:
     """Load the models and answer requests until a signal ends the process."""
     raise_file_limit()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     metrics = Metrics()
     keys = None if config.keys is None else Keys(config.keys)
     registry = Registry(paths, runtime, limits, metrics.observe_batch)
@@ -177,7 +183,7 @@ def run_process(
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=limits.keep_alive,
-            timeout_graceful_shutdown=round(limits.drain) or None,
+            timeout_graceful_shutdown=max(1, math.ceil(limits.drain)),
             h11_max_incomplete_event_size=_MAX_HEADERS,
         ),
         service,

@@ -73,14 +73,13 @@ class Service:
             )
         context_of(request).count([*texts], self.metrics)
 
-    def count_document(self, request: Request, characters: int) -> int:
-        """Check the size of a document against the limits, and count it; returns it."""
+    def count_document(self, request: Request, characters: int) -> None:
+        """Check the size of a document against the limits, and count it."""
         limit = self.limits.max_document_characters
         if characters > limit:
             message = f"The document has {characters:,} characters. At most {limit:,} are allowed."
             raise ApiError(413, message)
         context_of(request).count_characters(characters, self.metrics)
-        return characters
 
     def find(self, request: Request, name: str | None, *tasks: str) -> ServedModel:
         """The model that a request names, or the first with one of these tasks."""
@@ -128,10 +127,16 @@ class Service:
             keywords = {name: value for name, value in keywords.items() if name not in beams}
         return await self.translate(request, model, texts, {**keywords, **languages}, glossary)
 
+    def without_paths(self, message: str) -> str:
+        """A message with the names of models in place of their paths on this machine."""
+        for name, path in self.registry.paths.items():
+            message = message.replace(str(path), name)
+        return message
+
     @property
     def document_formats(self) -> tuple[str, ...]:
         """The endings of names of files that can be translated."""
-        return (*FORMATS,)
+        return FORMATS
 
 
 def context_of(request: Request) -> RequestContext:

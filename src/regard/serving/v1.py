@@ -48,7 +48,8 @@ from regard.serving.v1_schemas import (
 )
 from regard.text.tags import add_tag
 
-_MAX_ATTENTION = 2000  # characters of a text whose attention maps are returned
+# Characters, tokens and weights of attention maps that are returned.
+_MAX_ATTENTION, _MAX_TOKENS, _MAX_WEIGHTS = 2000, 256, 5_000_000
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer} for status in (400, 401, 404, 408, 413, 429, 500)
 }
@@ -115,6 +116,8 @@ class _Translate:
     async def _result(self, translated: TranslatedText) -> dict[str, Any]:
         maps = None
         if self._query.attention:
+            pairs = zip(*translated.pairs, strict=True) if translated.pairs else ()
+            _refuse_long(*(sum(map(len, ids)) for ids in pairs))
             attention_maps = self._model.pipeline.attention_maps
             maps = await self._model.in_thread(attention_maps, translated)
         return translation_result(Translation.of(translated, maps))
@@ -147,9 +150,15 @@ class _Translate:
                 yield event(data, "segment")
             yield event(await task, "done")
         except (RegardError, ApiError) as error:
-            yield event(_error_data(error), "error")
+            yield event(self._error_data(error), "error")
         finally:
             task.cancel()
+
+    def _error_data(self, error: Exception) -> dict[str, Any]:
+        if isinstance(error, ApiError):
+            return error_body("v1", error)
+        message = service_of(self._request).without_paths(str(error))
+        return error_body("v1", ApiError(400, message))
 
 
 def _segment_count(encoded: Any) -> int:
@@ -157,11 +166,6 @@ def _segment_count(encoded: Any) -> int:
     if encoded.segments is None:
         return 1
     return sum(bool(part.text) for part in encoded.segments.parts)
-
-
-def _error_data(error: Exception) -> dict[str, Any]:
-    known = error if isinstance(error, ApiError) else ApiError(400, str(error))
-    return error_body("v1", known)
 
 
 def translation_result(translation: Translation) -> dict[str, Any]:
@@ -188,10 +192,18 @@ def _confidence(translation: Translation | Alternative) -> dict[str, Any]:
 def attention_data(maps: AttentionMaps) -> dict[str, Any]:
     """Attention maps as lists; weights have four digits."""
     values = {each.name: getattr(maps, each.name) for each in fields(maps)}
+    if sum(value.size for value in values.values() if not isinstance(value, list)) > _MAX_WEIGHTS:
+        raise ApiError(413, f"There are more than {_MAX_WEIGHTS:,} attention weights. Send less.")
     return {
         name: value if isinstance(value, list) else value.round(4).astype(float).tolist()
         for name, value in values.items()
     }
+
+
+def _refuse_long(*lengths: int) -> None:
+    """Raise an error for more tokens than attention maps are returned for."""
+    if max(lengths, default=0) > _MAX_TOKENS:
+        raise ApiError(413, f"Attention maps are for up to {_MAX_TOKENS} tokens.")
 
 
 def _translator(request: Request, name: str | None, keywords: dict[str, Any]) -> ServedModel:
@@ -243,12 +255,14 @@ def _attention_maps(model: ServedModel, query: AttentionRequest) -> AttentionMap
             tokenizers.source.encode(add_tag(source, tag)),
             tokenizers.target.encode(target),
         )
+        _refuse_long(*map(len, ids))
         return pair_attention_maps(model.pipeline.models[0], tokenizers, *ids)
     if given:
         raise ConfigError("source_lang and target_lang are for models that translate.")
     if source and target:
         raise ConfigError("A language model has no pairs: give source or target, not both.")
     ids_of_text = tokenizers.target.encode(source or target)
+    _refuse_long(len(ids_of_text))
     return text_attention_maps(model.pipeline.model, tokenizers, ids_of_text)
 
 
