@@ -22,7 +22,7 @@ CHECKS: list[Any] = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 4  # of each operation, valid and invalid
+EXAMPLES = 3  # of each operation, valid and invalid
 
 
 @pytest.mark.filterwarnings("ignore")

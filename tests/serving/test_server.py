@@ -118,12 +118,20 @@ def test_several_processes_on_one_port(model: Path, tmp_path: Path) -> None:
             assert len(httpx.get(f"{server.url}/v2/glossaries").json()["glossaries"]) == 1
         text = httpx.get(f"{server.url}/metrics").text
         assert 'regard_requests_total{api="v1",status="200"} 40.0' in text
-        killed = requests[0]["process"]
-        os.kill(killed, signal.SIGKILL)
-        until(lambda: server.log.count("listening on") == 3, 60)
-        assert ask(0) == 200
         status = server.stop()
     assert status == 0
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_is_replaced(model: Path) -> None:
+    with ServerProcess([model], "--workers", "2", "--log-format", "json") as server:
+        until(lambda: server.log.count("listening on") == 2, 60)
+        time.sleep(10)  # processes that end sooner are not replaced
+        lines = [json.loads(line) for line in server.lines if "listening on" in line]
+        os.kill(lines[0]["process"], signal.SIGKILL)
+        until(lambda: server.log.count("listening on") == 3, 60)
+        assert server.post("/v1/translate", {"texts": ["mira"]}).status_code == 200
+        assert server.stop() == 0
 
 
 def test_errors_at_the_start(model: Path, tmp_path: Path, regard: Command) -> None:

@@ -63,7 +63,6 @@ def make_app(service: Service) -> ASGIApp:
         description=_DESCRIPTION,
         docs_url=None,  # FastAPI's pages load scripts from another host
         redoc_url=None,
-        strict_content_type=False,
     )
     app.state.service = service
     _add_operations(app)

@@ -27,16 +27,9 @@ from regard.serving.logs import LOGGER, log_request
 from regard.serving.metrics import Metrics
 
 _UNLIMITED = ("/health", "/ready", "/metrics")
-# Without a key, also if there are keys: nothing that runs a model.
-_PUBLIC = (
-    "/health",
-    "/ready",
-    "/docs",
-    "/openapi.json",
-    "/languages",
-    "/frontend/settings",
-    "/spec",
-)
+# If there are keys, requests need one, except for these, and for what is read from other paths.
+_PUBLIC = ("/health", "/ready", "/languages")
+_GUARDED = ("/v1/", "/v2/", "/v3/", "/models/", "/metrics")
 _DOCUMENTS = ("/v2/document", "/translate_file")
 _JSON = JsonReader(DataError, "Correct it.")
 _CLIENT_CLOSED = 499  # the status in the log for clients that hang up, as in nginx
@@ -149,11 +142,10 @@ class Gate:
 
     def _check_key(self, scope: Scope, headers: Headers, context: RequestContext) -> None:
         """Find the key of a request; LibreTranslate's, which may be in the body, later."""
-        path = scope["path"]
-        is_page = scope["method"] in ("GET", "HEAD") and not path.startswith(("/v", "/metrics"))
-        if self._keys is None or path in _PUBLIC or scope["method"] == "OPTIONS":
+        path, is_get = scope["path"], scope["method"] in ("GET", "HEAD")
+        if self._keys is None or scope["method"] == "OPTIONS" or path in _PUBLIC:
             return
-        if is_page and not path.startswith(("/models", "/download_file", "/admin")):
+        if is_get and not path.startswith(_GUARDED):  # the page, languages, files with their key
             return
         key = key_of(headers, scope["query_string"])
         if key is None and context.api == "libretranslate":
