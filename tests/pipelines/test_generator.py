@@ -74,6 +74,30 @@ def test_fits_context_matches_the_limit_of_the_search(
     assert less != full == more
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_next_tokens_are_the_distribution_of_the_search(
+    store: Store, tmp_path: Path, bare: bool
+) -> None:
+    shape = {"kind": "causal", "max_positions": 16, "bare_prompts": bare}
+    generator = Generator.load(write_model_folder(tmp_path, store, **shape))
+    for prompt in ("a b", "c", ""):
+        tokens = generator.next_tokens(prompt, top_k=1000)
+        assert len(tokens) == generator.folder.vocabulary.target
+        probabilities = [token.probability for token in tokens]
+        assert sum(probabilities) == pytest.approx(1, abs=1e-4)
+        assert probabilities == sorted(probabilities, reverse=True)
+        assert [token.text for token in tokens if token.is_end] == [""]
+        letter = next(token for token in tokens if token.text.strip().isalpha())
+        [samples] = generator.generate([prompt], sample=True, num_hypotheses=200, max_tokens=1)
+        texts = [continuation.text for continuation in samples.continuations]
+        assert texts.count(letter.text) / 200 == pytest.approx(letter.probability, abs=0.12)
+    assert generator.next_tokens("a b", top_k=2) == generator.next_tokens("a b", top_k=5)[:2]
+
+
+def test_next_token_of_the_alphabet(generator: Generator) -> None:
+    assert generator.next_tokens("c d e f g")[0].text.strip() == "h"
+
+
 def test_stream_matches_generate(generator: Generator) -> None:
     for keywords in ({"beam_size": 1}, {"sample": True, "temperature": 1.5, "seed": 3}):
         for prompt in ("a b c", "x\ny", ""):

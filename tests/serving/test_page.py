@@ -114,6 +114,25 @@ def test_translation_is_streamed_with_alternatives_and_confidence(
     assert page.evaluate("navigator.clipboard.readText()") == texts[1]
 
 
+def test_sentences_are_shown_before_the_whole_answer(visit: Visit, server: ServerProcess) -> None:
+    page = visit.page
+    page.evaluate(
+        """() => {
+            window.shown = [];
+            new MutationObserver((records) => window.shown.push(
+                ...records.flatMap((record) => [...record.addedNodes]).map((node) => node.data)
+            )).observe(document.querySelector("#output"), { childList: true });
+        }"""
+    )
+    page.fill("#input", "mira tolu\nsen")
+    text = translated(server, "mira tolu\nsen")["text"]
+    expect(page.locator("#output")).to_have_attribute("data-translation", text)
+    sentences = text.split("\n")
+    shown = page.evaluate("window.shown")
+    assert shown[0] in sentences  # the sentence that is ready first
+    assert shown[1] == " ".join(sentences)
+
+
 def test_an_earlier_request_is_aborted_and_errors_are_shown(
     visit: Visit, server: ServerProcess
 ) -> None:
@@ -171,7 +190,7 @@ def test_attention_of_words_by_pointer_keys_and_heads(visit: Visit, server: Serv
     reading = page.locator("#look-list")
     expect(reading).to_contain_text(f"attends to {['mira', 'tolu', '</s>'][largest]} ")
     style = source.nth(largest).get_attribute("style")
-    assert float(re.findall(r"[\d.]+", style)[0]) == pytest.approx(60 * weight, abs=0.1)
+    assert float(re.findall(r"[\d.]+", style)[0]) == pytest.approx(100 * weight, abs=0.1)
     source.first.focus()
     page.keyboard.press("ArrowRight")
     expect(source.nth(1)).to_be_focused()

@@ -85,6 +85,26 @@ def test_attention_maps(server: ServerProcess, translator: Any) -> None:
     assert np.shape(text["attention"]["decoder"])[2:] == (3, 3)
 
 
+def test_attention_maps_have_the_direction_of_a_model(server: ServerProcess) -> None:
+    query = {"source": "mira", "target": "ulo", "source_lang": "en", "target_lang": "de"}
+    assert server.post("/v1/attention", query).status_code == 200
+    response = server.post("/v1/attention", {**query, "target_lang": "fr"})
+    assert response.status_code == 400
+    assert "target_lang" in response.json()["error"]["message"]
+    response = server.post(
+        "/v1/attention", {"source": "mira", "source_lang": "en", "model": "causal"}
+    )
+    assert response.status_code == 400
+
+
+def test_next_tokens_equal_the_pipeline(server: ServerProcess) -> None:
+    query = {"text": "mira sen", "model": "causal", "top_k": 3}
+    answer = server.post("/v1/next", query).json()
+    expected = load(STORED / "causal", device="cpu").next_tokens("mira sen", top_k=3)
+    assert [token["text"] for token in answer["tokens"]] == [token.text for token in expected]
+    assert server.post("/v1/next", {**query, "model": "ende"}).status_code == 400
+
+
 def test_events_of_a_stream(server: ServerProcess) -> None:
     query = {"texts": ["mira tolu\nsen", "dov"], "stream": True}
     with httpx.stream("POST", f"{server.url}/v1/translate", json=query, timeout=30) as response:

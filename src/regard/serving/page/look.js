@@ -1,5 +1,5 @@
 // Attention maps: the weights of a word, of a whole matrix, and of all heads.
-import { element, find, list, onLanguage, percent, range, text } from "./page.js";
+import { element, find, list, onLanguage, percent, percentage, range, text } from "./page.js";
 import { averaged, inWords } from "./maps.js";
 import { drawMatrix, drawThumbnail, cellAt } from "./drawing.js";
 
@@ -127,8 +127,7 @@ function activate(side, index) {
   const others = isRow ? columns : rows;
   rest();
   for (const button of document.querySelectorAll(`.token[data-side="${isRow ? "columns" : "rows"}"]`)) {
-    // Text stays legible on a background of up to 60 %.
-    button.style.setProperty("--weight", `${60 * Math.min(1, values[Number(button.dataset.index)])}%`);
+    button.style.setProperty("--weight", percentage(Math.min(1, values[Number(button.dataset.index)])));
   }
   find(`.token[data-side="${side}"][data-index="${index}"]`).classList.add("active");
   const largest = range(others.length).sort((a, b) => values[b] - values[a]).slice(0, LISTED)

@@ -57,7 +57,7 @@ const zh = {
   "look": "注意力", "look.help": "将指针移到一个词上，或用方向键选择，即可查看该行或该列的注意力权重。",
   "look.kind": "注意力", "look.layer": "层", "look.head": "头", "look.average": "平均", "look.words": "合并子词",
   "look.cross": "交叉注意力", "look.encoder": "编码器自注意力", "look.decoder": "解码器自注意力",
-  "look.matrix": "注意力矩阵", "look.heads": "所有层与头", "look.cell": "第 {layer} 层，第 {head} 头",
+  "look.matrix": "注意力矩阵", "look.heads": "所有层与头", "look.cell": "层 {layer} 头 {head}",
   "look.source": "原文（键）", "look.source.queries": "原文（查询）", "look.target": "输出（查询）", "look.inputs": "解码器输入（键）",
   "look.row": "{word} 关注：{list}", "look.column": "关注 {word} 的词：{list}", "look.item": "{word} {percent}",
   "look.long": "仅对不超过 {limit} 个字符的文本计算注意力。",
