@@ -37,11 +37,10 @@ def score_stream(
         return score_pairs(models, _batch(items).to(device), length_penalty=length_penalty)
 
     direction = direction or SelectedDirection("", text.data_statistics)
-    limit = direction.statistics.longest_source
-    longest = common_max_length(models)
-    codec = PairCodec(
-        text, direction.tag, context, limit if longest is None else min(limit, longest - 1)
-    )
+    limit, longest = direction.statistics.longest_source, common_max_length(models)
+    if longest is not None:
+        limit = min(limit, longest - 1)
+    codec = PairCodec(text, direction.tag, context.within(longest), limit)
     stage = model_stage(
         score_batch,
         lambda item: len(item.source) + len(item.target),
