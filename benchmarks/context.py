@@ -2,11 +2,11 @@
 
     python benchmarks/context.py
 
-The documents are generated: their pronouns refer to a thing in a sentence before, whose gender only
-the context says. A contrastive example is a sentence with its translation and the same translation
-with pronouns of the other gender; each occurs in two contexts, in which the one or the other is
-correct, so that a model without context is right in half of the examples. "distance 2" are sentences
-whose antecedent is two sentences before.
+The documents are generated: their pronouns refer to a thing in a sentence before, whose gender
+only the context says. A contrastive example is a sentence with its translation, and the same with
+pronouns of the other gender. Each source occurs in two contexts, in which the one or the other
+translation is correct, so that a model without context is right in half of the examples. At
+distance 1 the antecedent is in the sentence before, at distance 2 in that before it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import pytest
 import ablations
 import adapters
 import aligners
+import context
 import corpus_filters
 import curves
 import fast
@@ -238,6 +239,21 @@ def test_many_languages_are_compared_by_direction() -> None:
         "| en-de Tatoeba | 40.00 ± 0.00 |  |",
         "| zh-en 3AM |  | 20.00 |",
     ]
+
+
+def test_models_with_context_are_compared(tmp_path: Path) -> None:
+    context.prepare(tmp_path, documents=300)
+    stores = {system.name: Store(tmp_path / system.name) for system in context.SYSTEMS}
+    counts = [store.document_context.counts for store in stores.values()]
+    assert counts == [(0, 0), (1, 0), (2, 0), (1, 1)]
+    assert len({len(store.part("train")) for store in stores.values()}) == 1
+    assert all(store.tokenizers == stores["0+0"].tokenizers for store in stores.values())
+    results = [
+        {"row": "1+0", "seed": seed, "BLEU": 90.0, "distance 1": value, "distance 2": 50.0}
+        for seed, value in ((1, 98.0), (2, 99.0))
+    ]
+    line = context.table(results).splitlines()[-1]
+    assert line.startswith("| 1+0 | 98.5 % (98.0 to 99.0) | 50.0 % (50.0 to 50.0) | 90.0 ")
 
 
 @pytest.mark.parametrize("row", parallel_ablations.ROWS, ids=lambda row: row.name)

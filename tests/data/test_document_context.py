@@ -55,6 +55,8 @@ def test_previous_texts_are_those_of_the_same_document(texts: list[str], size: i
 def test_settings() -> None:
     assert ContextOptions(2, 1).document_context == DocumentContext(2, 1)
     assert DocumentContext(2, 1).size == DocumentContext(0, 2).size == 2
+    assert DocumentContext(2, 1, 30).within(20) == DocumentContext(2, 1, 19)
+    assert DocumentContext(2, 1, 30).within(None).within(31) == DocumentContext(2, 1, 30)
     assert str(DocumentContext(2, 1)) == "2 source and 1 target sentences"
     with pytest.raises(ConfigError, match="source is -1, but must be at least 0"):
         build(DocumentContext, {"source": -1})

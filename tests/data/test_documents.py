@@ -53,7 +53,7 @@ def test_rows_begin_with_the_previous_sentences_of_their_document(tmp_path: Path
     assert rows(store, "target") == [
         ["x"], ["x", "y z"], ["y z", "x y"], ["x y", "z"], ["x x"], ["x x", "z z"],
     ]  # fmt: skip
-    assert store.document_context == DocumentContext(2, 1)
+    assert store.document_context == DocumentContext(2, 1, longest_target=5)
     [report] = result.reports["train"]
     assert report.issues == {"blank: ends a document": (1, 5)}
     train = store.description["parts"]["train"]

@@ -108,16 +108,16 @@ def test_segments_before_a_segment_are_its_context() -> None:
         split.append(text)
         return [[ord(character)] for character in text]
 
-    encoder = ContextEncoder(DocumentContext(2, 1), segments_of)
+    encoder = ContextEncoder(DocumentContext(2, 1, longest_target=8), segments_of)
     requests = [Request([9, ord(character)], []) for character in "cd"]
     source = Source("cd", context=("ab",))
     first, second = encoder.add(source, segments_of("cd"), requests, limit=6)
     assert first.source == [ord("a"), SEPARATOR, ord("b"), SEPARATOR, 9, ord("c")]
     assert second.source == [ord("b"), SEPARATOR, ord("c"), SEPARATOR, 9, ord("d")]
     assert second.segment == [9, ord("d")]
-    assert (second.context, second.context_room) == (ContextLengths(4, 0), 4)
+    assert (second.context, second.context_room) == (ContextLengths(4, 0), 6)
     [third] = encoder.add(Source("e", context=("cd",)), [[1]], [Request([1], [])], limit=2)
-    assert (third.source, third.context_room) == ([1], 1)
+    assert (third.source, third.context_room) == ([1], 7)
     assert split == ["cd", "ab"]
 
 
@@ -215,7 +215,8 @@ def test_context_is_shortened_to_the_longest_source(translators: dict[str, Trans
     assert max(lengths) <= limit
     assert [request.context.source for request in requests][:2] == [0, 10]
     for request in requests:
-        assert len(request.target_context) <= max(0, limit - len(request.segment))
+        room = translator.text.document_context.longest_target - len(request.segment)
+        assert len(request.target_context) <= max(0, room)
 
 
 def test_prefixes_follow_the_context(translators: dict[str, Translator]) -> None:
@@ -302,11 +303,12 @@ def test_model_folders_record_the_context(
     folders: dict[str, Path], tmp_path: Path, reversal_store: Store
 ) -> None:
     tree = json.loads((folders["both"] / "config.json").read_text())
-    assert tree["document_context"] == {"source": 2, "target": 1}
+    context = {"source": 2, "target": 1, "longest_target": 13}
+    assert tree["document_context"] == context
     plain = write_model_folder(tmp_path / "plain", reversal_store)
     assert "document_context" not in json.loads((plain / "config.json").read_text())
     text = Translator.load(folders["both"], device="cpu").text
-    assert context_of_texts(text, InputConfig()) == DocumentContext(2, 1)
+    assert context_of_texts(text, InputConfig()) == DocumentContext(**context)
     assert context_of_texts(text, InputConfig(document_context=False)) == NO_CONTEXT
 
 
@@ -318,7 +320,7 @@ def test_validation_uses_the_references_as_context(
     rows = run(config, stores["both"]).rows
     assert rows[-1]["bleu"] >= 0
     folder = tmp_path / "run"
-    assert Translator.load(folder, device="cpu").text.document_context == DocumentContext(2, 1)
+    assert Translator.load(folder, device="cpu").text.document_context.counts == (2, 1)
     plain = write_document_store(tmp_path / "plain", 0, 0)
     store = regard.prepare(
         source=plain.folder.parent / "train.source", target=plain.folder.parent / "train.target",

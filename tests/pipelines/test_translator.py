@@ -18,6 +18,8 @@ from regard.decoding.config import SearchConfig, SearchKeywords
 from regard.decoding.text_config import (
     DirectionConfig,
     DirectionKeywords,
+    InputConfig,
+    InputKeywords,
     TextConfig,
     TextConfigKeywords,
 )
@@ -43,6 +45,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) 
         (SearchConfig, SearchKeywords),
         (TextConfig, TextConfigKeywords),
         (DirectionConfig, DirectionKeywords),
+        (InputConfig, InputKeywords),
     ],
 )
 def test_keywords_are_the_fields_of_the_config(config: type[Settings], keywords: type[Any]) -> None:

@@ -178,7 +178,7 @@ def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) 
                 f"{path} translates {folder.direction}, but {paths[0]} {first.direction}, so they "
                 "cannot form an ensemble. Choose models of the same directions."
             )
-        if folder.document_context != first.document_context:
+        if folder.document_context.counts != first.document_context.counts:
             raise ModelError(
                 f"{path} was trained with {folder.document_context} as document context, but "
                 f"{paths[0]} with {first.document_context}, so they cannot form an ensemble. Train "

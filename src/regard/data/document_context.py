@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, TypeVar
 
@@ -29,11 +29,28 @@ class DocumentContext(Settings):
 
     source: Annotated[int, Doc("previous source sentences"), Ge(0), Le(_MAX_SENTENCES)] = 0
     target: Annotated[int, Doc("previous target sentences"), Ge(0), Le(_MAX_SENTENCES)] = 0
+    longest_target: Annotated[
+        int,
+        Doc("length of the longest training target with its context in subwords"),
+        Ge(0),
+        Le(2**31 - 1),
+    ] = 0
 
     @property
     def size(self) -> int:
         """The number of previous sentences on the side with more of them; 0: no context."""
         return max(self.source, self.target)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The numbers of previous source and target sentences."""
+        return self.source, self.target
+
+    def within(self, max_length: int | None) -> DocumentContext:
+        """The context for a model of this maximum length, EOS included."""
+        if max_length is None or self.longest_target < max_length:
+            return self
+        return replace(self, longest_target=max_length - 1)
 
     def __str__(self) -> str:
         return f"{self.source} source and {self.target} target sentences"

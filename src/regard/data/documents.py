@@ -24,7 +24,6 @@ from regard.data.line_reader import line_count_mismatch, raw_lines
 from regard.data.pair_files import Files, Pair, PairReader
 from regard.data.term_annotation import TermAnnotation
 from regard.errors import ConfigError
-from regard.settings_tree import to_tree
 from regard.text.tokenizer import Tokenizers
 
 _CACHED = 1024  # sentences whose ids are kept, since they are context of the next ones
@@ -144,7 +143,7 @@ class DocumentReader(PairReader):
             both = tokenizers.source, tokenizers.target
             self._encoders = [lru_cache(_CACHED)(tokenizer.encode) for tokenizer in both]
         limit = self._filters[part].max_tokens
-        counts = self._context.source, self._context.target
+        counts = self._context.counts
         for side, (name, ids) in enumerate([*rows.items()]):
             sentences = [pair[side] for pair in example.context[-counts[side] :]]
             previous = [*map(self._encoders[side], sentences)] if counts[side] else []
@@ -156,4 +155,6 @@ class DocumentReader(PairReader):
     @property
     def description(self) -> Tree:
         """The context, in `store.json`."""
-        return {"document_context": to_tree(self._context)}
+        return {
+            "document_context": {"source": self._context.source, "target": self._context.target}
+        }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from regard.data.content import (
     verify_tokenizers,
 )
 from regard.data.directions import DirectionStatistics
+from regard.data.document_context import NO_CONTEXT
 from regard.data.rows import REMEDY, Rows, SideReader, read_offsets, verify_offsets
 from regard.errors import DataError, ModelError
 from regard.regular_files import fingerprint
@@ -91,7 +92,10 @@ class Store:
         self.content = parsed.content  # key of `CONTENTS`
         self.vocabulary = parsed.vocabulary
         self.languages: dict[str, str | None] = to_tree(parsed.languages)
-        self.document_context = parsed.document_context  # of each example
+        self.document_context = NO_CONTEXT  # of each example
+        if parsed.document_context.size:
+            longest = parsed.parts["train"]["longest_target"]
+            self.document_context = replace(parsed.document_context, longest_target=longest)
         self.fingerprint = parsed.fingerprint  # equal for equal content
         self._verified: set[str] = set()
         try:

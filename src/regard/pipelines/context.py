@@ -40,6 +40,14 @@ def context_of_texts(text: ModelText, config: InputConfig) -> DocumentContext:
     return text.document_context if config.document_context else NO_CONTEXT
 
 
+def target_room(context: DocumentContext, source: Sequence[int]) -> int:
+    """The maximum number of ids of target context, given a source without context.
+
+    The target, which is not known yet, is assumed to be as long as the source.
+    """
+    return max(0, context.longest_target - len(source))
+
+
 def in_documents(sources: Iterable[Source], context: DocumentContext) -> Iterable[Source]:
     """Sources with those before them as context; blank ones separate documents."""
     if not context.size:
@@ -89,8 +97,10 @@ class ContextEncoder:
 
     def _in_context(self, request: Request, previous: Segments, limit: int) -> Request:
         """A request with source context, and room for target context."""
-        room, count = limit - len(request.source), self._context.source
-        ids = context_ids(previous[-count:] if count else [], room)
+        count, source = self._context.source, request.source
+        ids = context_ids(previous[-count:] if count else [], limit - len(source))
         return request._replace(
-            source=[*ids, *request.source], context=ContextLengths(len(ids)), context_room=room
+            source=[*ids, *source],
+            context=ContextLengths(len(ids)),
+            context_room=target_room(self._context, source),
         )

@@ -28,12 +28,14 @@ def pair_codec(text: ModelText, models: Sequence[Model], keywords: ScoreTextKeyw
     config = build(InputConfig, settings)
     direction = select_direction(text, config)
     limit, longest = direction.statistics.longest_source, common_max_length(models)
+    if longest is not None:
+        limit = min(limit, longest - 1)
     return PairCodec(
         text,
         direction,
         annotated_terms(keywords.get("glossary"), text),
-        context_of_texts(text, config),
-        limit if longest is None else min(limit, longest - 1),
+        context_of_texts(text, config).within(longest),
+        limit,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.data.document_context import NO_CONTEXT, DocumentContext, context_ids
 from regard.data.model_text import ModelText
 from regard.decoding.backend import Hypothesis
-from regard.pipelines.context import TextPair
+from regard.pipelines.context import TextPair, target_room
 from regard.pipelines.directions import SelectedDirection
 from regard.pipelines.text_constraints import TextConstraints
 from regard.pipelines.text_stream import Remarked
@@ -158,12 +158,13 @@ class PairCodec:
         """A pair whose sides begin with their context, as in `ContextEncoder`."""
         if not previous:
             return item
-        room, counts = self.limit - len(item.source), (self.context.source, self.context.target)
+        rooms = self.limit - len(item.source), target_room(self.context, item.source)
+        sides = zip(self.context.counts, rooms, encoders, strict=True)
         source, target = (
             context_ids([encode(pair[side].strip()) for pair in previous[-count:]], room)
             if count
             else []
-            for side, (count, encode) in enumerate(zip(counts, encoders, strict=True))
+            for side, (count, room, encode) in enumerate(sides)
         )
         return PairItem([*source, *item.source], [*target, *item.target], len(target))
 

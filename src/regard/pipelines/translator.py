@@ -282,7 +282,7 @@ class Translator:
             text_config.score_type,
             confidence,
             constraints,
-            context_of_texts(self.text, text_config),
+            context_of_texts(self.text, text_config).within(backend.max_length),
         )
 
     @cached_property
