@@ -356,6 +356,7 @@ def plot_trials(
         axes.grid(alpha=0.3)
         if name in logarithmic:
             axes.set_xscale("log")
+            axes.tick_params("x", which="both", labelsize=7, rotation=45)
     best = (np.maximum if maximized else np.minimum).accumulate(np.asarray(heights))
     figure.axes[0].step(numbers, best, where="post", color="silver", zorder=0)
     return _save(figure, path)
