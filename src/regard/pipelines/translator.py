@@ -269,7 +269,11 @@ class Translator:
         confidence = None
         if text_config.computes_confidence:
             confidence = confidence_estimator(
-                text_config, self.paths, target, lambda: self.calibration, notice
+                text_config,
+                self.paths,
+                self.text.tokenizers.target,
+                lambda: self.calibration,
+                notice,
             )
         return TextSearch(
             self.text,

@@ -20,8 +20,9 @@ from regard.decoding.text_config import TextConfigKeywords
 from regard.errors import ConfigError
 from regard.exchange.ctranslate2_files import ctranslate2_folder
 from regard.models.folder import ModelFolder
+from regard.pipelines.context import Source
 from regard.pipelines.embedder import Embedder
-from regard.pipelines.segments import Source, TranslatedText
+from regard.pipelines.segments import TranslatedText
 from regard.pipelines.text_search import TextSearch, unchanged
 from regard.pipelines.text_stream import TextStream
 from regard.serving.batcher import Batcher, OnOutput
@@ -152,6 +153,7 @@ class ServedModel:
 
         Those without a glossary are cached; glossaries may be large.
         """
+        keywords = self._without_target_context(keywords)
         if glossary is not None:
             given = {**keywords, "glossary": glossary}
             return self.pipeline.text_search(given, None, None, lambda text: None)
@@ -163,6 +165,20 @@ class ServedModel:
         if len(self._searches) > _CACHED_SEARCHES:
             self._searches.popitem(last=False)
         return search
+
+    def _without_target_context(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Settings without document context if it needs the translations before a sentence.
+
+        Items of a batch are translated at the same time, not one after the other.
+        """
+        if not self.pipeline.text.document_context.target:
+            return keywords
+        if keywords.get("document_context"):
+            raise ConfigError(
+                "document_context is not available here: the model has context of target "
+                "sentences, and the server translates sentences in parallel. Use `regard translate`."
+            )
+        return {**keywords, "document_context": False}
 
     def refuse_other_task(self, *tasks: str) -> None:
         """Raise a ConfigError unless the model has one of these tasks."""
