@@ -176,7 +176,8 @@ class ServedModel:
         if keywords.get("document_context"):
             raise ConfigError(
                 "document_context is not available here: the model has context of target "
-                "sentences, and the server translates sentences in parallel. Use `regard translate`."
+                "sentences, and the server translates sentences in parallel. Use `regard "
+                "translate`."
             )
         return {**keywords, "document_context": False}
 
