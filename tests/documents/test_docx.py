@@ -114,6 +114,11 @@ CASES = {
         run("A b", "<w:rPr><w:lang w:val='en'/></w:rPr>") + "<w:proofErr/>" + run("ig dog."),
         run("DOG. BIG A", '<w:rPr><w:lang w:val="en"/></w:rPr>'),
     ),
+    "invisible formatting": (
+        run("A big ", "<w:rPr><w:rFonts w:hint='eastAsia'/></w:rPr>")
+        + run("dog.", "<w:rPr><w:spacing w:val='3'/></w:rPr>"),
+        run("DOG. BIG A", '<w:rPr><w:rFonts w:hint="eastAsia"/></w:rPr>'),
+    ),
     "most text decides on the formatting around elements": (
         run("A big dog ", BOLD) + run("sleeps"),
         run("SLEEPS") + run(" DOG BIG A", BOLD),

@@ -29,8 +29,8 @@ _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 _STARTS = {"bookmarkStart": "bookmark", "commentRangeStart": "comment", "permStart": "permission"}
 _ENDS = {"bookmarkEnd": "bookmark", "commentRangeEnd": "comment", "permEnd": "permission"}
 _FIELD = {"begin", "instruction", "separate", "end"}  # kinds of the parts of fields
-# Properties that do not change how text is displayed.
-_INVISIBLE = {"lang", "noProof", "rPrChange", "webHidden", "specVanish"}
+# Properties that readers do not see; programs that convert PDF set the spacing of each run.
+_INVISIBLE = {"lang", "noProof", "rPrChange", "webHidden", "specVanish", "spacing", "kern", "w"}
 
 Kind = Literal[
     "text", "character", "empty", "break", "boundary", "container", "protected", "link",
@@ -211,9 +211,14 @@ def _is_on(setting: Element | None) -> bool:
 def _format(properties: Element | None) -> _Format:
     if properties is None:
         return _PLAIN
-    visible = [child for child in properties if word_name(child) not in _INVISIBLE]
+    visible = [child for child in properties if not _is_invisible(child)]
     canonical = [etree().tostring(child, method="c14n", exclusive=True) for child in visible]
     return _Format(properties, b"".join(canonical))
+
+
+def _is_invisible(setting: Element) -> bool:
+    is_hint = word_name(setting) == "rFonts" and len(setting.attrib) == 1
+    return word_name(setting) in _INVISIBLE or (is_hint and _attribute(setting, "hint") != "")
 
 
 # Fields: begin, instruction, separator, result, end; other fields may be inside.
