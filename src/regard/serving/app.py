@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -70,13 +71,16 @@ def make_app(service: Service) -> ASGIApp:
         app.include_router(module.router)
     app.mount("/", StaticFiles(packages=[("regard.serving", "page")], html=True))
     _add_error_handlers(app)
-    inner: ASGIApp = app
-    if service.config.cors_origin:
-        methods, headers = ["GET", "POST", "DELETE"], ["*"]
-        inner = CORSMiddleware(app, service.config.cors_origin, methods, headers)
     config = service.config
-    gate = Gate(inner, service.limits, service.metrics, service.keys, log_texts=config.log_texts)
-    return _SecurityHeaders(gate)
+    gate = Gate(app, service.limits, service.metrics, service.keys, log_texts=config.log_texts)
+    return _SecurityHeaders(_with_origins(gate, config.cors_origin))
+
+
+def _with_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """The application with the permission for pages of these origins to send requests."""
+    if not origins:
+        return app
+    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"])
 
 
 def _add_operations(app: FastAPI) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
@@ -293,6 +292,3 @@ def authorize(keys: Keys | None, key: str | None, context: RequestContext) -> No
         raise ApiError(status, "Invalid API key" if key else "An API key is required")
     context.key = usage
     usage.count_request(now())
-
-
-Authorize = Callable[[str | None, RequestContext], None]

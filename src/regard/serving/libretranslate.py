@@ -204,7 +204,8 @@ def _detected(detected: Detected) -> dict[str, Any]:
     return {"confidence": round(100 * detected.probability, 1), "language": detected.language}
 
 
-@router.api_route("/languages", methods=["GET", "POST"], response_model=list[Language])
+@router.get("/languages", response_model=list[Language])
+@router.post("/languages", response_model=list[Language])
 async def languages(request: Request) -> Any:
     """The languages; POST, as sent by older clients, is the same."""
     registry = service_of(request).registry

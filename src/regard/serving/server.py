@@ -40,7 +40,6 @@ class TimedProtocol(H11Protocol):
 
     receive_timeout = 30.0  # seconds
     _timer: asyncio.TimerHandle | None = None
-    _cycle_of_timer: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the time for the headers of the first request."""
