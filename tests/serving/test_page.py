@@ -128,9 +128,9 @@ def test_sentences_are_shown_before_the_whole_answer(visit: Visit, server: Serve
     text = translated(server, "mira tolu\nsen")["text"]
     expect(page.locator("#output")).to_have_attribute("data-translation", text)
     sentences = text.split("\n")
-    shown = page.evaluate("window.shown")
-    assert shown[0] in sentences  # the sentence that is ready first
-    assert shown[1] == " ".join(sentences)
+    displayed = page.evaluate("window.shown")
+    assert displayed[0] in sentences  # the sentence that is ready first
+    assert displayed[1] == " ".join(sentences)
 
 
 def test_an_earlier_request_is_aborted_and_errors_are_shown(
