@@ -24,6 +24,10 @@ class ConstrainedBackend(WrappedBackend):
         self._constrained = constrained  # loads the backend that supports constraints
         self._automata = Automata(continues_word)
 
+    def inner_request(self, request: Request) -> Request:
+        """The request without constraints, which PyTorch would apply in the first search."""
+        return request._replace(constraints=())
+
     def is_final(self, searched: Searched, config: SearchConfig) -> bool:
         """Whether all hypotheses satisfy the constraints."""
         request, hypotheses = searched
@@ -32,14 +36,14 @@ class ConstrainedBackend(WrappedBackend):
     def process(
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
-        """Hypotheses that satisfy the constraints; warnings name those that none satisfies."""
+        """Hypotheses that satisfy the constraints; the warnings of each name those it does not."""
         requests = [self._possible(request, config) for request, _ in searched]
         results = dict(search_requests(self._constrained(), requests, config, None))
         for number, (request, unconstrained) in enumerate(searched):
-            hypotheses = results[number] or unconstrained
-            best, *others = hypotheses
-            warnings = (*best.warnings, *self._warnings(request, requests[number], best))
-            yield [best._replace(warnings=warnings), *others]
+            yield [
+                each._replace(warnings=(*self._warnings(request, requests[number], each),))
+                for each in results[number] or unconstrained  # others may choose among them
+            ]
 
     def _unsatisfied(self, request: Request, hypothesis: Hypothesis) -> list[TokenConstraint]:
         return self._automata.unsatisfied(request.constraints, hypothesis.tokens)
@@ -55,9 +59,11 @@ class ConstrainedBackend(WrappedBackend):
                 available -= constraint.shortest
         return request._replace(constraints=tuple(possible))
 
-    def _warnings(self, request: Request, possible: Request, best: Hypothesis) -> Iterator[str]:
-        """What the best hypothesis lacks, and why."""
-        for constraint in self._unsatisfied(request, best):
+    def _warnings(
+        self, request: Request, possible: Request, hypothesis: Hypothesis
+    ) -> Iterator[str]:
+        """What a hypothesis lacks, and why."""
+        for constraint in self._unsatisfied(request, hypothesis):
             if not constraint.sequences:
                 reason = ", which the vocabulary cannot express"
             elif constraint not in possible.constraints:

@@ -63,6 +63,10 @@ class WrappedBackend(ABC):
         """The settings of the wrapped search."""
         return config
 
+    def inner_request(self, request: Request) -> Request:
+        """The request to the wrapped search."""
+        return request
+
     def batch_limit(self, config: SearchConfig) -> BatchLimit:
         """The batch size that is used unless the user chooses one."""
         return self.inner.batch_limit(self.inner_config(config))
@@ -91,7 +95,7 @@ class WrappedBackend(ABC):
             numbers = count()
             for batch in batches:
                 requests.update((next(numbers), request) for request in batch)
-                yield batch
+                yield [*map(self.inner_request, batch)]
 
         chunk: list[SearchResult] = []
         for result in self.inner.search(recorded(), self.inner_config(config)):
