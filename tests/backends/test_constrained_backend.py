@@ -60,6 +60,8 @@ class Copying:
             added = [token for each in constraints for ids in each.sequences for token in ids]
             tokens = [*source, *added] if self.constrained else source
             nbests = [] if self.fails and constraints else [Hypothesis(tokens, -3.0, -1.0)]
+            if config.num_hypotheses == 2:
+                nbests += [Hypothesis([*source, 8], -6.0, -2.0) for _ in nbests]
             yield SearchResult(number, nbests)
 
     def token_log_probs(self, pairs: Sequence[IdPair]) -> list[list[float]]:
@@ -78,9 +80,10 @@ def results(
 
 
 def test_satisfied_requests_are_not_searched_again() -> None:
-    constrained = Copying(constrained=True)
-    [best] = results(Copying(), constrained, TokenConstraint(((6,),), name=NAME))
+    inner, constrained = Copying(), Copying(constrained=True)
+    [best] = results(inner, constrained, TokenConstraint(((6,),), name=NAME))
     assert (best.tokens, best.warnings) == ([5, 6], ())
+    assert not any(request.constraints for request in inner.searched)
     assert constrained.searched == []
     [best] = results(Copying(), constrained, TokenConstraint(((8,),), name=NAME))
     assert (best.tokens, best.warnings) == ([5, 6, 8], ())
@@ -127,6 +130,14 @@ def test_constraints_that_are_not_enforced_are_reported_only() -> None:
     assert (best.tokens, len(constrained.searched)) == ([5, 6], 1)
 
 
+def test_each_hypothesis_has_its_own_warnings() -> None:
+    constraints = TokenConstraint(((8,),), name=NAME), TokenConstraint((), name='"I"')
+    nbest = results(Copying(), Copying(fails=True), *constraints, num_hypotheses=2)
+    lacks = 'lacks "I", which the vocabulary cannot express'
+    assert [each.tokens for each in nbest] == [[5, 6], [5, 6, 8]]
+    assert [each.warnings for each in nbest] == [(f"lacks {NAME}", lacks), (lacks,)]
+
+
 def has_terms(source: str, target: str) -> bool:
     """Whether a translation has the translations of all letters of `GLOSSARY`."""
     return all(
@@ -167,8 +178,9 @@ def _others(translation: Any) -> list[str]:
     return [other.text for other in translation.alternatives]
 
 
-def test_terms_that_cannot_be_realised_are_reported(model_folder: Path) -> None:
-    model, notices = regard.load(model_folder), list[str]()
+@pytest.mark.parametrize("backend", ["torch", "ctranslate2"])
+def test_terms_that_cannot_be_realised_are_reported(backend: str, model_folder: Path) -> None:
+    model, notices = regard.load(model_folder, backend=backend), list[str]()
     settings: Any = {"max_ratio": 0.0, "max_extra": 3, "retry": False, "notice": notices.append}
     [translation] = model.translate(["a b c"], glossary={"b": "q r s t u"}, **settings)
     lacks = 'lacks "q r s t u" for "b", which does not fit into the maximum length'

@@ -71,6 +71,21 @@ def test_only_bad_translations_are_searched_again() -> None:
     assert sorted(again) == [LOOP, STUCK]
 
 
+def test_a_second_search_does_not_replace_a_translation_that_has_its_terms() -> None:
+    class Constrained(Looping):
+        """Lacks a term if n-grams must not repeat."""
+
+        def search(
+            self, batches: Iterable[Sequence[Request]], config: SearchConfig
+        ) -> Iterator[SearchResult]:
+            for number, [best] in super().search(batches, config):
+                warnings = ("lacks a term",) if config.no_repeat_ngram_size else ()
+                yield SearchResult(number, [best._replace(warnings=warnings)])
+
+    [[best]] = run_search(RetryBackend(Constrained(), TextConfig()), [LOOP])
+    assert (best.tokens, best.warnings) == ([9] * 20, ("is repetitive",))
+
+
 def test_settings_of_the_second_search() -> None:
     backend = RetryBackend(Looping(), TextConfig())
     second = backend.guarded_config(SearchConfig(beam_size=2, num_hypotheses=2))

@@ -26,7 +26,7 @@ class ConstrainedBackend(WrappedBackend):
         self._automata = Automata(continues_word)
 
     def inner_request(self, request: Request) -> Request:
-        """The request without constraints."""
+        """The request without constraints, which PyTorch would apply in the first search."""
         return request._replace(constraints=())
 
     def is_final(self, searched: Searched, config: SearchConfig) -> bool:
@@ -36,7 +36,7 @@ class ConstrainedBackend(WrappedBackend):
     def process(
         self, searched: Sequence[Searched], config: SearchConfig
     ) -> Iterable[list[Hypothesis]]:
-        """Hypotheses that satisfy the constraints; warnings name those that none satisfies."""
+        """Hypotheses that satisfy the constraints; the warnings of each name those it does not."""
         requests = [self._possible(request, config) for request, _ in searched]
         results = self.search_again(
             {
@@ -47,10 +47,15 @@ class ConstrainedBackend(WrappedBackend):
             config,
         )
         for number, (request, unconstrained) in enumerate(searched):
-            hypotheses = results.get(number) or unconstrained
-            best, *others = hypotheses
-            warnings = (*best.warnings, *self._warnings(request, requests[number], best))
-            yield [best._replace(warnings=warnings), *others]
+            yield [
+                each._replace(
+                    warnings=(
+                        *each.warnings,
+                        *self._warnings(request, requests[number], each),
+                    )
+                )
+                for each in results.get(number) or unconstrained  # others may choose among them
+            ]
 
     def search_again(
         self, requests: Mapping[int, Request], config: SearchConfig
@@ -83,9 +88,11 @@ class ConstrainedBackend(WrappedBackend):
                 available -= constraint.shortest
         return request._replace(constraints=tuple(possible))
 
-    def _warnings(self, request: Request, possible: Request, best: Hypothesis) -> Iterator[str]:
-        """What the best hypothesis lacks, and why."""
-        for constraint in self._unsatisfied(request, best):
+    def _warnings(
+        self, request: Request, possible: Request, hypothesis: Hypothesis
+    ) -> Iterator[str]:
+        """What a hypothesis lacks, and why."""
+        for constraint in self._unsatisfied(request, hypothesis):
             if not constraint.sequences:
                 reason = ", which the vocabulary cannot express"
             elif constraint.enforced and constraint not in possible.constraints:

@@ -1,8 +1,8 @@
 """Retry: a second search, without repeated n-grams, where a translation is wrong by its form.
 
 Translations that pass the checks are passed on unchanged, so that a retry costs nothing where it is
-not needed. Of the two translations of a segment, the one with fewer problems is kept; its warnings
-say what was wrong, or still is.
+not needed. Of the two translations of a segment, the one with fewer problems is kept, but none that
+lacks a required term instead of one that has it; its warnings say what was wrong, or still is.
 """
 
 from __future__ import annotations
@@ -89,5 +89,7 @@ def _better(
     yield from others
 
 
-def _badness(hypotheses: Sequence[Hypothesis], problems: Sequence[str]) -> tuple[int, float]:
-    return len(problems), repeated_share(hypotheses[0].tokens)
+def _badness(hypotheses: Sequence[Hypothesis], problems: Sequence[str]) -> tuple[int, int, float]:
+    """The number of constraints that the best hypothesis violates, of problems, and repetition."""
+    best = hypotheses[0]
+    return len(best.warnings), len(problems), repeated_share(best.tokens)

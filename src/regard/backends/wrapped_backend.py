@@ -64,7 +64,7 @@ class WrappedBackend(ABC):
         return config
 
     def inner_request(self, request: Request) -> Request:
-        """The request of the wrapped search."""
+        """The request to the wrapped search."""
         return request
 
     def batch_limit(self, config: SearchConfig) -> BatchLimit:
