@@ -86,7 +86,7 @@ def requests_of(translator: Translator, texts: list[str], **keywords: Any) -> li
             return translator.backend.search(recorded(), config)
 
     arguments = translator.paths, translator.text, Recording(), "", lambda: translator._models
-    Translator(*arguments).translate(texts, beam_size=1, retry=False, **keywords)  # type: ignore[arg-type]
+    Translator(*arguments).translate(texts, beam_size=1, retry=False, **keywords)
     return requests
 
 
