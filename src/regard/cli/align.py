@@ -105,7 +105,6 @@ def align(
     """
     from regard.data.alignments import SYMMETRIZATIONS
     from regard.data.fertilities import fertilities_path
-    from regard.data.store import Store
 
     _refuse_ignored(context)
     if symmetrization not in SYMMETRIZATIONS:
@@ -113,9 +112,7 @@ def align(
             f"--symmetrization is {symmetrization!r}, but must be one of "
             f"{', '.join(SYMMETRIZATIONS)}."
         )
-    method, store = symmetrization, None if text.data is None else Store(text.data)
-    if store is not None:
-        store.refuse_document_context("`regard align`")
+    method, store = symmetrization, _read_store(text.data)
     if store is not None and text.source is None:
         parts = filter(store.has, ("train", "valid"))
         files = {f"the {name} split": fertilities_path(store.folder, name) for name in parts}
@@ -224,6 +221,17 @@ def _train_aligner(store: Store | None, pairs: AlignmentPairs | None) -> Bidirec
         raise DataError("The aligner cannot be trained: the text has no words. Check the files.")
     notify(f"Training the aligner on {len(sides[0]):,} pairs.")
     return BidirectionalAligner.train(*sides)
+
+
+def _read_store(data: Path | None) -> Store | None:
+    """The prepared folder that is given, whose pairs have no context."""
+    from regard.data.store import Store
+
+    if data is None:
+        return None
+    store = Store(data)
+    store.refuse_document_context("`regard align`")
+    return store
 
 
 def _sides(store: Store | None, pairs: AlignmentPairs | None, part: str) -> tuple[Rows, Rows]:

@@ -201,10 +201,12 @@ def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
         part = name.split(".")[0]
         sizes[part] = sizes.get(part, 0) + parameter.numel()
     total = sum(sizes.values())
+    document_context = model_folder.document_context
     summary = {
         "kind": model_folder.config.kind,
         "direction": model_folder.direction,
         "directions": [*map(to_tree, model_folder.directions)],
+        "document_context": dict(zip(("source", "target"), document_context.counts, strict=True)),
     }
     vocabulary = {
         "source": model_folder.vocabulary.source,
@@ -232,6 +234,8 @@ def model(context: typer.Context, folder: Model, output: FormatOnly) -> None:
     rows += [("vocabulary", f"{model_folder.vocabulary.source} / {model_folder.vocabulary.target}")]
     rows += [("longest training source", f"{longest} subwords")]
     rows += [("annotated terms", f"in {annotated:.1%} of the training pairs")] if annotated else []
+    if document_context.size:
+        rows += [("document context", str(document_context))]
     print()
     print_table(table("", ["setting", "value"], rows))
 
