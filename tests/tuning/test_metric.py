@@ -30,8 +30,10 @@ def test_best_row() -> None:
     assert (loss.title, bleu.title) == ("validation loss", "BLEU")
 
 
-@pytest.mark.parametrize("best_metric", ["loss", "bleu"])
-@pytest.mark.parametrize("averaged", [{}, {"average_best": 2}, {"average_last": 2}])
+@pytest.mark.parametrize(
+    ("best_metric", "averaged"),
+    [("loss", {}), ("loss", {"average_last": 2}), ("bleu", {"average_best": 2})],
+)
 def test_best_row_is_the_exported_model(
     best_metric: str, averaged: dict[str, int], tmp_path: Path, reversal_store: Store
 ) -> None:

@@ -58,16 +58,16 @@ def test_metric_that_is_maximized(tmp_path: Path, reversal_store: Store) -> None
 
 
 def test_search_is_a_function_of_its_seed(tmp_path: Path, reversal_store: Store) -> None:
-    at_once = tune(tmp_path / "a", reversal_store, trials=12, max_steps=5)
+    at_once = tune(tmp_path / "a", reversal_store, trials=10, max_steps=5)
     tune(tmp_path / "b", reversal_store, trials=3, max_steps=5)
-    resumed = tune(tmp_path / "b", reversal_store, trials=12, max_steps=5)
+    resumed = tune(tmp_path / "b", reversal_store, trials=10, max_steps=5)
     settings = [trial.settings for trial in at_once.trials]
     assert [trial.settings for trial in resumed.trials] == settings
-    assert [*map(len, map(starts, resumed.trials))] == [1] * 12
-    assert len({str(trial) for trial in settings}) == 12
+    assert [*map(len, map(starts, resumed.trials))] == [1] * 10
+    assert len({str(trial) for trial in settings}) == 10
     assert next(iter(at_once.importances)) == "training.learning_rate"
-    other = tune(tmp_path / "c", reversal_store, trials=3, max_steps=5, seed=2)
-    assert [trial.settings for trial in other.trials] != settings[:3]
+    other = tune(tmp_path / "c", reversal_store, trials=1, max_steps=5, seed=2)
+    assert [trial.settings for trial in other.trials] != settings[:1]
 
 
 def test_failed_trials_are_recorded(

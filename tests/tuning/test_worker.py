@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from regard.tasks.recipes import build_run_config
 from regard.training.checkpoint import checkpoint_folders
 from regard.training.metrics_log import read_metrics
 from regard.tuning.channel import Channel, Message
-from regard.tuning.processes import WORKER
 from regard.tuning.worker import run_trial
 from toys import small_run
 
@@ -112,29 +110,25 @@ def test_failures_have_reasons(
 
 
 def test_process_ends_with_its_tuner(tmp_path: Path, reversal_store: Store) -> None:
-    """A real process; its standard output has messages only."""
-    config = small_run(tmp_path / "run", reversal_store, max_steps=100_000)
+    config = small_run(tmp_path, reversal_store, max_steps=100_000)
     job = {"settings": to_tree(config), "device": "cpu", "plugins": []}
-    process = subprocess.Popen(
-        WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(job) + "\n")
-    process.stdin.flush()
-    for line in process.stdout:
-        message = json.loads(line)
-        if message["event"] == "validation":
-            process.stdin.write('{"stop": false}\n')
-            process.stdin.flush()
-        if message["step"] >= 8:
-            break
-    process.stdin.close()  # as when the tuner is killed
-    rest = [json.loads(line) for line in process.stdout]
-    assert rest[-1] == {"event": "end", "state": "stopped", "reason": None}
-    assert process.wait() == 0
-    assert process.stderr is not None
-    assert "parameters" in process.stderr.read()
-    process.stdout.close()
-    process.stderr.close()
-    assert int(checkpoint_folders(tmp_path / "run")[-1].name) >= 8
+    (read_by_process, written), (read, written_by_process) = os.pipe(), os.pipe()
+
+    def end() -> None:
+        """Close the pipes after some updates, as if the tuner were killed."""
+        tuner = Channel(read, written)
+        while (messages := tuner.receive()) is not None:
+            if any(message["event"] == "validation" for message in messages):
+                tuner.send({"stop": False})
+            if messages[-1].get("step", 0) >= 8:
+                break
+        os.close(written)
+        os.close(read)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    assert run_trial(job, Channel(read_by_process, written_by_process)) == ("stopped", None)
+    thread.join()
+    assert int(checkpoint_folders(tmp_path)[-1].name) >= 8
+    os.close(read_by_process)
+    os.close(written_by_process)
