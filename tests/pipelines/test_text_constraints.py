@@ -12,6 +12,7 @@ from regard.decoding.token_constraints import Automata
 from regard.errors import ConfigError
 from regard.pipelines.text_constraints import TextConstraints, text_constraints
 from regard.text.config import TokenizerConfig
+from regard.text.reversed import ReversedTokenizer
 from regard.text.segmentations import continues_word
 from regard.text.tokenizer import train_tokenizers
 
@@ -104,3 +105,5 @@ def test_none_and_errors() -> None:
         text_constraints({"glossary": {}}, TOKENIZER, "sampling")
     with pytest.raises(ConfigError, match=r"forced word .* is empty"):
         text_constraints({"force": ("Hund|",)}, TOKENIZER, "beam search")
+    with pytest.raises(ConfigError, match="not supported for right-to-left models"):
+        text_constraints({"force": ("Hund",)}, ReversedTokenizer(TOKENIZER), "beam search")

@@ -59,6 +59,11 @@ def text_constraints(
             f"glossary (--glossary) and force (--force) have no effect in {mode}; they are for "
             "beam search and greedy search. Leave them out."
         )
+    if tokenizer.in_text_order is not tokenizer:  # the automata read words from left to right
+        raise ConfigError(
+            "glossary (--glossary) and force (--force) are not supported for right-to-left models. "
+            "Leave them out, or rerank the translations of another model (--rerank)."
+        )
     forced = tuple(Term("", tuple(alternatives(words))) for words in config.force)
     if not all(all(term.targets) for term in forced):
         raise ConfigError("A forced word (--force) is empty. Give a word, or leave it out.")
