@@ -92,6 +92,15 @@ def test_forced_words_belong_to_the_first_segment() -> None:
     assert constraints.constraints("x", is_first=False) == ()
 
 
+def test_a_term_may_be_the_forced_word() -> None:
+    constraints = constraints_of({"dog": "Hund", "red house": "rotes Haus"}, "Hund", "Haus")
+    assert lacking(constraints, "a dog", "ein rotes Haus") == ['"Hund" for "dog"', '"Hund"']
+    assert lacking(constraints, "dog, red house", "der Hund, ein rotes Haus") == []
+    assert lacking(constraints, "dog and dog", "Hund und Haus") == ['"Hund" for "dog"']
+    twice = constraints_of(None, "Hund", "Hund")
+    assert lacking(twice, "x", "der Hund") == ['"Hund"']
+
+
 def test_constraints_are_picklable() -> None:
     constraints = constraints_of({"dog": "Hund"})
     before = constraints.constraints("dog", is_first=True)

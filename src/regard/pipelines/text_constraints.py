@@ -1,7 +1,8 @@
 """Constraints of a translation from the text of its source: terms of a glossary, forced words.
 
 A term must occur in the translation as often as in the source. An occurrence within that of another
-term counts for that one only: "rotes Haus" is not the "Haus" of another place.
+term counts for that one only: "rotes Haus" is not the "Haus" of another place. A forced word may be
+part of a term.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class TextConstraints:
     def constraints(self, text: str, *, is_first: bool) -> tuple[TokenConstraint, ...]:
         """The constraints of a segment; forced words belong to the first segment of a text."""
         counts = Counter(match.term for match in self.glossary.matches(text))
-        if is_first:
-            counts.update(self.forced)
-        return tuple(self._encode(term)._replace(occurrences=n) for term, n in _required(counts))
+        required = [*_required(counts)]
+        if is_first:  # an occurrence in a term counts as well
+            required += Counter(self.forced).items()
+        return tuple(self._encode(term)._replace(occurrences=n) for term, n in required)
 
     def _encode(self, term: Term) -> TokenConstraint:
         if term not in self._encoded:
