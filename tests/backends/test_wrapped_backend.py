@@ -59,3 +59,16 @@ def test_requests_meet_their_hypotheses() -> None:
     assert backend.batch_limit(SearchConfig()) == BatchLimit(7)
     assert (backend.max_length, backend.window, backend.device) == (12, 100, None)
     assert backend.token_log_probs([([1, 2], [3])]) == [[3.0, 3.0]]
+
+
+def test_results_do_not_wait_for_longer_than_a_window() -> None:
+    class Rare(First):
+        """Processes the first request."""
+
+        def is_final(self, searched: Searched, config: SearchConfig) -> bool:
+            return searched.request.source != [0]
+
+    batches = ([Request([number], [])] for number in range(10 * Copying.window))
+    numbers = [result.request for result in Rare(Copying()).search(batches, SearchConfig())]
+    assert sorted(numbers) == [*range(10 * Copying.window)]
+    assert numbers.index(0) == Copying.window - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from regard.decoding.token_constraints import Automata
 from regard.errors import ConfigError
 from regard.pipelines.text_constraints import TextConstraints, text_constraints
 from regard.text.config import TokenizerConfig
+from regard.text.reversed import ReversedTokenizer
 from regard.text.segmentations import continues_word
 from regard.text.term_marks import TERM_MARKS
-from regard.text.tokenizer import train_tokenizers
+from regard.text.tokenizer import Tokenizers, train_tokenizers
 
 LINES = ["der Hund und die Hunde", "ein rotes Haus, Häuser", "3 Hunde", "die 猫 und 猫好"] * 40
 TOKENIZERS = train_tokenizers(
@@ -27,11 +29,11 @@ SIZE = TOKENIZER.vocab_size
 AUTOMATA = Automata(continues_word(TOKENIZER))
 
 
-def model_text(annotated_terms: float = 0.0) -> ModelText:
+def model_text(annotated_terms: float = 0.0, tokenizers: Tokenizers = TOKENIZERS) -> ModelText:
     """The text side of a model, which may have been trained with annotated terms."""
     statistics = DataStatistics(99, 0.0, annotated_terms=annotated_terms)
     languages: dict[str, str | None] = {"source": None, "target": None}
-    return ModelText(Vocabulary(SIZE, SIZE), TOKENIZERS, languages, statistics)
+    return ModelText(Vocabulary(SIZE, SIZE), tokenizers, languages, statistics)
 
 
 def constraints_of(glossary: Any, *force: str) -> TextConstraints:
@@ -104,6 +106,15 @@ def test_forced_words_belong_to_the_first_segment() -> None:
     assert constraints.constraints("x", is_first=False) == ()
 
 
+def test_a_term_may_be_the_forced_word() -> None:
+    constraints = constraints_of({"dog": "Hund", "red house": "rotes Haus"}, "Hund", "Haus")
+    assert lacking(constraints, "a dog", "ein rotes Haus") == ['"Hund" for "dog"', '"Hund"']
+    assert lacking(constraints, "dog, red house", "der Hund, ein rotes Haus") == []
+    assert lacking(constraints, "dog and dog", "Hund und Haus") == ['"Hund" for "dog"']
+    twice = constraints_of(None, "Hund", "Hund")
+    assert lacking(twice, "x", "der Hund") == ['"Hund"']
+
+
 def test_constraints_are_picklable() -> None:
     constraints = constraints_of({"dog": "Hund"})
     before = constraints.constraints("dog", is_first=True)
@@ -117,3 +128,6 @@ def test_none_and_errors() -> None:
         text_constraints({"glossary": {}}, model_text(), "sampling")
     with pytest.raises(ConfigError, match=r"forced word .* is empty"):
         text_constraints({"force": ("Hund|",)}, model_text(), "beam search")
+    with pytest.raises(ConfigError, match="not supported for right-to-left models"):
+        reverse = replace(TOKENIZERS, target=ReversedTokenizer(TOKENIZER))
+        text_constraints({"force": ("Hund",)}, model_text(tokenizers=reverse), "beam search")

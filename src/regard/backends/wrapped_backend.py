@@ -88,7 +88,10 @@ class WrappedBackend(ABC):
     def search(
         self, batches: Iterable[Sequence[Request]], config: SearchConfig
     ) -> Iterator[SearchResult]:
-        """The processed results of the wrapped search, in its order."""
+        """The processed results of the wrapped search.
+
+        A result that needs processing waits for others, but not for longer than a window.
+        """
         requests: dict[int, Request] = {}
 
         def recorded() -> Iterator[Sequence[Request]]:
@@ -98,15 +101,17 @@ class WrappedBackend(ABC):
                 yield [*map(self.inner_request, batch)]
 
         chunk: list[SearchResult] = []
+        passed = 0  # results since the first one of the chunk
         for result in self.inner.search(recorded(), self.inner_config(config)):
             if self.is_final(Searched(requests[result.request], result.hypotheses), config):
                 del requests[result.request]
                 yield result
-                continue
-            chunk.append(result)
-            if len(chunk) == _CHUNK:
+            else:
+                chunk.append(result)
+            passed += len(chunk) > 0
+            if len(chunk) == _CHUNK or passed == self.window:
                 yield from self._process(chunk, requests, config)
-                chunk = []
+                chunk, passed = [], 0
         yield from self._process(chunk, requests, config)
 
     def _process(

@@ -4,7 +4,8 @@ The terms of a glossary are enforced by a constrained search, given to the model
 of the source, or both. Annotation alone enforces nothing, but what is missing is reported.
 
 A term must occur in the translation as often as in the source. An occurrence within that of another
-term counts for that one only: "rotes Haus" is not the "Haus" of another place.
+term counts for that one only: "rotes Haus" is not the "Haus" of another place. A forced word may be
+part of a term.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ class TextConstraints:
     def constraints(self, text: str, *, is_first: bool) -> tuple[TokenConstraint, ...]:
         """The constraints of a segment; forced words belong to the first segment of a text."""
         counts = Counter(match.term for match in self.glossary.matches(text))
-        if is_first:
-            counts.update(self.forced)
+        required = [*_required(counts)]
+        if is_first:  # an occurrence in a term counts as well
+            required += Counter(self.forced).items()
         return tuple(
             self._encode(term)._replace(occurrences=n, enforced=self._is_enforced(term))
-            for term, n in _required(counts)
+            for term, n in required
         )
 
     def annotated(self, text: str, fits: Callable[[str], bool]) -> str:
@@ -107,13 +109,19 @@ def text_constraints(
         _refuse_other_modes(mode, enforced)
         for folder in exported:
             refuse_exported(folder)
+    target = text.tokenizers.target
+    if target.in_text_order is not target:  # the automata read words from left to right
+        raise ConfigError(
+            "glossary (--glossary) and force (--force) are not supported for right-to-left models. "
+            "Leave them out, or rerank the translations of another model (--rerank)."
+        )
     forced = tuple(Term("", tuple(alternatives(words))) for words in config.force)
     if not all(all(term.targets) for term in forced):
         raise ConfigError("A forced word (--force) is empty. Give a word, or leave it out.")
     terms = Glossary(()) if glossary is None else Glossary.of(glossary)
     if method != "constrained":
         refuse_marks(terms)
-    return TextConstraints(terms, forced, text.tokenizers.target, method)
+    return TextConstraints(terms, forced, target, method)
 
 
 def annotated_terms(glossary: GlossarySource | None, text: ModelText) -> TextConstraints | None:
