@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypedDict
 
 from regard.bounds import Ge, Le
 from regard.config import Doc, Flag, Settings
+from regard.decoding.protection_config import ProtectionConfig, ProtectionKeywords
 from regard.decoding.ranking_config import RankingConfig, RankingKeywords
 
 IGNORED_TAGS = ("code", "kbd", "pre", "samp", "var")  # by default
@@ -32,7 +33,7 @@ class DirectionConfig(Settings):
 
 
 @dataclass(frozen=True)
-class TextConfig(DirectionConfig, RankingConfig):
+class TextConfig(DirectionConfig, ProtectionConfig, RankingConfig):
     """Settings of what happens to texts before and after a search."""
 
     forbid: Annotated[
@@ -84,6 +85,11 @@ class TextConfig(DirectionConfig, RankingConfig):
     ] = IGNORED_TAGS
 
     @property
+    def aligns(self) -> bool:
+        """Whether any setting requires word alignment."""
+        return self.markup is not None or self.span_finder is not None
+
+    @property
     def computes_confidence(self) -> bool:
         """Whether any setting requires confidences."""
         return self.confidence or self.min_confidence > 0
@@ -108,7 +114,7 @@ class DirectionKeywords(TypedDict, total=False):
     zero_shot: bool
 
 
-class TextConfigKeywords(DirectionKeywords, RankingKeywords, total=False):
+class TextConfigKeywords(DirectionKeywords, ProtectionKeywords, RankingKeywords, total=False):
     """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
 
     forbid: tuple[str, ...]

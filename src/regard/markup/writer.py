@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from regard.markup.block import Block, Node
+from regard.markup.copies import continues_after, continues_before
 from regard.markup.placement import UNALIGNED, Placed
 from regard.markup.words import Word
+from regard.text.protected import SpanFinder
 
 
 class _Piece(NamedTuple):
@@ -20,6 +24,15 @@ class _Piece(NamedTuple):
     space_before: bool = False
     space_after: bool = False
     separates: bool = False
+    original: str | None = None  # of a protected span
+
+
+class _Chunk(NamedTuple):
+    """A part of the output."""
+
+    raw: str
+    plain: str = ""  # nothing for a tag
+    is_span: bool = False
 
 
 class Writer:
@@ -32,15 +45,17 @@ class Writer:
         translation: str,
         target: Sequence[Word],
         alignment: Sequence[int],
+        finder: SpanFinder,
     ) -> None:
         self._block, self._source = block, source
         self._translation, self._target = translation, target
         self._alignment = alignment
+        self._finder = finder
         self._spellings = block.spellings()
 
     def write(self, placed: Sequence[Placed]) -> str:
         """The translation with its markup."""
-        text = ""
+        chunks: list[_Chunk] = []
         tags: list[_Piece] = []
         previous: int | None = None  # the last word
         for piece in self._pieces(placed, 0, len(self._target)):
@@ -48,9 +63,49 @@ class Writer:
                 tags.append(piece)
                 continue
             first, end = piece.words
-            text += self._between(tags, previous, first) + piece.text
+            chunks += self._between(tags, previous, first)
+            chunks.append(self._chunk(piece))
             previous, tags = end - 1, []
-        return text + self._between(tags, previous, None)
+        chunks += self._between(tags, previous, None)
+        return "".join(chunk.raw for chunk in self._separated(chunks))
+
+    def _chunk(self, piece: _Piece) -> _Chunk:
+        if piece.original is not None:
+            return _Chunk(piece.text, piece.original, is_span=True)
+        if piece.kind != "word":
+            return _Chunk(piece.text)
+        start, end = self._target[piece.words[0]].start, self._target[piece.words[1] - 1].end
+        return _Chunk(piece.text, self._translation[start:end])
+
+    def _separated(self, chunks: Sequence[_Chunk]) -> Iterator[_Chunk]:
+        """The chunks, with spaces where a span would become part of a longer one, or of a word."""
+        if not any(chunk.is_span for chunk in chunks):
+            yield from chunks
+            return
+        plain = "".join(chunk.plain for chunk in chunks)
+        starts = accumulate((len(chunk.plain) for chunk in chunks), initial=0)
+        matches = deque(self._finder.find(plain))
+        for chunk, start in zip(chunks, starts, strict=False):
+            if not chunk.is_span:
+                yield chunk
+                continue
+            end = start + len(chunk.plain)
+            while matches and matches[0].end <= start:
+                matches.popleft()
+            match = matches[0] if matches else None
+            if match is not None and match.start < end:
+                before, after = match.start < start, match.end > end
+            elif [span.end - span.start for span in self._finder.find(chunk.plain)] == [
+                end - start
+            ]:
+                before, after = start > 0, end < len(plain)  # it must not touch other text
+            else:
+                before, after = continues_before(plain, start), continues_after(plain, start, end)
+            if before and not plain[start - 1].isspace():
+                yield _Chunk(" ")
+            yield chunk
+            if after and not plain[end].isspace():
+                yield _Chunk(" ")
 
     def _pieces(self, placed: Sequence[Placed], start: int, end: int) -> Iterator[_Piece]:
         """The words of an interval and the nodes inside it, in order."""
@@ -64,10 +119,11 @@ class Writer:
                 yield from self._pieces(children, first, last)
                 yield _Piece("close", node.after)
             elif first < last:
-                yield _Piece("word", node.before, (first, last))
+                yield _Piece("word", node.before, (first, last), original=node.original)
             else:
                 spaces = node.space_before, node.space_after
-                yield _Piece("empty", node.before, (0, 0), *spaces, node.separates)
+                original = node.original
+                yield _Piece("empty", node.before, (0, 0), *spaces, node.separates, original)
             position = last
         yield from map(self._word, range(position, end))
 
@@ -86,7 +142,9 @@ class Writer:
                 spelled = raw
         return _Piece("word", spelled, (index, index + 1))
 
-    def _between(self, tags: Sequence[_Piece], previous: int | None, following: int | None) -> str:
+    def _between(
+        self, tags: Sequence[_Piece], previous: int | None, following: int | None
+    ) -> Iterator[_Chunk]:
         """Tags and whitespace between two words, or at the start or end of the translation."""
         gap = "" if previous is None or following is None else self._gap(previous, following)
         places = set()  # of whitespace: the numbers of the tags that it is before
@@ -102,13 +160,12 @@ class Writer:
         elif not places and not any(tag.separates for tag in tags):
             closing = [number for number, tag in enumerate(tags) if tag.kind != "close"]
             places = {closing[0] if closing else len(tags)}
-        text = ""
         for number in range(len(tags) + 1):
             if number in places:
-                text += gap or " "
+                yield _Chunk(gap or " ", " ")
                 gap = " "
-            text += tags[number].text if number < len(tags) else ""
-        return text
+            if number < len(tags):
+                yield self._chunk(tags[number])
 
     def _gap(self, previous: int, following: int) -> str:
         """The whitespace between two words, as between the words of the source."""
