@@ -140,8 +140,8 @@ def _find(texts: Mapping[str, tuple[str, bool]], text: str) -> Iterator[Copy]:
             if part not in texts:
                 continue
             original, is_limited = texts[part]
-            if not (is_limited and is_continued(text, start, start + length)):
-                end = start + length
+            if not (is_limited and is_continued(text, start, start + len(part))):
+                end = start + len(part)
                 yield Copy(Word(start, end), part, original)
                 break
 

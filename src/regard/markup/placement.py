@@ -49,8 +49,8 @@ class Placement:
         free = [(start, end)]
         for number in self._by_support(nodes, parent, start, end):
             interval, stretch = self._best(self._spans[id(nodes[number])], parent, free)
-            intervals[number] = interval
-            if interval[0] < interval[1]:
+            if interval[0] < interval[1]:  # siblings may have taken all of its words
+                intervals[number] = interval
                 free.remove(stretch)
                 free += [(stretch[0], interval[0]), (interval[1], stretch[1])]
         for number, node in enumerate(nodes):

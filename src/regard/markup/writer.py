@@ -24,7 +24,8 @@ class _Piece(NamedTuple):
     space_before: bool = False
     space_after: bool = False
     separates: bool = False
-    original: str | None = None  # of a protected span
+    has_text: bool = False  # whether it is copied text
+    original: str | None = None  # of a protected span, its text
 
 
 class _Chunk(NamedTuple):
@@ -93,12 +94,11 @@ class Writer:
             while matches and matches[0].end <= start:
                 matches.popleft()
             match = matches[0] if matches else None
-            if match is not None and match.start < end:
+            if match is not None and match.start <= start:
                 before, after = match.start < start, match.end > end
-            elif [span.end - span.start for span in self._finder.find(chunk.plain)] == [
-                end - start
-            ]:
-                before, after = start > 0, end < len(plain)  # it must not touch other text
+            elif self._begins_with_span(plain[start:end], end - start):
+                before = start > 0
+                after = end < len(plain) and not self._begins_with_span(plain[start:], end - start)
             else:
                 before, after = continues_before(plain, start), continues_after(plain, start, end)
             if before and not plain[start - 1].isspace():
@@ -107,12 +107,17 @@ class Writer:
             if after and not plain[end].isspace():
                 yield _Chunk(" ")
 
+    def _begins_with_span(self, text: str, length: int) -> bool:
+        """Whether a text, at its beginning, has a span of this length."""
+        return any((span.start, span.end) == (0, length) for span in self._finder.find(text)[:1])
+
     def _pieces(self, placed: Sequence[Placed], start: int, end: int) -> Iterator[_Piece]:
         """The words of an interval and the nodes inside it, in order."""
         position = start
         for node, first, last, children in placed:
             yield from map(self._word, range(position, first))
-            if node.kind == "element" and first == last and self._must_have_text(node):
+            is_empty = first == last and not any(map(_has_span, children))
+            if node.kind == "element" and is_empty and self._must_have_text(node):
                 yield from self._pieces(children, first, last)
             elif node.kind == "element":
                 yield _Piece("open", node.before)
@@ -121,9 +126,15 @@ class Writer:
             elif first < last:
                 yield _Piece("word", node.before, (first, last), original=node.original)
             else:
-                spaces = node.space_before, node.space_after
-                original = node.original
-                yield _Piece("empty", node.before, (0, 0), *spaces, node.separates, original)
+                yield _Piece(
+                    "empty",
+                    node.before,
+                    space_before=node.space_before,
+                    space_after=node.space_after,
+                    separates=node.separates,
+                    has_text=node.kind == "protected" and node.start < node.end,
+                    original=node.original,
+                )
             position = last
         yield from map(self._word, range(position, end))
 
@@ -156,7 +167,9 @@ class Writer:
         elif following is None:
             places.discard(len(tags))
         elif not gap:
-            places = set()
+            places = {*_before_texts(tags)}
+        elif any(tag.has_text for tag in tags):
+            places = {*_before_texts(tags), *_after_texts(tags)}
         elif not places and not any(tag.separates for tag in tags):
             closing = [number for number, tag in enumerate(tags) if tag.kind != "close"]
             places = {closing[0] if closing else len(tags)}
@@ -175,3 +188,25 @@ class Writer:
             start, end = self._source[before].end, self._source[after].start
             return "".join(self._block.raws[start:end]) or gap
         return gap
+
+
+def _has_span(placed: Placed) -> bool:
+    return placed.node.original is not None or any(map(_has_span, placed.children))
+
+
+def _before_texts(tags: Sequence[_Piece]) -> Iterator[int]:
+    """The places of whitespace before copied texts, outside of the elements that begin there."""
+    for number, tag in enumerate(tags):
+        if tag.has_text:
+            while number > 0 and tags[number - 1].kind == "open":
+                number -= 1
+            yield number
+
+
+def _after_texts(tags: Sequence[_Piece]) -> Iterator[int]:
+    """The places of whitespace after copied texts, outside of the elements that end there."""
+    for number, tag in enumerate(tags, 1):
+        if tag.has_text:
+            while number < len(tags) and tags[number].kind == "close":
+                number += 1
+            yield number

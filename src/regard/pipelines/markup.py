@@ -60,18 +60,18 @@ class MarkupStep:
     def prepare(self, text: str) -> tuple[str, ParsedText | None]:
         """The plain text of all blocks, one per line; no context if nothing was changed."""
         parts = parse_plain(text) if self.markup is None else parse(self.markup, text, self.ignored)
-        if self.protection is not None:
-            parts = [*chain.from_iterable(self._protected(part) for part in parts)]
-        parsed = ParsedText(parts)
-        if any(block.has_markup for block in parsed.blocks):
-            parsed = AlignedText(parts)
-        elif self.markup is None:
+        protected = [*chain.from_iterable(map(self._protected, parts))]
+        if self.markup is None and protected == parts:
             return text, None
+        parsed = ParsedText(protected)
+        if any(block.has_markup for block in parsed.blocks):
+            parsed = AlignedText(protected)
         return parsed.text, parsed
 
     def _protected(self, part: str | Block) -> list[str | Block]:
-        assert self.protection is not None
-        return [part] if isinstance(part, str) else self.protection.protect(part)
+        if self.protection is None or isinstance(part, str):
+            return [part]
+        return self.protection.protect(part)
 
     def restore(self, translated: TranslatedText, context: ParsedText | None) -> TranslatedText:
         """The translations with the markup of the text."""

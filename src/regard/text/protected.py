@@ -47,8 +47,8 @@ _ORDINAL = (  # what makes a number an ordinal or a plural, which differ between
 _NUMBER = (
     rf"{_NOT_IN_WORD}(?<!\d{_IN_NUMBER})(?:{_NOT_IN_WORD}[-+−±])?+(?:v(?=\d)|\.(?={_DIGIT}))?+"
     rf"(?:0x[0-9a-f]++|{_DIGIT}++(?:(?:{_IN_NUMBER}|T(?=\d\d:)){_DIGIT}++"
-    rf"|[\u00a0\u2009\u202f]\d{{3}}(?!\d))*+(?:e[-+]?+\d++)?+[%‰°]?+)"
-    rf"(?!(?:{_ORDINAL})(?!{_WORD}))"
+    rf"|[\u00a0\u2009\u202f]\d{{3}}(?!\d))*+(?:e[-+]?+\d++)?+)"
+    rf"(?!(?:{_ORDINAL})(?!{_WORD}))[%‰°]?+"
 )
 
 _PLACEHOLDER = "|".join(
