@@ -52,6 +52,6 @@ def search_backend(
         backend = RetryBackend(backend, text)
     if computes_confidence(text, mode):  # outermost: of the hypotheses that are returned
         backend = ConfidenceBackend(backend)
-    if text.markup is not None:
+    if text.aligns:
         backend = AlignmentBackend(backend, lambda: models().aligner)
     return backend

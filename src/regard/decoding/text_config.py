@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypedDict
 
 from regard.bounds import Ge, Le
 from regard.config import Doc, Flag, Settings
+from regard.decoding.protection_config import ProtectionConfig, ProtectionKeywords
 from regard.decoding.ranking_config import RankingConfig, RankingKeywords
 
 IGNORED_TAGS = ("code", "kbd", "pre", "samp", "var")  # by default
@@ -46,7 +47,7 @@ class InputConfig(DirectionConfig):
 
 
 @dataclass(frozen=True)
-class TextConfig(InputConfig, RankingConfig):
+class TextConfig(InputConfig, ProtectionConfig, RankingConfig):
     """Settings of what happens to texts before and after a search."""
 
     forbid: Annotated[
@@ -98,6 +99,11 @@ class TextConfig(InputConfig, RankingConfig):
     ] = IGNORED_TAGS
 
     @property
+    def aligns(self) -> bool:
+        """Whether any setting requires word alignment."""
+        return self.markup is not None or self.span_finder is not None
+
+    @property
     def computes_confidence(self) -> bool:
         """Whether any setting requires confidences."""
         return self.confidence or self.min_confidence > 0
@@ -128,7 +134,7 @@ class InputKeywords(DirectionKeywords, total=False):
     document_context: bool
 
 
-class TextConfigKeywords(InputKeywords, RankingKeywords, total=False):
+class TextConfigKeywords(InputKeywords, ProtectionKeywords, RankingKeywords, total=False):
     """The fields of `TextConfig` as keyword arguments; a test checks that they are equal."""
 
     forbid: tuple[str, ...]

@@ -7,9 +7,12 @@ collapsed. Each of its characters keeps its spelling in the source, such as `&ea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from regard.markup.tokens import Token
 
 NodeKind = Literal["element", "empty", "protected"]
 Characters = Iterable[tuple[str, str]]  # each with its spelling
@@ -28,6 +31,7 @@ class Node:
     space_before: bool = False  # whether there is whitespace before and after it in the source
     space_after: bool = False
     separates: bool = False  # whether it separates words, such as a line break
+    original: str | None = None  # of a protected span, its text, which the model may not read
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Block:
     raws: tuple[str, ...]  # the spelling of each character of `text`
     nodes: tuple[Node, ...]
     spelling: Spelling
+    tokens: tuple[Token, ...] = ()  # that it was built from
 
     @property
     def is_translatable(self) -> bool:
@@ -181,24 +186,29 @@ class BlockBuilder:
         self._must_separate = self._must_separate or separates
         self._await_space()
 
-    def add_protected(self, raw: str, characters: Characters) -> None:
-        """An element that is copied; the model reads its text for context."""
+    def add_protected(
+        self, raw: str, characters: Characters, *, original: str | None = None
+    ) -> None:
+        """An element or a span (with its text) that is copied; the model reads the characters."""
         space_before = self._space
         start = len(self._text)
         self.add_text(characters)
-        node = Node("protected", raw, "", start, len(self._text), space_before=space_before)
+        end = len(self._text)
+        node = Node("protected", raw, "", start, end, space_before=space_before, original=original)
         self._stack[-1].children.append(node)
         self._await_space()
 
-    def build(self, raw: str) -> Block:
-        """The block; `raw` is its source."""
+    def build(self, tokens: Sequence[Token]) -> Block:
+        """The block, which was built from these tokens."""
         assert len(self._stack) == 1
         if self._text and self._text[-1] == " ":
             self._text.pop()
             self._raws.pop()
         length = len(self._text)
         nodes = tuple(_limited(node, length) for node in self._stack[0].children)
-        return Block(raw, "".join(self._text), (*self._raws,), nodes, self._spelling)
+        raw = "".join(token.raw for token in tokens)
+        text = "".join(self._text)
+        return Block(raw, text, (*self._raws,), nodes, self._spelling, (*tokens,))
 
     def _append(self, character: str, raw: str) -> None:
         self._text.append(character)

@@ -49,8 +49,8 @@ class Placement:
         free = [(start, end)]
         for number in self._by_support(nodes, parent, start, end):
             interval, stretch = self._best(self._spans[id(nodes[number])], parent, free)
-            intervals[number] = interval
-            if interval[0] < interval[1]:
+            if interval[0] < interval[1]:  # siblings may have taken all of its words
+                intervals[number] = interval
                 free.remove(stretch)
                 free += [(stretch[0], interval[0]), (interval[1], stretch[1])]
         for number, node in enumerate(nodes):
@@ -67,13 +67,17 @@ class Placement:
     def _by_support(
         self, nodes: Sequence[Node], parent: SourceSpan, start: int, end: int
     ) -> list[int]:
-        """The nodes that some target word is aligned to, those with the most words first."""
+        """The nodes that some target word is aligned to; elements with the most words first."""
         support = {}
         for number, node in enumerate(nodes):
             interval, _ = self._best(self._spans[id(node)], parent, [(start, end)])
             if interval[0] < interval[1]:
                 support[number] = interval[1] - interval[0]
-        return sorted(support, key=lambda number: (-support[number], number))
+        # Spans first: an element around one would leave no place for it.
+        return sorted(
+            support,
+            key=lambda number: (nodes[number].original is None, -support[number], number),
+        )
 
     def _best(
         self, span: SourceSpan, parent: SourceSpan, free: Sequence[tuple[int, int]]

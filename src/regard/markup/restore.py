@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, compress, pairwise
+from typing import NamedTuple
 
 from regard.markup.block import Block, Node, all_nodes
-from regard.markup.placement import UNALIGNED, Placement, SourceSpan
+from regard.markup.copies import Copies, Copy, protected_nodes, protected_word
+from regard.markup.placement import UNALIGNED, Placed, Placement, SourceSpan
+from regard.markup.plain import PLAIN
 from regard.markup.words import Word, split_words, word_indices
 from regard.markup.writer import Writer
+from regard.text.protected import SpanFinder
 
 Links = Sequence[tuple[int, int]]  # a character of the translation and one of the plain text
+
+
+NO_SPANS = SpanFinder()
+
+
+class Restored(NamedTuple):
+    """A translation with its markup, and the protected spans that may need a look."""
+
+    text: str
+    uncertain: tuple[str, ...] = ()  # placed neither by a copy nor by word alignment
+    repeated: tuple[str, ...] = ()  # each copy that was removed
 
 
 def restore(block: Block, translation: str, links: Links) -> str:
@@ -19,17 +34,103 @@ def restore(block: Block, translation: str, links: Links) -> str:
     `links` align the translation's subwords, each given by its first character. A translation that
     equals the plain text has the markup at the same place.
     """
-    if translation == block.text:
-        return block.raw
-    source, target = split_words(block.text), split_words(translation)
-    alignment = align_words(block.text, source, translation, target, links)
-    source, target, alignment = _split_copied_words(block, source, translation, target, alignment)
-    _align_copies(block, source, translation, target, alignment)
-    spans = _source_spans(block, source)
-    whole = SourceSpan(0, len(source))
-    placed = Placement(alignment, spans).place(block.nodes, whole, 0, len(target))
-    text = Writer(block, source, translation, target, alignment).write(placed)
-    return _guarded(block, text)
+    return restore_block(block, translation, links).text
+
+
+def restore_block(
+    block: Block,
+    translation: str,
+    links: Links,
+    *,
+    is_aligned: bool = True,
+    finder: SpanFinder = NO_SPANS,
+) -> Restored:
+    """`restore`, with the protected spans that may be at a wrong place, or were repeated.
+
+    `is_aligned`: whether the links are from word alignment rather than from relative positions.
+    `finder` finds the spans of this block, which must remain spans in the translation.
+    """
+    if block.spelling == PLAIN and not block.nodes:
+        return Restored(translation)
+    repeated: list[str] = []
+    while translation != block.text:
+        aligned = _AlignedWords(block, translation, links)
+        surplus = aligned.surplus()
+        if not surplus:
+            text = _guarded(block, aligned.write(finder))
+            return Restored(text, aligned.uncertain(is_aligned=is_aligned), (*repeated,))
+        repeated += (copy.original for copy in surplus)
+        translation, links = _without(translation, links, [copy.word for copy in surplus])
+    return Restored(block.raw, (), (*repeated,))
+
+
+class _AlignedWords:
+    """The words of a block and of its translation, and the nodes placed in the translation."""
+
+    def __init__(self, block: Block, translation: str, links: Links) -> None:
+        self._block, self._translation = block, translation
+        self._copies = Copies.find(block, translation)
+        protected = [protected_word(block, node) for node in protected_nodes(block)]
+        source = split_words(block.text, protected)
+        copied = " ".join(block.text[start:end] for start, end in protected)
+        target = split_words(translation, [copy.word for copy in self._copies.copies])
+        alignment = align_words(block.text, source, translation, target, links, copied)
+        source, target, alignment = _split_copied_words(
+            block, source, translation, target, alignment
+        )
+        self._copied = self._copies.align(source, target, alignment)
+        self._source, self._target, self._alignment = source, target, alignment
+        whole = SourceSpan(0, len(source))
+        placement = Placement(alignment, _source_spans(block, source))
+        self._placed = placement.place(block.nodes, whole, 0, len(target))
+
+    def surplus(self) -> list[Copy]:
+        """The copies of spans that would remain in the translation beside the spans themselves.
+
+        As many copies may remain as the source has of them outside of spans.
+        """
+        covered = {
+            self._target[index].start
+            for placed in _all_placed(self._placed)
+            if placed.node.kind == "protected"
+            for index in range(placed.start, placed.end)
+        }
+        return self._copies.surplus(covered)
+
+    def uncertain(self, *, is_aligned: bool) -> tuple[str, ...]:
+        """The spans that were placed neither by a copy nor by word alignment."""
+        return tuple(
+            node.original
+            for node, start, end, _ in _all_placed(self._placed)
+            if node.original is not None
+            and not (id(node) in self._copied and start < end)
+            and not (is_aligned and start < end)
+        )
+
+    def write(self, finder: SpanFinder) -> str:
+        """The translation with its markup."""
+        words = self._source, self._translation, self._target, self._alignment
+        return Writer(self._block, *words, finder).write(self._placed)
+
+
+def _all_placed(placed: Iterable[Placed]) -> Iterator[Placed]:
+    for each in placed:
+        yield each
+        yield from _all_placed(each.children)
+
+
+def _without(
+    translation: str, links: Links, words: Sequence[Word]
+) -> tuple[str, list[tuple[int, int]]]:
+    """A translation without some words and the whitespace before them, and its links."""
+    kept = [True] * len(translation)
+    for start, end in words:
+        first = len(translation[:start].rstrip())
+        last = end if first else len(translation) - len(translation[end:].lstrip())
+        kept[first:last] = [False] * (last - first)
+    places = [*accumulate(kept, initial=0)]
+    text = "".join(compress(translation, kept))
+    return text, [(places[place], source) for place, source in links if kept[place]]
 
 
 def _guarded(block: Block, text: str) -> str:
@@ -42,11 +143,17 @@ def _guarded(block: Block, text: str) -> str:
 
 
 def align_words(
-    text: str, source: Sequence[Word], translation: str, target: Sequence[Word], links: Links
+    text: str,
+    source: Sequence[Word],
+    translation: str,
+    target: Sequence[Word],
+    links: Links,
+    protected: str = "",
 ) -> list[int]:
     """The index of the source word of each target word.
 
-    Most subwords of a word decide. Punctuation and numbers are aligned to their copies.
+    Most subwords of a word decide. Punctuation and numbers are aligned to their copies, unless they
+    may be from the `protected` text, which is not divided into words.
     """
     if not source or not target:
         return [UNALIGNED] * len(target)
@@ -62,7 +169,10 @@ def align_words(
         for counts in votes
     ]
     exact = _exact_matches(text, source, translation, target)
-    return [exact.get(j, i) for j, i in enumerate(alignment)]
+    for j, i in exact.items():
+        if i != UNALIGNED or translation[slice(*target[j])] not in protected:
+            alignment[j] = i
+    return alignment
 
 
 def _exact_matches(
@@ -130,34 +240,6 @@ def _split(words: Sequence[Word], cuts: dict[int, list[int]]) -> tuple[list[Word
         places = [start, *(start + cut for cut in cuts.get(index, [])), end]
         pieces += [Word(*pair) for pair in pairwise(places)]
     return pieces, firsts
-
-
-def _align_copies(
-    block: Block,
-    source: Sequence[Word],
-    translation: str,
-    target: Sequence[Word],
-    alignment: list[int],
-) -> None:
-    """Align copies of the content of protected elements to it, and nothing else."""
-    target_words = [translation[start:end] for start, end in target]
-    for node in all_nodes(block.nodes):
-        if node.kind != "protected" or node.start == node.end:
-            continue
-        span = _covered(node, source)
-        words = [block.text[start:end] for start, end in source[span.start : span.end]]
-        starts = [
-            j
-            for j in range(len(target) - len(words) + 1)
-            if words and target_words[j : j + len(words)] == words
-        ]
-        if len(starts) != 1:
-            continue
-        for j, i in enumerate(alignment):
-            if span.start <= i < span.end:
-                alignment[j] = UNALIGNED
-        for offset in range(len(words)):
-            alignment[starts[0] + offset] = span.start + offset
 
 
 def _source_spans(block: Block, source: Sequence[Word]) -> dict[int, SourceSpan]:

@@ -31,6 +31,7 @@ class Token:
     # The characters of a text with their spelling; of a protected element, what the model reads.
     characters: tuple[tuple[str, str], ...] = ()
     separates: bool = False  # an empty element that separates words, such as a line break
+    original: str | None = None  # of a protected span of text: the text
 
 
 def text_token(raw: str, characters: Iterable[tuple[str, str]] | None = None) -> Token:
@@ -46,7 +47,7 @@ def to_parts(tokens: Sequence[Token], spelling: Spelling) -> list[str | Block]:
         if isinstance(part, str):
             parts.append(part)
         else:
-            parts += _to_block(part, spelling)
+            parts += block_parts(part, spelling)
     return parts
 
 
@@ -98,7 +99,7 @@ def _runs(tokens: Sequence[Token], boundaries: set[int]) -> Iterator[str | list[
         yield run
 
 
-def _to_block(run: list[Token], spelling: Spelling) -> Iterator[str | Block]:
+def block_parts(run: Sequence[Token], spelling: Spelling) -> Iterator[str | Block]:
     """The block of a run, between what is copied at its edges; one without letters is copied."""
     builder = BlockBuilder(spelling)
     before, tokens, after = _without_edges(run)
@@ -110,10 +111,10 @@ def _to_block(run: list[Token], spelling: Spelling) -> Iterator[str | Block]:
         elif token.kind == "close":
             builder.close(token.raw)
         elif token.kind == "protected":
-            builder.add_protected(token.raw, token.characters)
+            builder.add_protected(token.raw, token.characters, original=token.original)
         else:
             builder.add_empty(token.raw, separates=token.separates)
-    block = builder.build("".join(token.raw for token in tokens))
+    block = builder.build(tokens)
     yield before
     yield block if block.is_translatable else block.raw
     yield after

@@ -25,9 +25,19 @@ class Word(NamedTuple):
     end: int
 
 
-def split_words(text: str) -> list[Word]:
-    """The words and the punctuation of a text; together, they cover all but whitespace."""
-    return [Word(*match.span()) for match in _WORD.finditer(text)]
+def split_words(text: str, units: Sequence[Word] = ()) -> list[Word]:
+    """The words and the punctuation of a text; together, they cover all but whitespace.
+
+    `units` are parts of the text, in order, that are one word each.
+    """
+    words: list[Word] = []
+    position = 0
+    for unit in (*units, Word(len(text), len(text))):
+        words += (Word(*match.span()) for match in _WORD.finditer(text, position, unit.start))
+        if unit.start < unit.end:
+            words.append(unit)
+        position = unit.end
+    return words
 
 
 def word_indices(words: Sequence[Word], length: int) -> list[int]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from regard.markup.block import Block, Node
+from regard.markup.copies import continues_after, continues_before
 from regard.markup.placement import UNALIGNED, Placed
 from regard.markup.words import Word
+from regard.text.protected import SpanFinder
 
 
 class _Piece(NamedTuple):
@@ -20,6 +24,16 @@ class _Piece(NamedTuple):
     space_before: bool = False
     space_after: bool = False
     separates: bool = False
+    has_text: bool = False  # whether it is copied text
+    original: str | None = None  # of a protected span, its text
+
+
+class _Chunk(NamedTuple):
+    """A part of the output."""
+
+    raw: str
+    plain: str = ""  # nothing for a tag
+    is_span: bool = False
 
 
 class Writer:
@@ -32,15 +46,17 @@ class Writer:
         translation: str,
         target: Sequence[Word],
         alignment: Sequence[int],
+        finder: SpanFinder,
     ) -> None:
         self._block, self._source = block, source
         self._translation, self._target = translation, target
         self._alignment = alignment
+        self._finder = finder
         self._spellings = block.spellings()
 
     def write(self, placed: Sequence[Placed]) -> str:
         """The translation with its markup."""
-        text = ""
+        chunks: list[_Chunk] = []
         tags: list[_Piece] = []
         previous: int | None = None  # the last word
         for piece in self._pieces(placed, 0, len(self._target)):
@@ -48,26 +64,77 @@ class Writer:
                 tags.append(piece)
                 continue
             first, end = piece.words
-            text += self._between(tags, previous, first) + piece.text
+            chunks += self._between(tags, previous, first)
+            chunks.append(self._chunk(piece))
             previous, tags = end - 1, []
-        return text + self._between(tags, previous, None)
+        chunks += self._between(tags, previous, None)
+        return "".join(chunk.raw for chunk in self._separated(chunks))
+
+    def _chunk(self, piece: _Piece) -> _Chunk:
+        if piece.original is not None:
+            return _Chunk(piece.text, piece.original, is_span=True)
+        if piece.kind != "word":
+            return _Chunk(piece.text)
+        start, end = self._target[piece.words[0]].start, self._target[piece.words[1] - 1].end
+        return _Chunk(piece.text, self._translation[start:end])
+
+    def _separated(self, chunks: Sequence[_Chunk]) -> Iterator[_Chunk]:
+        """The chunks, with spaces where a span would become part of a longer one, or of a word."""
+        if not any(chunk.is_span for chunk in chunks):
+            yield from chunks
+            return
+        plain = "".join(chunk.plain for chunk in chunks)
+        starts = accumulate((len(chunk.plain) for chunk in chunks), initial=0)
+        matches = deque(self._finder.find(plain))
+        for chunk, start in zip(chunks, starts, strict=False):
+            if not chunk.is_span:
+                yield chunk
+                continue
+            end = start + len(chunk.plain)
+            while matches and matches[0].end <= start:
+                matches.popleft()
+            match = matches[0] if matches else None
+            if match is not None and match.start <= start:
+                before, after = match.start < start, match.end > end
+            elif self._begins_with_span(plain[start:end], end - start):
+                before = start > 0
+                after = end < len(plain) and not self._begins_with_span(plain[start:], end - start)
+            else:
+                before, after = continues_before(plain, start), continues_after(plain, start, end)
+            if before and not plain[start - 1].isspace():
+                yield _Chunk(" ")
+            yield chunk
+            if after and not plain[end].isspace():
+                yield _Chunk(" ")
+
+    def _begins_with_span(self, text: str, length: int) -> bool:
+        """Whether a text, at its beginning, has a span of this length."""
+        return any((span.start, span.end) == (0, length) for span in self._finder.find(text)[:1])
 
     def _pieces(self, placed: Sequence[Placed], start: int, end: int) -> Iterator[_Piece]:
         """The words of an interval and the nodes inside it, in order."""
         position = start
         for node, first, last, children in placed:
             yield from map(self._word, range(position, first))
-            if node.kind == "element" and first == last and self._must_have_text(node):
+            is_empty = first == last and not any(map(_has_span, children))
+            if node.kind == "element" and is_empty and self._must_have_text(node):
                 yield from self._pieces(children, first, last)
             elif node.kind == "element":
                 yield _Piece("open", node.before)
                 yield from self._pieces(children, first, last)
                 yield _Piece("close", node.after)
             elif first < last:
-                yield _Piece("word", node.before, (first, last))
+                yield _Piece("word", node.before, (first, last), original=node.original)
             else:
-                spaces = node.space_before, node.space_after
-                yield _Piece("empty", node.before, (0, 0), *spaces, node.separates)
+                yield _Piece(
+                    "empty",
+                    node.before,
+                    space_before=node.space_before,
+                    space_after=node.space_after,
+                    separates=node.separates,
+                    has_text=node.kind == "protected" and node.start < node.end,
+                    original=node.original,
+                )
             position = last
         yield from map(self._word, range(position, end))
 
@@ -86,7 +153,9 @@ class Writer:
                 spelled = raw
         return _Piece("word", spelled, (index, index + 1))
 
-    def _between(self, tags: Sequence[_Piece], previous: int | None, following: int | None) -> str:
+    def _between(
+        self, tags: Sequence[_Piece], previous: int | None, following: int | None
+    ) -> Iterator[_Chunk]:
         """Tags and whitespace between two words, or at the start or end of the translation."""
         gap = "" if previous is None or following is None else self._gap(previous, following)
         places = set()  # of whitespace: the numbers of the tags that it is before
@@ -98,17 +167,18 @@ class Writer:
         elif following is None:
             places.discard(len(tags))
         elif not gap:
-            places = set()
+            places = {*_before_texts(tags)}
+        elif any(tag.has_text for tag in tags):
+            places = {*_before_texts(tags), *_after_texts(tags)}
         elif not places and not any(tag.separates for tag in tags):
             closing = [number for number, tag in enumerate(tags) if tag.kind != "close"]
             places = {closing[0] if closing else len(tags)}
-        text = ""
         for number in range(len(tags) + 1):
             if number in places:
-                text += gap or " "
+                yield _Chunk(gap or " ", " ")
                 gap = " "
-            text += tags[number].text if number < len(tags) else ""
-        return text
+            if number < len(tags):
+                yield self._chunk(tags[number])
 
     def _gap(self, previous: int, following: int) -> str:
         """The whitespace between two words, as between the words of the source."""
@@ -118,3 +188,25 @@ class Writer:
             start, end = self._source[before].end, self._source[after].start
             return "".join(self._block.raws[start:end]) or gap
         return gap
+
+
+def _has_span(placed: Placed) -> bool:
+    return placed.node.original is not None or any(map(_has_span, placed.children))
+
+
+def _before_texts(tags: Sequence[_Piece]) -> Iterator[int]:
+    """The places of whitespace before copied texts, outside of the elements that begin there."""
+    for number, tag in enumerate(tags):
+        if tag.has_text:
+            while number > 0 and tags[number - 1].kind == "open":
+                number -= 1
+            yield number
+
+
+def _after_texts(tags: Sequence[_Piece]) -> Iterator[int]:
+    """The places of whitespace after copied texts, outside of the elements that end there."""
+    for number, tag in enumerate(tags, 1):
+        if tag.has_text:
+            while number < len(tags) and tags[number].kind == "close":
+                number += 1
+            yield number

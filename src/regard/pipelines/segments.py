@@ -145,6 +145,7 @@ class TranslatedText(NamedTuple):
     ranked: list[RankedTranslation]
     was_split: bool  # whether a sentence was longer than the limit
     review: bool = False  # whether the confidence of the best translation is too low
+    step_warnings: tuple[str, ...] = ()  # about the best translation, from text steps
 
     @property
     def pairs(self) -> list[tuple[list[int], list[int]]]:
@@ -153,9 +154,9 @@ class TranslatedText(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        """The distinct warnings about the segments of the best translation."""
+        """The distinct warnings about the best translation and its segments."""
         warnings = (part.hypothesis.warnings for part in self.ranked[0].segments)
-        return [*dict.fromkeys(chain.from_iterable(warnings))]
+        return [*dict.fromkeys(chain(chain.from_iterable(warnings), self.step_warnings))]
 
 
 class NeedsAlignment:

@@ -265,7 +265,7 @@ class Translator:
         if backend.max_length is not None:
             limit = min(limit, backend.max_length - 1)
         direction_of = SameDirection(select_direction(self.text, text_config))
-        steps = text_steps(text_config, self.text)
+        steps = text_steps(text_config, self.text, constraints)
         confidence = None
         if text_config.computes_confidence:
             confidence = confidence_estimator(

@@ -37,6 +37,13 @@ def segmentations(text: str, tokenizer: Tokenizer, *, inside: bool = False) -> l
     return _all_segmentations(surface, _ids_by_token(tokenizer))
 
 
+def is_in_vocabulary(text: str, tokenizer: Tokenizer) -> bool:
+    """Whether all characters of a text are in the vocabulary, other than as bytes."""
+    ids = tokenizer.encode(text)
+    tokens = tokenizer.ids_to_tokens(ids)
+    return SPECIAL.unk not in ids and not any(map(_BYTE.fullmatch, tokens))
+
+
 def needs_boundary(letter: str) -> bool:
     """Whether a word that begins or ends with this character could be part of a longer one."""
     return letter.isalnum() and not _WITHOUT_SPACES.match(letter)

@@ -1,0 +1,154 @@
+"""Protected spans come out byte for byte, whatever the translation and its alignment are."""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from markup.markup_cases import TAG, tags
+from regard.markup.block import Block
+from regard.markup.html import parse_html
+from regard.markup.markdown import parse_markdown
+from regard.markup.plain import parse_plain
+from regard.markup.protection import Protection
+from regard.markup.restore import Restored, restore, restore_block
+from regard.markup.xml import check_well_formed, parse_xml
+from regard.text.protected import SPAN_KINDS, SpanFinder
+
+FINDER = SpanFinder.of(SPAN_KINDS, [r"TICKET-\d+", "😀+"], ("⟦", "⟧"))
+STAND_INS = "XQH"
+SPANS = [
+    *("https://x.de/a?b=(1).html", "www.example.com", "bob@x.com", "{name}", "%s", "%1$d"),
+    *("{{ x y }}", "1,234.5", "5", "5", "50%", "12:30", "TICKET-7", "😀", "😀😀"),
+    *(" ⟦New  York⟧ ", " ⟦北京⟧ ", " ⟦b. B⟧ "),
+]
+PLACES = [" ", "  ", ", ", " (", ") ", ". ", " dog ", " X ", " x5z ", "。", "有", "、"]
+NEW_WORDS = [
+    "neu",
+    "%",
+    "s",
+    "5",
+    "{name}",
+    "5.",
+    "x.",
+    "(",
+    "是",
+    "(X)",
+    "X.",
+    "Xs",
+    "X-Y",
+    "有Q。",
+]
+pieces = st.tuples(st.sampled_from(PLACES), st.sampled_from(SPANS)).map("".join)
+texts = st.lists(pieces, max_size=6).map("".join)
+
+
+def is_short(text: str) -> bool:
+    return len(text) < 10
+
+
+PROTECTION = Protection(FINDER, is_short, (*STAND_INS,))
+
+
+def parts_of(text: str) -> list[str | Block]:
+    return protected(parse_plain(text))
+
+
+def protected(parts: Sequence[str | Block]) -> list[str | Block]:
+    """The parts, with blocks in which spans are protected."""
+    blocks = ([part] if isinstance(part, str) else PROTECTION.protect(part) for part in parts)
+    return [part for parts in blocks for part in parts]
+
+
+def check_spans(source: str, translation: str) -> None:
+    """Each span of the source occurs in the translation as often as in the source."""
+    found = FINDER.find(source)
+    spans = Counter(source[span.inner_start : span.inner_end] for span in found)
+    longest_first = sorted(spans, key=len, reverse=True)
+    alternatives = "|".join(map(re.escape, longest_first)) or "(?!)"
+    pattern = rf"(?<![a-zA-Z\d])(?:{alternatives})(?!\d)|(?=[^\da-z])(?:{alternatives})"
+    assert Counter(re.findall(pattern, translation)) == spans
+    assert not {"⟦", "⟧"} & {*translation}
+
+
+def translate_at_random(block: Block, draw: random.Random) -> Restored:
+    """A translation with some words of the block, copies and other words, and any alignment."""
+    words = [*block.text.split(" "), *STAND_INS, *NEW_WORDS]
+    draw.shuffle(words)
+    chosen = words[: draw.randint(0, len(words))]
+    translation = " ".join(chosen)
+    links = [
+        (draw.randrange(len(translation)), draw.randrange(len(block.text)))
+        for _ in range(draw.randint(0, 12) if translation and block.text else 0)
+    ]
+    return restore_block(block, translation, links, finder=PROTECTION.unmarked)
+
+
+def translate(parts: Sequence[str | Block], draw: random.Random) -> str:
+    return "".join(
+        part if isinstance(part, str) else translate_at_random(part, draw).text for part in parts
+    )
+
+
+@settings(max_examples=300)
+@given(text=texts, draw=st.randoms(use_true_random=False))
+@example("12:30 x5z https://x.de/a?b=(1).html. dog", random.Random(1))
+def test_every_span_occurs_as_often_as_in_the_source(text: str, draw: random.Random) -> None:
+    check_spans(text, translate(protected(parse_plain(text)), draw))
+
+
+def to_xml(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+fragments = st.recursive(
+    pieces.map(to_xml),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4).map(" ".join),
+        st.tuples(st.sampled_from("biu"), inner).map(
+            lambda pair: f"<{pair[0]} k='1'>{pair[1]}</{pair[0]}>"
+        ),
+        inner.map(lambda text: text + "<br/>&amp; <q translate='no'>keep it</q>"),
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("parse", [parse_html, parse_xml])
+@settings(max_examples=1000)
+@given(source=fragments, draw=st.randoms(use_true_random=False))
+def test_spans_and_tags_are_kept_in_markup(
+    parse: type[object], source: str, draw: random.Random
+) -> None:
+    blocks = parse(source, ())  # type: ignore[call-arg]
+    translation = translate(protected(blocks), draw)  # type: ignore[arg-type]
+    check_well_formed(translation)
+    assert tags(translation) == tags(source)
+    protected_element = re.compile("<q.*?</q>")
+    check_spans(
+        *(
+            html.unescape(TAG.sub("|", protected_element.sub("|", text)))
+            for text in (source, translation)
+        )
+    )
+
+
+@settings(max_examples=1000)
+@given(
+    lists=st.lists(st.lists(pieces, max_size=3).map("".join), max_size=3),
+    draw=st.randoms(use_true_random=False),
+)
+def test_spans_are_kept_in_markdown(lists: list[str], draw: random.Random) -> None:
+    source = "\n\n".join(f"- x{text} **and{text}**" for text in lists)
+    for block in parse_markdown(source, ()):
+        translation = translate(protected([block]), draw)
+        raw = block if isinstance(block, str) else block.raw
+        plain = [re.sub(r"\\(.)|\*", r"\1", text) for text in (raw, translation)]
+        check_spans(*plain)
