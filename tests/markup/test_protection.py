@@ -18,7 +18,7 @@ from regard.markup.html import parse_html
 from regard.markup.markdown import parse_markdown
 from regard.markup.plain import parse_plain
 from regard.markup.protection import Protection
-from regard.markup.restore import Restored, restore, restore_block
+from regard.markup.restore import Restored, restore_block
 from regard.markup.xml import check_well_formed, parse_xml
 from regard.text.protected import SPAN_KINDS, SpanFinder
 

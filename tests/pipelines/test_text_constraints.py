@@ -128,6 +128,6 @@ def test_none_and_errors() -> None:
         text_constraints({"glossary": {}}, model_text(), "sampling")
     with pytest.raises(ConfigError, match=r"forced word .* is empty"):
         text_constraints({"force": ("Hund|",)}, model_text(), "beam search")
+    reverse = replace(TOKENIZERS, target=ReversedTokenizer(TOKENIZER))
     with pytest.raises(ConfigError, match="not supported for right-to-left models"):
-        reverse = replace(TOKENIZERS, target=ReversedTokenizer(TOKENIZER))
         text_constraints({"force": ("Hund",)}, model_text(tokenizers=reverse), "beam search")
