@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import write_document_store
+from document_corpora import write_document_store
 from regard.data.batch import Batch, ContextBatch
 from regard.data.document_context import SEPARATOR
 from regard.data.loader import Loader

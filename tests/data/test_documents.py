@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
-from documents import Documents, joined, prepare_documents, toy_documents, write_files
+from document_corpora import Documents, joined, prepare_documents, toy_documents, write_files
 from regard.config import build
 from regard.data.document_context import NO_CONTEXT, SEPARATOR, DocumentContext
 from regard.data.documents import pair_reader

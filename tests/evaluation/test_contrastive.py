@@ -11,7 +11,7 @@ import pytest
 import regard
 from cli.commands import Command
 from cli.commands import regard as command
-from documents import write_document_store, write_letters_model
+from document_corpora import write_document_store, write_letters_model
 from regard.errors import DataError
 from regard.evaluation.contrastive import ContrastiveExample, read_contrastive
 from regard.pipelines.translator import Translator

@@ -13,7 +13,7 @@ import pytest
 import regard
 from cli.commands import Command
 from cli.commands import regard as command
-from documents import toy_documents, write_document_store, write_files, write_letters_model
+from document_corpora import toy_documents, write_document_store, write_files, write_letters_model
 from regard.data.document_context import NO_CONTEXT, SEPARATOR, DocumentContext
 from regard.data.store import Store
 from regard.decoding.backend import ContextLengths, Request
