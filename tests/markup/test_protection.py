@@ -69,8 +69,8 @@ def protected(parts: Sequence[str | Block]) -> list[str | Block]:
 
 def check_spans(source: str, translation: str) -> None:
     """Each span of the source occurs in the translation as often as in the source."""
-    found = FINDER.find(source)
-    spans = Counter(source[span.inner_start : span.inner_end] for span in found)
+    protected = FINDER.find(source)
+    spans = Counter(source[span.inner_start : span.inner_end] for span in protected)
     longest_first = sorted(spans, key=len, reverse=True)
     alternatives = "|".join(map(re.escape, longest_first)) or "(?!)"
     pattern = rf"(?<![a-zA-Z\d])(?:{alternatives})(?!\d)|(?=[^\da-z])(?:{alternatives})"

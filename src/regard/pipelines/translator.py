@@ -262,8 +262,7 @@ class Translator:
             backend.device,
         )
         limit = self.text.data_statistics.longest_source  # subwords of a sentence
-        if backend.max_length is not None:
-            limit = min(limit, backend.max_length - 1)
+        limit = limit if backend.max_length is None else min(limit, backend.max_length - 1)
         direction_of = SameDirection(select_direction(self.text, text_config))
         steps = text_steps(text_config, self.text, constraints)
         confidence = None
