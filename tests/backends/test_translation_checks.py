@@ -70,7 +70,7 @@ def test_maximum_length() -> None:
 
 
 def test_context_does_not_count() -> None:
-    """Neither that of the source, which would make translations too short, nor that of the target."""
+    """The context of the source would make translations short, that of the target long."""
     request = Request([*DISTINCT, *DISTINCT[:11]], [7] * 5, context=ContextLengths(30, 5))
     checks = TranslationChecks.of(SearchConfig(max_ratio=1.0, max_extra=2), TextConfig(), None)
     assert checks.problems(request, Hypothesis([4, 5, 6, 7, 8], -1.0, -1.0)) == ()
