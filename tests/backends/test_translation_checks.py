@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.backends.translation_checks import TranslationChecks, is_repetitive
-from regard.decoding.backend import Hypothesis, Request
+from regard.decoding.backend import ContextLengths, Hypothesis, Request
 from regard.decoding.config import SearchConfig
 from regard.decoding.text_config import TextConfig
 
@@ -67,3 +67,16 @@ def test_maximum_length() -> None:
             hypothesis = Hypothesis([*range(40, 40 + length)], -1.0, -1.0)
             expected = ("did not end before the maximum length",) * (length > longest)
             assert checks.problems(Request(source, []), hypothesis) == expected
+
+
+def test_context_does_not_count() -> None:
+    """The context of the source would make translations short, that of the target long."""
+    request = Request([*DISTINCT, *DISTINCT[:11]], [7] * 5, context=ContextLengths(30, 5))
+    checks = TranslationChecks.of(SearchConfig(max_ratio=1.0, max_extra=2), TextConfig(), None)
+    assert checks.problems(request, Hypothesis([4, 5, 6, 7, 8], -1.0, -1.0)) == ()
+    longest = Hypothesis([*range(40, 53)], -1.0, -1.0)
+    assert checks.problems(request, longest) == ("did not end before the maximum length",)
+    bounded = TranslationChecks.of(SearchConfig(), TextConfig(), 12)
+    assert bounded.problems(request, Hypothesis([*range(40, 45)], -1.0, -1.0)) == ()
+    cut = Hypothesis([*range(40, 46)], -1.0, -1.0)
+    assert bounded.problems(request, cut) == ("did not end before the maximum length",)

@@ -55,6 +55,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, reversal_store: Store) -> Pa
     (place / "pairs").symlink_to(reversal_store.folder)
     (place / "text").write_text(TEXT)
     (place / "lines").write_text("".join(f"a b c d {name}\n" for name in "abcdefghij" * 12))
+    example = {"source": "a", "correct": "b", "wrong": ["c"], "category": "x"}
+    (place / "contrastive").write_text(json.dumps(example) + "\n")
     (place / "tags").write_text("the\tO\nrun\tB-thing\n")
     (place / "space.toml").write_text(SPACE)
     return place
@@ -105,6 +107,9 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
         *("evaluate", w / "transformer", "--source", w / "text", "--reference", w / "text"),
         *("--against", w / "text", "--resamples", "100", "--by-length", "--worst", "1"),
     ],
+    "evaluate contrastive": lambda w: [
+        *("evaluate", w / "transformer", "--contrastive", w / "contrastive"),
+    ],
     "evaluate text": lambda w: ["evaluate", w / "causal", "--text", w / "text"],
     "evaluate labels": lambda w: [
         *("evaluate", w / "tagger", "--tagged", w / "tags", "--worst", "1"),
@@ -150,7 +155,8 @@ def shape(value: Any) -> Any:
 def without_free_names(row: dict[str, Any]) -> dict[str, Any]:
     """Without the objects whose names are labels, parts or settings, and without warnings."""
     row = row | {name: [] for name in ("warnings",) if name in row}
-    row = row | {name: {} for name in ("probabilities", "parts", "settings") if name in row}
+    free = "probabilities", "parts", "settings", "categories"
+    row = row | {name: {} for name in free if name in row}
     return row | {name: row[name] | {"each": {}} for name in ("each", "spans") if name in row}
 
 

@@ -18,6 +18,7 @@ from regard.config import build
 from regard.data.pairs import with_eos
 from regard.data.ragged import Ragged
 from regard.data.store import Store
+from regard.decoding.backend import ContextLengths
 from regard.decoding.config import SearchConfig
 from regard.decoding.search import search
 from regard.decoding.wrappers import Ensemble
@@ -148,15 +149,20 @@ def test_logits_are_equal(exported: Exported, lengths: list[int]) -> None:
     assert_equal_steps(exported.loaded(), exported.model, source)
 
 
+@pytest.mark.parametrize("context", [0, 1])
 @pytest.mark.parametrize(
     "settings", [{}, {"beam_size": 4, "num_hypotheses": 3}, {"sample": True, "top_k": 5}]
 )
-def test_search_results_are_equal(exported: Exported, settings: dict[str, Any]) -> None:
+def test_search_results_are_equal(
+    exported: Exported, settings: dict[str, Any], context: int
+) -> None:
     prefixes = [[265, 266][: i % 3] for i in range(12)]
     source = with_eos([list(range(260, 261 + i % 6)) for i in range(12)])
     models: list[Autoregressive[Any]] = [exported.model, exported.loaded()]
+    config = SearchConfig(**settings)
+    contexts = [ContextLengths(0, context * len(prefix)) for prefix in prefixes]
     torch_results, onnx_results = (
-        search(model, source, SearchConfig(**settings), prefixes=prefixes, max_length=30)
+        search(model, source, config, prefixes=prefixes, contexts=contexts, max_length=30)
         for model in models
     )
     for expected, actual in zip(torch_results, onnx_results, strict=True):

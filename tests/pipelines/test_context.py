@@ -394,6 +394,16 @@ def test_commands_that_need_sentences_refuse_documents(
         assert f"which `regard {words[0]}` does not support" in result.err
 
 
+def test_attention_of_a_sentence_needs_no_context(
+    folders: dict[str, Path], command: Command, tmp_path: Path
+) -> None:
+    picture = tmp_path / "maps.png"
+    result = command("show", "attention", folders["both"], "a b", "--picture", picture)
+    assert result.status == 0, result.err
+    listed = command("show", "model", folders["both"])
+    assert "2 source and 1 target sentences" in listed.out
+
+
 def test_commands(folders: dict[str, Path], command: Command, tmp_path: Path) -> None:
     stdin = "a b c\nd e\n\nf g\n"
     translator = Translator.load(folders["both"], device="cpu", backend="torch")

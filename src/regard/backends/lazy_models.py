@@ -199,4 +199,6 @@ def ensemble_description(paths: Sequence[Path], folders: Sequence[ModelFolder]) 
         several_sentences=min(folder.data_statistics.several_sentences for folder in folders),
         annotated_terms=min(folder.data_statistics.annotated_terms for folder in folders),
     )
-    return dataclasses.replace(first, data_statistics=common)
+    longest_target = min(folder.document_context.longest_target for folder in folders)
+    context = dataclasses.replace(first.document_context, longest_target=longest_target)
+    return dataclasses.replace(first, data_statistics=common, document_context=context)

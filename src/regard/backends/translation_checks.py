@@ -41,7 +41,8 @@ class TranslationChecks:
     def _problems(self, request: Request, tokens: Sequence[int]) -> Iterator[str]:
         source = request.segment
         length = len(source) + 1
-        if len(tokens) + 1 >= self.config.limit(length, self.max_length):
+        context = request.context.target
+        if context + len(tokens) + 1 >= self.config.limit(length, self.max_length, context):
             yield "did not end before the maximum length"
         if is_repetitive(tokens, source):
             yield "is repetitive"

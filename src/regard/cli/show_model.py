@@ -96,7 +96,9 @@ def _attention(
     folder = ModelFolder.read(model)
     if folder.config.translates:
         translator = Translator.load(model, device=device, backend="torch")
-        [translation] = translator.translate([sentence], attention=True, **asdict(direction))
+        [translation] = translator.translate(
+            [sentence], attention=True, document_context=False, **asdict(direction)
+        )
         assert translation.attention is not None
         return translation.attention, translation.text
     if direction != DirectionConfig():

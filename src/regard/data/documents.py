@@ -130,8 +130,9 @@ class DocumentReader(PairReader):
         """For each line, whether its id differs from that of the previous line."""
         if path not in self._starts:
             with closing(raw_lines(path)) as lines:
-                ids = [hash(line.rstrip(b"\r").partition(b"\t")[0]) for line in lines]
-            self._starts[path] = np.diff(np.array(ids, np.int64), prepend=0) != 0
+                hashes = (hash(line.rstrip(b"\r").partition(b"\t")[0]) for line in lines)
+                ids = np.fromiter(hashes, np.int64)
+            self._starts[path] = np.diff(ids, prepend=0) != 0
         return self._starts[path]
 
     def encode(self, part: str, example: Pair, tokenizers: Tokenizers) -> Tree | None:
