@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,7 +19,6 @@ from regard.serving.deepl_schemas import (
     DocumentStatus,
     Failed,
 )
-from regard.serving.documents import Markup, TranslateTexts, open_document, patiently
 from regard.serving.parameters import FORM, JSON, MULTIPART, Parameters, body_description
 from regard.serving.service import context_of, service_of
 
@@ -37,34 +35,16 @@ async def upload(request: Request) -> Any:
     service, given = service_of(request), await Parameters.of(request)
     options, file = TextOptions.of(given), given.file("file")
     name = given.text("filename") or file.filename or ""
-    document = await asyncio.to_thread(open_document, name, await file.read())
+    document = await service.documents.read(name, file)
     output = (given.text("output_format") or "").lower().lstrip(".")
     if output and f".{output}" != document.ending:
         raise ApiError(400, "The output format must be that of the document.", "output_format")
     service.count_document(request, document.characters)
-    translate = _translation(request, options, document.sample)
-    identifier, key = service.documents.start(document, translate)
+    direction = options.direction(service, document.sample)
+    glossary = options.glossary(service, owner_of(context_of(request)), direction)
+    translation = service.text_translation(request, direction, glossary)
+    identifier, key = service.documents.start(document, translation)
     return {"document_id": identifier, "document_key": key}
-
-
-def _translation(request: Request, options: TextOptions, sample: str) -> TranslateTexts:
-    """A function that translates the texts of a document."""
-    service, owner = service_of(request), owner_of(context_of(request))
-    direction = options.direction(service, sample)
-    glossary = options.glossary(service, owner, direction)
-
-    async def translate(texts: Sequence[str], markup: Markup | None) -> list[str]:
-        keywords = {} if markup is None else {"markup": markup}
-
-        async def attempt() -> list[str]:
-            translated = await service.translate_direction(
-                request, direction, texts, keywords, glossary
-            )
-            return [each.ranked[0].text for each in translated]
-
-        return await patiently(attempt, service.limits.document_deadline)
-
-    return translate
 
 
 @router.post(

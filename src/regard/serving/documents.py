@@ -11,78 +11,80 @@ import secrets
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
 
+from starlette.datastructures import UploadFile
+
+from regard.decoding.text_config import IGNORED_TAGS
+from regard.documents.document import Document, ReadOptions
+from regard.documents.formats import FORMATS as DOCUMENT_FORMATS
+from regard.documents.formats import format_of, read_document
 from regard.errors import RegardError
 from regard.files import write_text
+from regard.pipelines.markup import Markup
 from regard.serving.api_errors import ApiError
 from regard.serving.batcher import QueueFullError
 from regard.serving.logs import LOGGER
 
-Markup = Literal["html", "xml", "markdown"]
-# Translates texts with a kind of markup, or without.
-TranslateTexts = Callable[[Sequence[str], Markup | None], Awaitable[list[str]]]
 _LINES = 64  # texts that are translated at a time
 _SAMPLE = 2000  # characters from which the language is detected
 _ID = re.compile(r"[0-9A-F]{32}\Z")
 _KEPT = 3600.0  # seconds for which a translated document is kept
+_NAME = 100  # characters of a name in messages
 _RETRY = 1.0  # seconds between attempts if the queue is full
 
 
+class TextTranslation(NamedTuple):
+    """How the texts of a document are translated."""
+
+    # Called with texts, and with their markup if they have any.
+    translate: Callable[[Sequence[str], Markup | None], Awaitable[list[str]]]
+    language: str | None  # of the translations
+
+
 class OpenDocument(NamedTuple):
-    """A document that has been read: its texts, and how it is written with their translations."""
+    """A document that has been read; it can be translated once."""
 
     ending: str  # of its name
-    texts: Sequence[str]
-    markup: Markup | None
-    write: Callable[[Sequence[str]], bytes]
+    document: Document
 
     @property
     def characters(self) -> int:
         """The number of characters to translate, those of markup included."""
-        return sum(map(len, self.texts))
+        return sum(len(text.text) for text in self.document.texts)
 
     @property
     def sample(self) -> str:
         """Text from which the language is detected."""
-        return " ".join(self.texts[:_LINES])[:_SAMPLE]
+        return " ".join(text.text for text in self.document.texts[:_LINES])[:_SAMPLE]
 
 
-_MARKUP: dict[str, Markup | None] = {
-    ".txt": None,
-    ".html": "html",
-    ".htm": "html",
-    ".xml": "xml",
-    ".md": "markdown",
-}
-FORMATS = (*_MARKUP,)  # endings of names
+# Endings of names.
+FORMATS = tuple(suffix for format in DOCUMENT_FORMATS.values() for suffix in format.suffixes)
 
 
 def open_document(name: str, data: bytes) -> OpenDocument:
-    """Read a document in the format of its name, of which only the ending is used."""
-    ending = Path(name.replace("\\", "/").replace("\0", "")).suffix.lower()
-    if ending not in _MARKUP:
+    """Read a document in the format of its name, of which only the last part is used."""
+    name = PurePath(name.replace("\\", "/").replace("\0", "")).name[-_NAME:]
+    format, ending = format_of(name), PurePath(name).suffix.lower()
+    if format is None:
         message = f"Files of type {ending[:20]!r} are not supported. Use {', '.join(FORMATS)}."
         raise ApiError(400, message, "file")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        message = f"The document is not UTF-8 text (byte {error.start:,}). Convert it."
-        raise ApiError(400, message) from None
-    markup = _MARKUP[ending]
-    texts = [text] if markup else text.splitlines(keepends=True)
-    return OpenDocument(ending, texts, markup, lambda texts: "".join(texts).encode())
+    return OpenDocument(ending, read_document(data, format, ReadOptions(name, IGNORED_TAGS)))
 
 
-async def translate_document(document: OpenDocument, translate: TranslateTexts) -> bytes:
+async def translate_document(opened: OpenDocument, translation: TextTranslation) -> bytes:
     """The translated document; some texts at a time, so that they do not fill the queue."""
+    sources = [text.text for text in opened.document.texts]
+    markup: Markup | None = "xml" if opened.document.has_markup else None  # of parsed blocks
     texts: list[str] = []
-    for start in range(0, len(document.texts), _LINES):
-        texts += await translate(document.texts[start : start + _LINES], document.markup)
-    return await asyncio.to_thread(document.write, texts)
+    for start in range(0, len(sources), _LINES):
+        texts += await translation.translate(sources[start : start + _LINES], markup)
+    return await asyncio.to_thread(opened.document.write, texts, translation.language)
 
 
 async def patiently(call: Callable[[], Awaitable[list[str]]], deadline: float) -> list[str]:
@@ -117,8 +119,15 @@ class DocumentStore:
         self._folder, self._limit, self._deadline = folder, limit, deadline
         folder.mkdir(parents=True, exist_ok=True)
         self._jobs: set[asyncio.Task[None]] = set()
+        # Documents can be large in memory, so they are read one at a time.
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="documents")
 
-    def start(self, document: OpenDocument, translate: TranslateTexts) -> tuple[str, str]:
+    async def read(self, name: str, file: UploadFile) -> OpenDocument:
+        """Read an uploaded document in the format of this name."""
+        loop, data = asyncio.get_running_loop(), await file.read()
+        return await loop.run_in_executor(self._reader, open_document, name, data)
+
+    def start(self, document: OpenDocument, translation: TextTranslation) -> tuple[str, str]:
         """Start to translate a document; returns its id and key."""
         self._remove_old()
         if len([*self._folder.iterdir()]) >= self._limit:
@@ -133,19 +142,19 @@ class DocumentStore:
             created=time.time(),
         )
         self._write(state)
-        job = asyncio.create_task(self._run(state, document, translate))
+        job = asyncio.create_task(self._run(state, document, translation))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
         return identifier, key
 
     async def _run(
-        self, state: DocumentState, document: OpenDocument, translate: TranslateTexts
+        self, state: DocumentState, document: OpenDocument, translation: TextTranslation
     ) -> None:
         """Translate a document, and note how it went."""
         await asyncio.to_thread(self._write, replace(state, status="translating"))
         try:
             async with asyncio.timeout(self._deadline):
-                translated = await translate_document(document, translate)
+                translated = await translate_document(document, translation)
             await asyncio.to_thread(self._result(state).write_bytes, translated)
             state = replace(state, status="done")
         except (RegardError, ApiError, QueueFullError) as error:

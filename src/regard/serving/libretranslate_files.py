@@ -10,8 +10,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from regard.pipelines.markup import Markup
 from regard.serving.api_errors import ApiError
-from regard.serving.documents import Markup, TranslateTexts, open_document, patiently
+from regard.serving.documents import TextTranslation
 from regard.serving.libretranslate import ERRORS, find_direction, required
 from regard.serving.parameters import MULTIPART, Parameters, body_description
 from regard.serving.service import service_of
@@ -45,10 +46,10 @@ async def translate_file(request: Request) -> Any:
     service.authorize(given.text("api_key"), request)
     file = given.file("file")
     source, target = required(given, "source"), required(given, "target")
-    document = await asyncio.to_thread(open_document, file.filename or "", await file.read())
+    document = await service.documents.read(file.filename or "", file)
     service.count_document(request, document.characters)
-    translate = _translation(request, source, target, document.sample)
-    identifier, key = service.documents.start(document, translate)
+    translation = _translation(request, source, target, document.sample)
+    identifier, key = service.documents.start(document, translation)
     state = await service.documents.wait_for(identifier, key)
     if state.status == "error":
         raise ApiError(400, state.error)
@@ -56,25 +57,19 @@ async def translate_file(request: Request) -> Any:
     return {"translatedFileUrl": f"{url}/download_file/{identifier}-{key}{document.ending}"}
 
 
-def _translation(request: Request, source: str, target: str, sample: str) -> TranslateTexts:
-    """A function that translates the texts of a file."""
+def _translation(request: Request, source: str, target: str, sample: str) -> TextTranslation:
+    """How the texts of a file are translated; into the same language, they are copied."""
     service = service_of(request)
     if source.lower() == "auto" and service.registry.directions:
         source = service.registry.detect(sample).language
     direction = find_direction(service, source, target)
+    if direction is not None:
+        return service.text_translation(request, direction)
 
-    async def translate(texts: Sequence[str], markup: Markup | None) -> list[str]:
-        if direction is None:
-            return [*texts]
-        keywords = {} if markup is None else {"markup": markup}
+    async def copy(texts: Sequence[str], markup: Markup | None) -> list[str]:
+        return [*texts]
 
-        async def attempt() -> list[str]:
-            translated = await service.translate_direction(request, direction, texts, keywords)
-            return [each.ranked[0].text for each in translated]
-
-        return await patiently(attempt, service.limits.document_deadline)
-
-    return translate
+    return TextTranslation(copy, None)
 
 
 @router.get("/download_file/{name}", response_class=Response)

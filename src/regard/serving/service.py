@@ -12,11 +12,12 @@ from fastapi import Request
 
 from regard.data.directions import Direction
 from regard.data.glossary import Glossary
+from regard.pipelines.markup import Markup
 from regard.pipelines.segments import TranslatedText
 from regard.serving.api_errors import ApiError
 from regard.serving.coalescing import Coalescing
 from regard.serving.config import LimitConfig, ServerConfig
-from regard.serving.documents import FORMATS, DocumentStore
+from regard.serving.documents import FORMATS, DocumentStore, TextTranslation, patiently
 from regard.serving.gate import RequestContext, authorize
 from regard.serving.glossaries import GlossaryStore
 from regard.serving.keys import Keys
@@ -126,6 +127,24 @@ class Service:
             beams = ("num_hypotheses", "beam_size")
             keywords = {name: value for name, value in keywords.items() if name not in beams}
         return await self.translate(request, model, texts, {**keywords, **languages}, glossary)
+
+    def text_translation(
+        self, request: Request, direction: Direction, glossary: Glossary | None = None
+    ) -> TextTranslation:
+        """How the texts of a document are translated; they wait while the queue is full."""
+
+        async def translate(texts: Sequence[str], markup: Markup | None) -> list[str]:
+            keywords = {} if markup is None else {"markup": markup}
+
+            async def attempt() -> list[str]:
+                translated = await self.translate_direction(
+                    request, direction, texts, keywords, glossary
+                )
+                return [each.ranked[0].text for each in translated]
+
+            return await patiently(attempt, self.limits.document_deadline)
+
+        return TextTranslation(translate, direction.target)
 
     def without_paths(self, message: str) -> str:
         """A message with the names of models in place of their paths on this machine."""
