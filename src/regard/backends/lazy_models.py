@@ -80,8 +80,7 @@ class LazyModels:
     @cached_property
     def aligner(self) -> PairAligner | None:
         """Aligns sources and translations by the first model; None if it cannot."""
-        is_reversed = self.common.tokenizers.config.reverse_target
-        if is_reversed or describe_exported_model(self.paths[0]) is not None:
+        if describe_exported_model(self.paths[0]) is not None:
             return None
         return make_aligner(self.loaded[0], self.common.tokenizers.source)
 

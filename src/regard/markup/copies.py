@@ -120,10 +120,10 @@ def _texts(block: Block) -> dict[str, tuple[str, bool]]:
     """
     texts: dict[str, tuple[str, bool]] = {}
     for node in protected_nodes(block):
-        is_limited = not is_continued(block.text, *protected_word(block, node))
         for text in _copied_texts(block, node):
-            original, others_are = texts.get(text, ("", True))
-            texts[text] = original or node.original or "", is_limited and others_are
+            original, is_limited = texts.get(text, ("", True))
+            is_limited = is_limited and not is_inside_word(block, node, text)
+            texts[text] = original or node.original or "", is_limited
     return texts
 
 
@@ -159,6 +159,13 @@ def _pairs(
     if by_order or len(others) == len(rest):
         pairs.update(zip(others, rest, strict=False))
     return pairs
+
+
+def is_inside_word(block: Block, node: Node, text: str) -> bool:
+    """Whether a text in place of a protected node would be part of a word or a number."""
+    start, end = protected_word(block, node)
+    before, after = block.text[max(start - 2, 0) : start], block.text[end : end + 2]
+    return is_continued(before + text + after, len(before), len(before) + len(text))
 
 
 def is_continued(text: str, start: int, end: int) -> bool:

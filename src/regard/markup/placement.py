@@ -9,7 +9,11 @@ surrounds the place with most of its words rather than everything between the fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect, bisect_left
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import accumulate, chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from regard.markup.block import Node
@@ -40,19 +44,25 @@ class Placement:
     def __init__(self, alignment: Sequence[int], spans: dict[int, SourceSpan]) -> None:
         self._alignment = alignment
         self._spans = spans  # by the id of a node
+        self._positions: dict[int, list[int]] = {}  # of the words that are aligned to a source word
+        for position, source in enumerate(alignment):
+            if source != UNALIGNED:
+                self._positions.setdefault(source, []).append(position)
+        self._sources = sorted(self._positions)
+        self._aligned_before = [*accumulate((i != UNALIGNED for i in alignment), initial=0)]
 
     def place(
         self, nodes: Sequence[Node], parent: SourceSpan, start: int, end: int
     ) -> list[Placed]:
         """The nodes inside an interval of target words, in the order of the translation."""
         intervals: Intervals = {}
-        free = [(start, end)]
+        free = [(start, end)]  # in order
         for number in self._by_support(nodes, parent, start, end):
             interval, stretch = self._best(self._spans[id(nodes[number])], parent, free)
             if interval[0] < interval[1]:  # siblings may have taken all of its words
                 intervals[number] = interval
-                free.remove(stretch)
-                free += [(stretch[0], interval[0]), (interval[1], stretch[1])]
+                place = bisect(free, stretch) - 1
+                free[place : place + 1] = (stretch[0], interval[0]), (interval[1], stretch[1])
         for number, node in enumerate(nodes):
             if number not in intervals:
                 gap = _outside(self._gap(node, parent, start, end), number, intervals)
@@ -83,32 +93,37 @@ class Placement:
         self, span: SourceSpan, parent: SourceSpan, free: Sequence[tuple[int, int]]
     ) -> tuple[tuple[int, int], tuple[int, int]]:
         """The best interval for the words of a span, and the free stretch that it is in."""
+        if span == parent and span.start < span.end:
+            longest = max(free, key=lambda stretch: stretch[1] - stretch[0])
+            return longest, longest
         best, where, best_rank = (0, 0), (0, 0), (0, 0)
-        for stretch in free:
-            if span == parent and span.start < span.end:
-                interval, rank = stretch, (stretch[1] - stretch[0], 0)
-            else:
-                interval, rank = self._best_inside(span, *stretch)
-            if rank > best_rank:
-                best, where, best_rank = interval, stretch, rank
+        positions = sorted(
+            chain.from_iterable(self._positions.get(source, ()) for source in range(*span))
+        )
+        for stretch, inside in groupby(positions, lambda position: _stretch(free, position)):
+            if stretch is not None:
+                interval, rank = self._best_inside([*inside])
+                if rank > best_rank:
+                    best, where, best_rank = interval, stretch, rank
         return best, where
 
-    def _best_inside(
-        self, span: SourceSpan, start: int, end: int
-    ) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The interval with the highest rank: agreement, then words of the span; the first one."""
-        best, best_rank = (start, start), (0, 0)
-        first, rank = start, (0, 0)  # of the best interval that ends here
-        for position in range(start, end):
-            source = self._alignment[position]
+    def _best_inside(self, positions: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The interval with the highest rank: agreement, then words of the span; the first one.
+
+        `positions` are those of words of the span in a free stretch.
+        """
+        best, best_rank = (0, 0), (0, 0)
+        first, rank = 0, (0, 0)  # of the best interval that ends here
+        previous = 0
+        for position in positions:
+            others = self._aligned_before[position] - self._aligned_before[previous]
+            rank = rank[0] - others, rank[1]
             if rank <= (0, 0):
                 first, rank = position, (0, 0)
-            if span.start <= source < span.end:
-                rank = rank[0] + 1, rank[1] + 1
-                if rank > best_rank:
-                    best, best_rank = (first, position + 1), rank
-            elif source != UNALIGNED:
-                rank = rank[0] - 1, rank[1]
+            rank = rank[0] + 1, rank[1] + 1
+            if rank > best_rank:
+                best, best_rank = (first, position + 1), rank
+            previous = position + 1
         return best, best_rank
 
     def _gap(self, node: Node, parent: SourceSpan, start: int, end: int) -> int:
@@ -118,18 +133,29 @@ class Placement:
             return start
         if last == parent.end:
             return end
-        after_first = node.space_before or not node.space_after
-        for distance in range(parent.end - parent.start):
-            after = last + distance, "after"
-            before = place - 1 - distance, "before"
-            for source, side in (after, before) if after_first else (before, after):
-                if not parent.start <= source < parent.end:
-                    continue
-                aligned = [j for j in range(start, end) if self._alignment[j] == source]
-                if aligned:
-                    return aligned[0] if side == "after" else aligned[-1] + 1
+        for source in self._neighbours(node, place, last, parent):
+            positions = self._positions[source]
+            inside = positions[bisect_left(positions, start) : bisect_left(positions, end)]
+            if inside:
+                return inside[0] if source >= place else inside[-1] + 1
         fraction = (place - parent.start) / max(1, parent.end - parent.start)
         return start + round(fraction * (end - start))
+
+    def _neighbours(self, node: Node, place: int, last: int, parent: SourceSpan) -> Iterator[int]:
+        """The aligned source words beside a node, the nearest first."""
+        after_first = node.space_before or not node.space_after
+        sources = self._sources
+        end = bisect_left(sources, place)
+        before = (sources[i] for i in range(end - 1, bisect_left(sources, parent.start) - 1, -1))
+        start = bisect_left(sources, last)
+        after = (sources[i] for i in range(start, bisect_left(sources, parent.end)))
+
+        def rank(source: int) -> tuple[int, bool]:
+            is_after = source >= last
+            distance = source - last if is_after else place - 1 - source
+            return distance, is_after != after_first
+
+        return merge(before, after, key=rank)
 
     def _near(
         self, gap: int, node: Node, siblings: Intervals, start: int, end: int
@@ -148,6 +174,12 @@ class Placement:
                 if is_free and not splits:
                     return place, place + 1
         return gap, gap
+
+
+def _stretch(free: Sequence[tuple[int, int]], position: int) -> tuple[int, int] | None:
+    """The free stretch that a position is in."""
+    place = bisect(free, position, key=itemgetter(0)) - 1
+    return free[place] if place >= 0 and position < free[place][1] else None
 
 
 def _outside(gap: int, number: int, siblings: Intervals) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect, bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
@@ -209,11 +210,11 @@ def _split_copied_words(
     alignment: Sequence[int],
 ) -> tuple[list[Word], list[Word], list[int]]:
     """Words with a tag inside, such as H<sub>2</sub>O, split at it where they are copied."""
-    tags = {place for node in all_nodes(block.nodes) for place in (node.start, node.end)}
+    tags = sorted({place for node in all_nodes(block.nodes) for place in (node.start, node.end)})
     copies = {i: j for j, i in reversed([*enumerate(alignment)]) if i != UNALIGNED}
     cuts: dict[int, list[int]] = {}
     for i, (start, end) in enumerate(source):
-        inside = sorted(place for place in tags if start < place < end)
+        inside = tags[bisect(tags, start) : bisect_left(tags, end)]
         if inside and i in copies:
             first, last = target[copies[i]]
             if translation[first:last] == block.text[start:end]:
@@ -248,7 +249,7 @@ def _source_spans(block: Block, source: Sequence[Word]) -> dict[int, SourceSpan]
 
 def _covered(node: Node, words: Sequence[Word]) -> SourceSpan:
     """The words of a node: those of which it contains at least half, but at least one."""
-    first = next((i for i, word in enumerate(words) if word.end > node.start), len(words))
+    first = bisect(words, node.start, key=lambda word: word.end)
     if node.start == node.end:
         inside = first < len(words) and words[first].start < node.start
         return SourceSpan(first + inside, first + inside)

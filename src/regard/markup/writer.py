@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from regard.markup.block import Block, Node
-from regard.markup.copies import continues_after, continues_before
+from regard.markup.copies import is_continued, is_inside_word, protected_nodes
 from regard.markup.placement import UNALIGNED, Placed
 from regard.markup.words import Word
 from regard.text.protected import SpanFinder
+
+_MAX_CONTEXT = 100  # characters beside a span that could make it part of a longer one
 
 
 class _Piece(NamedTuple):
@@ -53,6 +54,11 @@ class Writer:
         self._alignment = alignment
         self._finder = finder
         self._spellings = block.spellings()
+        self._inside_words = {
+            node.original
+            for node in protected_nodes(block)
+            if node.original and is_inside_word(block, node, node.original)
+        }
 
     def write(self, placed: Sequence[Placed]) -> str:
         """The translation with its markup."""
@@ -80,36 +86,31 @@ class Writer:
 
     def _separated(self, chunks: Sequence[_Chunk]) -> Iterator[_Chunk]:
         """The chunks, with spaces where a span would become part of a longer one, or of a word."""
-        if not any(chunk.is_span for chunk in chunks):
-            yield from chunks
-            return
         plain = "".join(chunk.plain for chunk in chunks)
-        starts = accumulate((len(chunk.plain) for chunk in chunks), initial=0)
-        matches = deque(self._finder.find(plain))
-        for chunk, start in zip(chunks, starts, strict=False):
-            if not chunk.is_span:
-                yield chunk
-                continue
-            end = start + len(chunk.plain)
-            while matches and matches[0].end <= start:
-                matches.popleft()
-            match = matches[0] if matches else None
-            if match is not None and match.start <= start:
-                before, after = match.start < start, match.end > end
-            elif self._begins_with_span(plain[start:end], end - start):
-                before = start > 0
-                after = end < len(plain) and not self._begins_with_span(plain[start:], end - start)
-            else:
-                before, after = continues_before(plain, start), continues_after(plain, start, end)
-            if before and not plain[start - 1].isspace():
-                yield _Chunk(" ")
+        ends = accumulate(len(chunk.plain) for chunk in chunks)
+        before = ""
+        for chunk, end in zip(chunks, ends, strict=True):
+            if chunk.is_span:
+                if not self._is_separate(before, chunk.plain, ""):
+                    yield _Chunk(" ")
+                    before = ""
+                if not self._is_separate(before, chunk.plain, plain[end : end + _MAX_CONTEXT]):
+                    chunk = _Chunk(chunk.raw + " ", chunk.plain + " ")
             yield chunk
-            if after and not plain[end].isspace():
-                yield _Chunk(" ")
+            before = (before + chunk.plain)[-_MAX_CONTEXT:]
 
-    def _begins_with_span(self, text: str, length: int) -> bool:
-        """Whether a text, at its beginning, has a span of this length."""
-        return any((span.start, span.end) == (0, length) for span in self._finder.find(text)[:1])
+    def _is_separate(self, before: str, span: str, after: str) -> bool:
+        """Whether a span is a span of its own, and part of no word, between other text."""
+        before = before.split(" ")[-1]
+        after = after.split(" ")[0]
+        text, start = before + span + after, len(before)
+        end = start + len(span)
+        if self._is_span(span, 0, len(span)):
+            return self._is_span(text, start, end)
+        return span in self._inside_words or not is_continued(text, start, end)
+
+    def _is_span(self, text: str, start: int, end: int) -> bool:
+        return any((span.start, span.end) == (start, end) for span in self._finder.find(text))
 
     def _pieces(self, placed: Sequence[Placed], start: int, end: int) -> Iterator[_Piece]:
         """The words of an interval and the nodes inside it, in order."""
