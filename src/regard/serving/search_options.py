@@ -18,6 +18,7 @@ from regard.serving.config import LimitConfig
 # Not for clients: paths on the server, token ids, and what is always computed.
 _EXCLUDED = {"scores", "banned_sequences", "calibration", "comet_checkpoint", "rerank"}
 _EXCLUDED |= {"rerank_weight"}
+_EXCLUDED |= {"protect_pattern"}  # a regular expression may take exponential time
 _MAX_ITEMS, _MAX_ITEM_LENGTH = 32, 200  # of lists of words
 _MAX_RATIO = 10  # target tokens per source token
 _BEAMS = ("beam_size", "candidates", "mbr_samples")
