@@ -22,7 +22,7 @@ from serving_process import ServerProcess
 __all__ = ["regard"]
 LIMITS = [
     *("--max-texts", "3", "--max-characters", "50", "--max-body", "100000", "--max-queue", "4"),
-    *("--receive-timeout", "1.5", "--max-requests", "8"),
+    *("--receive-timeout", "0.8", "--max-requests", "8"),
 ]
 
 
@@ -196,7 +196,7 @@ def test_strange_texts_are_translated(guarded: ServerProcess, keys: dict[str, An
 def test_invalid_http_has_no_effect(
     guarded: ServerProcess, keys: dict[str, Any], data: bytes
 ) -> None:
-    status = send(guarded, data, wait=1).split(b"\r\n")[0]
+    status = send(guarded, data, wait=0.4).split(b"\r\n")[0]
     assert status == b"" or b" 4" in status or b" 200 " in status
     assert is_alive(guarded, keys["free"])
 

@@ -48,6 +48,7 @@ _HIDDEN = _names(
     audio canvas embed iframe math noembed noframes object script style svg textarea video xmp
     """
 )
+_MAX_FOOTNOTE = 50  # tokens
 _RAW_TEXT = _names("iframe noembed noframes script style textarea title xmp")
 SPELLING = Spelling({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -119,7 +120,7 @@ def protect(tokens: Sequence[Token], ignored: Collection[str]) -> Iterator[Token
         token = tokens[position]
         end = position + 1
         if _is_opening(token) and (
-            is_protected(token, ignored) or _is_footnote(tokens[position : ends[position]])
+            is_protected(token, ignored) or _is_footnote(tokens, position, ends[position])
         ):
             end = ends[position]
         if end == position + 1:
@@ -167,11 +168,12 @@ def _ends(tokens: Sequence[Token]) -> dict[int, int]:
     return ends
 
 
-def _is_footnote(element: Sequence[Token]) -> bool:
+def _is_footnote(tokens: Sequence[Token], start: int, end: int) -> bool:
     """Whether an element is a superscript without letters, which the model would read as a word."""
-    return element[0].name == "sup" and not any(
-        character.isalpha() for token in element for character, _ in token.characters
-    )
+    if tokens[start].name != "sup" or end - start > _MAX_FOOTNOTE:
+        return False
+    element = tokens[start:end]
+    return not any(character.isalpha() for token in element for character, _ in token.characters)
 
 
 def _merge(tokens: Sequence[Token]) -> Token:

@@ -52,7 +52,9 @@ class Supervisor:
 
     def __init__(self, arguments: tuple[object, ...], count: int) -> None:
         self._arguments, self._count = arguments, count
-        self._context = multiprocessing.get_context("spawn")
+        # Modules are imported once, by a process that the others are forked from.
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([__name__])
         self._cores = sorted(os.sched_getaffinity(0))
         self._running: dict[int, tuple[BaseProcess, float]] = {}  # by number, with start times
         self._stopping = threading.Event()
