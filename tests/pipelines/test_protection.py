@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 import random
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import regard
 from markup.test_protection import PLACES, SPANS, check_spans
 from regard.config import build
 from regard.data.filters import CorpusFilterConfig
@@ -25,10 +21,8 @@ from regard.data.prepare import prepare
 from regard.data.store import Store
 from regard.decoding.backend import BatchLimit, Hypothesis, IdPair, Request, SearchResult
 from regard.decoding.config import SearchConfig
-from regard.errors import ConfigError
 from regard.pipelines.translator import Translator
 from regard.text.config import TokenizerConfig
-from toys import run, some_run
 
 LETTERS = "abcdefghij"
 PROTECTED: Any = {
