@@ -73,8 +73,11 @@ def check_spans(source: str, translation: str) -> None:
     spans = Counter(source[span.inner_start : span.inner_end] for span in protected)
     longest_first = sorted(spans, key=len, reverse=True)
     alternatives = "|".join(map(re.escape, longest_first)) or "(?!)"
-    letter = r"[^\W\u3000-\u9fff]"  # or digit; before it, a number is part of a word
-    pattern = rf"(?<!{letter})(?:{alternatives})(?!\d)|(?=[^\da-z])(?:{alternatives})"
+    # Parts of other words and numbers are no copies.
+    pattern = (
+        rf"(?<![^\W\u3000-\u9fff])(?:(?<!\d[.,:'’/-])|(?!\d))(?:{alternatives})(?![.,]?\d)"
+        rf"|(?=[^\da-z])(?:{alternatives})"
+    )
     assert Counter(re.findall(pattern, translation)) == spans
     assert not {"⟦", "⟧"} & {*translation}
 

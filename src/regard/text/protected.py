@@ -33,7 +33,7 @@ _REST = rf"(?::\d++)?+(?:[/?#]{_PATH}*+)?+"
 _DOMAINS = ("io|eu", "com|org|net|edu|gov|mil|int|biz|dev|app", "info")
 _KNOWN_DOMAIN = "(?:" + "|".join(rf"(?<=\.(?:{names}))" for names in _DOMAINS) + ")"
 _URL = (
-    rf"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]{{0,30}}+://|(?:mailto|tel):(?={_END})){_PATH}++"
+    rf"{_NOT_IN_WORD}(?<![+.-])(?:[a-z][a-z0-9+.-]{{0,30}}+://|(?:mailto|tel):(?={_END})){_PATH}++"
     rf"|{_NOT_IN_WORD}(?<![@.-])(?:www\.{_HOST}|{_HOST}{_KNOWN_DOMAIN})(?!@){_REST}"
 )
 
@@ -48,7 +48,7 @@ _NUMBER = (
     rf"{_NOT_IN_WORD}(?<!\d{_IN_NUMBER})(?:{_NOT_IN_WORD}[-+−±])?+(?:v(?=\d)|\.(?={_DIGIT}))?+"
     rf"(?:0x[0-9a-f]++|{_DIGIT}++(?:(?:{_IN_NUMBER}|T(?=\d\d:)){_DIGIT}++"
     rf"|[\u00a0\u2009\u202f]\d{{3}}(?!\d))*+(?:e[-+]?+\d++)?+)"
-    rf"(?!(?:{_ORDINAL})(?!{_WORD}))[%‰°]?+"
+    rf"(?!_|(?:{_ORDINAL})(?!{_WORD}))[%‰°]?+"
 )
 
 _PLACEHOLDER = "|".join(
