@@ -6,7 +6,7 @@ import html
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -129,10 +129,10 @@ fragments = st.recursive(
 @settings(max_examples=1000)
 @given(source=fragments, draw=st.randoms(use_true_random=False))
 def test_spans_and_tags_are_kept_in_markup(
-    parse: type[object], source: str, draw: random.Random
+    parse: Callable[[str, Sequence[str]], list[str | Block]], source: str, draw: random.Random
 ) -> None:
     translation = ""
-    for part in parse(source, ()):  # type: ignore[call-arg]
+    for part in parse(source, ()):
         translated = translate(protected([part]), draw)
         raw = part if isinstance(part, str) else part.raw
         check_spans(*map(text_of, (raw, translated)))

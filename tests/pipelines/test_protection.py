@@ -42,7 +42,7 @@ def write_store(folder: Path, **tokenizer: Any) -> Store:
         path.write_text("".join(line[::step] + "\n" for line in lines))
         files.append(path)
     prepare(
-        PairReader({"train": [Files(*files)]}, CorpusFilterConfig(skip_copied=False)),
+        PairReader({"train": [Files(files[0], files[1])]}, CorpusFilterConfig(skip_copied=False)),
         folder / "prepared",
         tokenizer=build(TokenizerConfig, {"kind": "word", "vocab_size": 300, **tokenizer}),
         languages=("xx", "yy"),
@@ -119,7 +119,8 @@ def test_any_translation_has_the_spans_of_each_line(
     joined = "\r\n".join(texts)
     [translation] = translator.translate([joined], num_hypotheses=2, retry=False, **PROTECTED)
     assert translation.source == joined
-    for ranked in (translation, *translation.alternatives):
-        translated = ranked.text.split("\r\n")
+    alternatives = (other.text for other in translation.alternatives)
+    for text in (translation.text, *alternatives):
+        translated = text.split("\r\n")
         for source, target in zip(texts, translated, strict=True):
             check_spans(source, target)

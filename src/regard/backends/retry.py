@@ -81,9 +81,9 @@ def retries(config: SearchConfig, text: TextConfig, mode: str) -> bool:
     ]
     if unused:
         raise ConfigError(
-            f"{unused[0]} ({option_name(unused[0])}) has no effect: translations are searched again "
-            "only in beam search and greedy search, with retry (--retry) and at_limit=scored. "
-            "Leave it out."
+            f"{unused[0]} ({option_name(unused[0])}) has no effect: translations are searched "
+            "again only in beam search and greedy search, with retry (--retry) and "
+            "at_limit=scored. Leave it out."
         )
     return False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.queues import Queue
+from multiprocessing.reduction import ForkingPickler  # as for arguments of processes
 from typing import Any, Protocol, TypeVar
 
 from regard.errors import RunError
@@ -89,7 +89,7 @@ def running_codec(codec: Codec[Any, Any, Any, Any], workers: int) -> Iterator[In
     context = get_context("spawn")  # threads and CUDA do not survive a fork
     # Not an argument of the workers: this process would wait forever for one that ends before it
     # has read its arguments, as in a script without `if __name__ == "__main__":`.
-    pickled = pickle.dumps(codec)
+    pickled = bytes(ForkingPickler.dumps(codec))
     codecs = context.Queue()
     codecs.cancel_join_thread()
     for _ in range(workers):
@@ -118,7 +118,7 @@ def _start_worker(codecs: Queue[bytes]) -> None:
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    _worker_codec = pickle.loads(codecs.get())
+    _worker_codec = ForkingPickler.loads(codecs.get())
 
 
 def _exit_with_parent() -> None:
