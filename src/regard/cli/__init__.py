@@ -40,7 +40,7 @@ _COMMANDS = {
     "tag": "Predict the label of each word of sentences in plain text, CoNLL-U or other columns.",
     "classify": "Predict the label of each text, and print label, tab, text.",
     "embed": "Compute an embedding of each line of standard input.",
-    "evaluate": "Evaluate translations (BLEU, chrF, TER of sacrebleu), perplexity, or predicted "
+    "evaluate": "Evaluate translations (sacrebleu), contrastive accuracy, perplexity, or predicted "
     "labels.",
     "compare": "Compare BLEU, size, training cost and speed of models, or the cost of layer types.",
     "score": "Print the score of each translation: length-normalized log-probability, as in beam "
