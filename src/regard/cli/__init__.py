@@ -42,7 +42,7 @@ _COMMANDS = {
     "classify": "Predict the label of each text, and print label, tab, text.",
     "embed": "Compute an embedding of each line of standard input.",
     "serve": "Serve models over HTTP: LibreTranslate, DeepL, Hugging Face, OpenAI and our own API.",
-    "evaluate": "Evaluate translations (BLEU, chrF, TER of sacrebleu), perplexity, or predicted "
+    "evaluate": "Evaluate translations (sacrebleu), contrastive accuracy, perplexity, or predicted "
     "labels.",
     "compare": "Compare BLEU, size, training cost and speed of models, or the cost of layer types.",
     "score": "Print the score of each translation: length-normalized log-probability, as in beam "
