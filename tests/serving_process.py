@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 import httpx
 
 STORED = Path(__file__).parent / "stored" / "models"
+_SSL = ssl.create_default_context()  # one for all clients: it takes long to make
 _LISTENING = re.compile(r"listening on (http://[^:]+:[0-9]+)")
 
 
@@ -86,7 +88,7 @@ class ServerProcess:
 
     def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
         """Send JSON."""
-        return httpx.post(self.url + path, json=body, timeout=30, **more)
+        return httpx.post(self.url + path, json=body, timeout=30, verify=_SSL, **more)
 
     @property
     def log(self) -> str:

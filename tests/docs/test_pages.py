@@ -69,6 +69,7 @@ def test_generated_sections_have_markers(page: Path) -> None:
 def test_pictures_are_small_and_shown() -> None:
     name, readmes = "non-autoregressive.md", sorted(DOCS.parent.glob("README*.md"))
     everywhere = {**PAGES, name: sorted(DOCS.rglob(name)), "README": readmes}
+    everywhere["serve.md"] = [DOCS / "guides" / "serve.md"]
     texts = {name: [page.read_text("utf-8") for page in everywhere[name]] for name in everywhere}
     pictures = sorted((DOCS / "pictures").glob("*.png"))
     assert 0 < len(pictures) <= 15
