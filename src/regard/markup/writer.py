@@ -105,8 +105,8 @@ class Writer:
         after = after.split(" ")[0]
         text, start = before + span + after, len(before)
         end = start + len(span)
-        if self._is_span(span, 0, len(span)):
-            return self._is_span(text, start, end)
+        if self._is_span(span, 0, len(span)) and not self._is_span(text, start, end):
+            return False
         return span in self._inside_words or not is_continued(text, start, end)
 
     def _is_span(self, text: str, start: int, end: int) -> bool:
