@@ -84,6 +84,64 @@ def test_worker_that_is_killed_is_reported(translator: Translator) -> None:
         encode_after_kill()
 
 
+CODEC = """
+import os, signal, time
+from regard.errors import RunError
+from regard.pipelines import codec
+
+codec.MIN_INPUTS = 0
+
+class Copying:
+    def __init__(self):
+        self.data = bytes(1 << 20)  # does not fit into a pipe
+
+    def encode(self, inputs):
+        time.sleep(0.1)
+        return [os.getpid()], None
+
+def run(victim=None):
+    with codec.running_codec(Copying(), 2) as running:
+        started = set()
+        while len(started) < 2:
+            futures = [running.encode([1]) for _ in range(2)]
+            started |= {future.result()[0][0] for future in futures}
+        if victim is not None:
+            time.sleep(0.3)  # both wait for work
+            process = [*running._pool._processes.values()][victim]
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            running.encode([1]).result()
+
+"""
+
+
+def run_script(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "script.py"
+    script.write_text(CODEC + program)
+    command = [sys.executable, str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_program_ends_although_a_worker_was_killed(tmp_path: Path) -> None:
+    """The others wait for a lock that one of the workers holds while it waits for work."""
+    program = """
+if __name__ == "__main__":
+    for victim in (0, 1):
+        try:
+            run(victim)
+        except RunError:
+            print("reported")
+"""
+    ended = run_script(tmp_path, program)
+    assert (ended.returncode, ended.stdout) == (0, "reported\n" * 2)
+
+
+def test_a_script_without_main_guard_is_reported(tmp_path: Path) -> None:
+    ended = run_script(tmp_path, "run()")
+    assert ended.returncode == 1
+    assert "RunError: A worker process for tokenization ended early" in ended.stderr
+
+
 def test_workers_end_with_a_killed_parent(tmp_path: Path, reversal_store: Store) -> None:
     model = write_model_folder(tmp_path / "model", reversal_store)
     command = [sys.executable, "-m", "regard", "translate", str(model), "--device", "cpu"]

@@ -10,6 +10,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
+from multiprocessing.queues import Queue
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, TypeVar
 
 from regard.errors import RunError
@@ -84,14 +86,24 @@ def running_codec(codec: Codec[Any, Any, Any, Any], workers: int) -> Iterator[In
     if not workers:
         yield InlineCodec(codec)
         return
-    # Not forked: threads and CUDA do not survive a fork.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (codec,))
+    context = get_context("spawn")  # threads and CUDA do not survive a fork
+    # Not an argument of the workers: this process would wait forever for one that ends before it
+    # has read its arguments, as in a script without `if __name__ == "__main__":`.
+    pickled = bytes(ForkingPickler.dumps(codec))
+    codecs = context.Queue()
+    codecs.cancel_join_thread()
+    for _ in range(workers):
+        codecs.put(pickled)
+    pool = ProcessPoolExecutor(workers, context, _start_worker, (codecs,))
+    processes = pool._processes
     try:
         yield WorkerCodec(codec, pool)
     except BrokenProcessPool:
+        for process in [*processes.values()]:  # they may wait for a lock that the dead one held
+            process.kill()
         raise RunError(
-            "A worker process for tokenization ended early, perhaps for lack of memory. Use fewer "
-            "workers: --workers 0 uses none."
+            "A worker process for tokenization ended early, perhaps for lack of memory, or in a "
+            'script without `if __name__ == "__main__":`. Use fewer workers: --workers 0 uses none.'
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -100,13 +112,13 @@ def running_codec(codec: Codec[Any, Any, Any, Any], workers: int) -> Iterator[In
 _worker_codec: Codec[Any, Any, Any, Any]  # of a worker process
 
 
-def _start_worker(codec: Codec[Any, Any, Any, Any]) -> None:
+def _start_worker(codecs: Queue[bytes]) -> None:
     """Ignore signals: Ctrl-C is sent to all processes, and the main one ends the workers."""
     global _worker_codec
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    _worker_codec = codec
+    _worker_codec = ForkingPickler.loads(codecs.get())
 
 
 def _exit_with_parent() -> None:
