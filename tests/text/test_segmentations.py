@@ -50,6 +50,16 @@ def test_number_of_segmentations_is_limited() -> None:
     assert len(segmentations("a" * 40, tokenizer)) == 256
 
 
+def test_long_texts_take_no_exponential_time() -> None:
+    config = build(TokenizerConfig, {"kind": "bpe", "vocab_size": 310})
+    tokenizer = train_tokenizers(lambda: LINES, lambda: LINES, config).target
+    text = " ".join(LINES * 2)  # of which too many segmentations have the same number of tokens
+    sequences = segmentations(text, tokenizer)
+    assert len({*map(tuple, sequences)}) == 256
+    assert all(tokenizer.decode(ids) == text for ids in sequences)
+    assert len(sequences[0]) <= len(tokenizer.encode(text))
+
+
 @pytest.mark.parametrize("kind", ["unigram", "char", "word"])
 def test_tokens_that_continue_a_word(kind: str) -> None:
     lines = ["new news, 'newer' 猫好 a-b 3.5"] * 30

@@ -175,12 +175,13 @@ class _Builder:
     @cached_property
     def _distances(self) -> list[int]:
         """Of each node: the fewest tokens until a sequence ends; 0 at its end."""
-        distances = [0 if is_end else _IMPOSSIBLE for is_end in self._is_end]
-        for _ in distances:
-            distances = [
-                min([distance, *(1 + distances[other] for other in self._goto[node].values())])
-                for node, distance in enumerate(distances)
-            ]
+        distances, before = [0 if is_end else _IMPOSSIBLE for is_end in self._is_end], list[int]()
+        nodes = range(len(distances))
+        while distances != before:  # children come after their parents, so two or three times
+            before = [*distances]
+            for node in reversed(nodes):
+                others = (1 + distances[other] for other in self._goto[node].values())
+                distances[node] = min([distances[node], *others])
         return distances
 
     def _next_tokens(self, complete: int, node: int) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from regard.text.base import Tokenizer
@@ -34,7 +34,7 @@ def segmentations(text: str, tokenizer: Tokenizer, *, inside: bool = False) -> l
         return [best[1:] if inside and tokens[0] == _SPACE else best]
     surface = "".join(tokens)
     surface = surface.removeprefix(_SPACE) if inside else surface
-    return _all_segmentations(surface, _ids_by_token(tokenizer))
+    return _all_segmentations(surface, _ids_by_token(tokenizer), _longest_token(tokenizer))
 
 
 def needs_boundary(letter: str) -> bool:
@@ -65,23 +65,40 @@ def _ids_by_token(tokenizer: Tokenizer) -> dict[str, int]:
     return {token: i for i, token in enumerate(tokens) if i > SPECIAL.eos and token[:3] != "<0x"}
 
 
-def _all_segmentations(surface: str, ids: dict[str, int]) -> list[list[int]]:
-    """Segmentations of a string into tokens, by best-first search for the fewest tokens."""
+@lru_cache(4)
+def _longest_token(tokenizer: Tokenizer) -> int:
+    """The number of characters of the longest token."""
+    return max(map(len, _ids_by_token(tokenizer)), default=0)
+
+
+def _all_segmentations(surface: str, ids: dict[str, int], longest: int) -> list[list[int]]:
+    """Segmentations of a string into tokens, those with the fewest tokens first."""
     end = len(surface)
-    fewest: list[float] = [*[float("inf")] * end, 0.0]  # tokens from a position to the end
-    for start in reversed(range(end)):
-        lengths = (fewest[stop] for stop in range(start + 1, end + 1) if surface[start:stop] in ids)
-        fewest[start] = 1 + min(lengths, default=float("inf"))
-    queue: list[tuple[float, int, list[int]]] = [(fewest[0], 0, [])]
-    complete: list[list[int]] = []
-    while queue and queue[0][0] < float("inf") and len(complete) < _MAX_SEGMENTATIONS:
-        _, start, prefix = heapq.heappop(queue)
-        if start == end:
-            complete.append(prefix)
-            continue
-        for stop in range(start + 1, end + 1):
+    counts = [*[0] * end, 1]  # bit n of a position: whether the rest can be n tokens
+
+    def tokens_at(start: int) -> Iterator[tuple[int, int]]:
+        """The end and id of each token at a position."""
+        for stop in range(start + 1, min(start + longest, end) + 1):
             token = ids.get(surface[start:stop])
-            if token is not None and fewest[stop] < float("inf"):
-                total = len(prefix) + 1 + fewest[stop]
-                heapq.heappush(queue, (total, stop, [*prefix, token]))
+            if token is not None:
+                yield stop, token
+
+    for start in reversed(range(end)):
+        for stop, _ in tokens_at(start):
+            counts[start] |= counts[stop] << 1
+    complete: list[list[int]] = []
+    for count in range(1, counts[0].bit_length()):
+        stack: list[tuple[int, list[int]]] = [(0, [])] if counts[0] >> count & 1 else []
+        while stack:
+            start, prefix = stack.pop()
+            if start == end:
+                complete.append(prefix)
+                if len(complete) == _MAX_SEGMENTATIONS:
+                    return complete
+            missing = count - len(prefix) - 1
+            stack += [
+                (stop, [*prefix, token])
+                for stop, token in tokens_at(start)
+                if counts[stop] >> missing & 1
+            ]
     return complete
