@@ -27,6 +27,8 @@ def test_mbr(model: Path, regard: Command, tmp_path: Path) -> None:
     row = json.loads(translated.out)
     assert row["score_type"] == "expected_utility"
     assert 0 < row["score"] <= 100
+    many = regard("translate", model, *mbr, "--num-hypotheses", "7", stdin=line)  # above beam_size
+    assert (many.status, len(many.out.splitlines())) == (0, 7), many.err
     plain = regard("translate", model, "--format", "jsonl", stdin=line)
     assert json.loads(plain.out)["score_type"] == "log_prob"
     (tmp_path / "source").write_text(line)

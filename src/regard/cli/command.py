@@ -37,6 +37,8 @@ class Fields:
     only: tuple[str, ...] = ()  # empty: all
     without: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    # Values that options of other classes imply, given the values of all options.
+    implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(default=lambda options: {})
     panel: str = ""  # heading in the help; empty: named after the class
 
     def of(self, cls: type[Settings]) -> list[Setting]:
@@ -158,7 +160,7 @@ def _builder(cls: type[S], fields: Fields) -> Callable[[typer.Context], S]:
         names = {setting.name for setting in fields.of(cls)}
         values = given_settings(context, cls)
         selected = {name: value for name, value in values.items() if name in names}
-        return build(cls, {**fields.defaults, **selected})
+        return build(cls, {**fields.defaults, **selected, **fields.implied(context.params)})
 
     return build_settings
 

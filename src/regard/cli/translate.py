@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,10 +43,17 @@ class TranslateOptions(Settings):
     scores: Annotated[bool, Doc("print rank and score before each translation")] = False
 
 
+def _implied(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The search settings that text settings imply."""
+    return {"sample": True} if options["mbr_samples"] else {}
+
+
 def translate(
     context: typer.Context,
     models: Models,
-    search: Annotated[SearchConfig, Fields(without=("scores", "banned_sequences"))],
+    search: Annotated[
+        SearchConfig, Fields(without=("scores", "banned_sequences"), implied=_implied)
+    ],
     text: TextConfig,
     constraints: ConstraintConfig,
     runtime: Runtime,
@@ -62,8 +69,9 @@ def translate(
             "--teacher has no effect without candidates to rerank. Use --candidates with a number "
             "above 1, or leave out --teacher."
         )
-    needs_torch = search.requires_torch or text.mbr_samples > 0
-    translator = _load_translator(models, runtime, options.teacher, needs_torch=needs_torch)
+    translator = _load_translator(
+        models, runtime, options.teacher, needs_torch=search.requires_torch
+    )
     notify(translator.backend_notice)
     line_count, start = 0, time.perf_counter()
     with (
