@@ -17,6 +17,8 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.modes import SEARCH
 from regard.decoding.text_config import TextConfig
 from regard.decoding.token_patterns import repeated_share
+from regard.errors import ConfigError
+from regard.option_sets import option_name
 
 _NGRAM_SIZE = 3
 _MAX_RATIO, _MAX_EXTRA = 1.5, 10  # at most; a second search that does not end is cut earlier
@@ -66,9 +68,24 @@ class RetryBackend(WrappedBackend):
 def retries(config: SearchConfig, text: TextConfig, mode: str) -> bool:
     """Whether a search in this decoding mode is repeated where it went wrong.
 
-    An EOS at the limit that is not scored belongs to a limit that was chosen on purpose.
+    An EOS at the limit that is not scored belongs to a limit that was chosen on purpose. Raises an
+    error for settings of the checks that would have no effect.
     """
-    return text.retry and mode in SEARCH and config.at_limit == "scored"
+    if text.retry and mode in SEARCH and config.at_limit == "scored":
+        return True
+    defaults = TextConfig()
+    unused = [
+        name
+        for name in ("retry_below", "retry_above")
+        if getattr(text, name) not in (0, getattr(defaults, name))
+    ]
+    if unused:
+        raise ConfigError(
+            f"{unused[0]} ({option_name(unused[0])}) has no effect: translations are searched "
+            "again only in beam search and greedy search, with retry (--retry) and "
+            "at_limit=scored. Leave it out."
+        )
+    return False
 
 
 def _better(
