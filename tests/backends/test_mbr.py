@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 import regard
+from regard.backends.mbr import make_utility
+from regard.backends.utilities import make_bleu
+from regard.data.directions import DirectionStatistics
 from regard.data.store import Store
+from regard.decoding.text_config import TextConfig
 from regard.errors import ConfigError
 from regard.pipelines.text_search import Translation
 from regard.pipelines.translator import Translator
@@ -138,3 +144,18 @@ def test_a_nonautoregressive_model_cannot_sample(folders: dict[str, Path]) -> No
         model.translate(LINES, mbr="chrf", mbr_samples=5)
     with pytest.raises(ConfigError, match="no candidates to choose from in CTC decoding"):
         model.translate(LINES, mbr="chrf")
+
+
+def test_bleu_uses_the_tokenizer_of_the_only_target_language(translator: Translator) -> None:
+    directions = [DirectionStatistics(source, "zh", 1, 9, 0.0) for source in ("de", "en")]
+    directions.append(DirectionStatistics("zh", "en", 1, 9, 0.0))
+    text = replace(
+        translator.text,
+        languages={"source": None, "target": None},
+        directions=tuple(directions),
+    )
+    texts = ["我喜欢猫", "我喜欢狗", "我有猫"]
+    for source, language in (("en", "zh"), ("zh", "en"), (None, None)):
+        utility = make_utility(TextConfig(mbr="bleu", source_lang=source), text, None)
+        assert np.allclose(utility("", texts), make_bleu(language)("", texts))
+    assert not np.allclose(make_bleu("zh")("", texts), make_bleu("en")("", texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from regard.backends import utilities
 from regard.backends.utilities import chrf, make_bleu, ngram_matches
 from regard.errors import ConfigError
 
@@ -80,3 +82,15 @@ def test_long_ngrams_of_a_large_vocabulary() -> None:
         assert counts.tolist() == [sum(gram.values()) for gram in grams]
         expected = [[sum((row & column).values()) for column in grams] for row in grams]
         assert matches.tolist() == expected
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(2)
+    rows = [draw.integers(0, 20_000, 400).tolist() for _ in range(60)]
+    expected = [matches.tolist() for matches, _ in ngram_matches(rows, 2)]
+    assert sum(map(sum, expected[1])) > 60 * 399  # pairs of tokens that several rows share
+    monkeypatch.setattr(utilities, "_MAX_CELLS", 10_000)
+    tracemalloc.start()
+    assert [matches.tolist() for matches, _ in ngram_matches(rows, 2)] == expected
+    assert tracemalloc.get_traced_memory()[1] < 4e6  # a matrix of all n-grams would be 8 MB
+    tracemalloc.stop()

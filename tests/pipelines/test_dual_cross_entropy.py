@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from directions import write_directions_store
 from regard.data.store import Store
 from regard.errors import ConfigError
 from regard.pipelines.dual_cross_entropy import DualScorer, dual_scores
@@ -69,3 +71,30 @@ def test_models_of_the_same_direction_are_refused(models: list[Translator]) -> N
     message = "forward translates from xx to yy, and .*forward from xx to yy, which is not the opp"
     with pytest.raises(ConfigError, match=message):
         DualScorer(models[0], models[0])
+
+
+def test_models_of_other_languages_are_refused(models: list[Translator]) -> None:
+    forward, reverse = models
+    DualScorer(forward, reverse, languages=("xx", None))
+    with pytest.raises(ConfigError, match="forward translates xx to yy, but is given for yy to xx"):
+        DualScorer(forward, reverse, languages=("yy", "xx"))
+
+
+def test_a_model_of_several_directions(tmp_path: Path) -> None:
+    model = Translator.load(
+        write_model_folder(tmp_path / "model", write_directions_store(tmp_path)),
+        device="cpu",
+        backend="torch",
+    )
+    with pytest.raises(ConfigError, match="Give the languages of the corpus: --source-lang and"):
+        DualScorer(model, model)
+    with pytest.raises(ConfigError, match="the source languages of this model"):
+        DualScorer(model, model, languages=("xx", "zz"))
+    scores = DualScorer(model, model, languages=("xx", "yy")).scores(lambda task: iter(TEXTS))
+    sources, targets = ([*side] for side in zip(*TEXTS, strict=True))
+    for name, sides, language in (
+        ("forward", (sources, targets), "yy"),
+        ("reverse", (targets, sources), "xx"),
+    ):
+        expected = -np.array(model.score(*sides, target_lang=language))
+        np.testing.assert_allclose(scores[name], expected, rtol=1e-4)

@@ -86,7 +86,7 @@ def make_utility(config: TextConfig, text: ModelText, device: torch.device | Non
     if config.mbr == "chrf":
         return chrf
     if config.mbr == "bleu":
-        return make_bleu(config.target_lang or text.languages["target"])
+        return make_bleu(_target_language(config, text))
     if text.directions:
         raise ConfigError(
             "mbr=comet (--mbr comet) supports models of one direction only. Use --mbr chrf."
@@ -97,3 +97,11 @@ def make_utility(config: TextConfig, text: ModelText, device: torch.device | Non
     from regard.backends.comet_utility import load_comet
 
     return load_comet(config.comet_checkpoint, device or torch.device("cpu"))
+
+
+def _target_language(config: TextConfig, text: ModelText) -> str | None:
+    """The target language, also where the settings leave it out because there is only one."""
+    source = config.source_lang
+    targets = {each.target for each in text.directions if source in (None, each.source)}
+    known = config.target_lang or text.languages["target"]
+    return targets.pop() if known is None and len(targets) == 1 else known

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from regard.errors import ConfigError
 
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 Ids = NDArray[np.int64]
 # Maps a source and n texts to their utilities, (n, n): of each as translation, against each.
 Utility = Callable[[str, Sequence[str]], Floats]
 _CHRF_ORDER, _CHRF_BETA = 6, 2.0
 _BLEU_ORDER = 4
+_MAX_CELLS = 1 << 25  # of a matrix of texts and n-grams: 128 MB
 
 
 def chrf(source: str, texts: Sequence[str]) -> Floats:
@@ -104,10 +106,23 @@ def _matches(rows: Ids, ngrams: Ids, count: int) -> Floats:
     pairs, occurrences = np.unique(rows * size + ngrams, return_counts=True)
     level = 1
     while len(pairs):
-        columns, column = np.unique(pairs % size, return_inverse=True)
-        contains = np.zeros((count, len(columns)), np.float32)
-        contains[pairs // size, column] = 1
-        matches += contains @ contains.T
+        _, column, rows_with = np.unique(pairs % size, return_inverse=True, return_counts=True)
+        row, is_shared = pairs // size, rows_with[column] > 1
+        # Most of the longer n-grams are in one row only, which they match in full.
+        matches.ravel()[:: count + 1] += np.bincount(row[~is_shared], minlength=count)
+        _add_shared(matches, row[is_shared], column[is_shared])
         frequent = occurrences > level
         pairs, occurrences, level = pairs[frequent], occurrences[frequent], level + 1
     return matches.astype(np.float64)
+
+
+def _add_shared(matches: Floats32, rows: Ids, ngrams: Ids) -> None:
+    """Add the number of n-grams that each pair of rows shares, by blocks of n-grams."""
+    order = np.argsort(ngrams, kind="stable")
+    columns, column = np.unique(ngrams[order], return_inverse=True)
+    rows, width = rows[order], max(1, _MAX_CELLS // len(matches))
+    for start in range(0, len(columns), width):
+        first, last = np.searchsorted(column, [start, start + width])
+        contains = np.zeros((len(matches), min(width, len(columns) - start)), np.float32)
+        contains[rows[first:last], column[first:last] - start] = 1
+        matches += contains @ contains.T

@@ -88,9 +88,9 @@ def filter(
     models = [scoring.forward_model, scoring.reverse_model]
     inputs = [corpus.source, corpus.target, scoring.read_scores, *models]
     reserve_outputs(context, outputs, inputs=inputs, overwrite=output.overwrite)
-    dual = _load_models(scoring, runtime, throughput)
+    languages = corpus.source_lang, corpus.target_lang
+    dual = _load_models(scoring, languages, runtime, throughput)
     with progress_counter() as progress:
-        languages = corpus.source_lang, corpus.target_lang
         filtered = CorpusFilter(Files(corpus.source, corpus.target), rules, languages, progress)
         scores = _scores(filtered, scoring, limits, dual)
         filtered.apply_scores(scores, limits)
@@ -145,7 +145,10 @@ def _needs_alignment(scoring: ScoreOptions, limits: ScoreFilterConfig) -> bool:
 
 
 def _load_models(
-    scoring: ScoreOptions, runtime: Runtime, throughput: ThroughputOptions
+    scoring: ScoreOptions,
+    languages: tuple[str | None, str | None],
+    runtime: Runtime,
+    throughput: ThroughputOptions,
 ) -> DualScorer | None:
     """The scorer by two models, if they are given."""
     if scoring.forward_model is None or scoring.reverse_model is None:
@@ -159,7 +162,7 @@ def _load_models(
     )
     keywords = stream_keywords(runtime, throughput, forward.models[0].device, notify)
     keywords["window"] = throughput.buffer_size  # also if standard input is a terminal
-    return DualScorer(forward, reverse, keywords)
+    return DualScorer(forward, reverse, keywords, languages)
 
 
 def _scores(

@@ -16,10 +16,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard.config import build
 from regard.data.score_filter import Floats
+from regard.decoding.text_config import DirectionConfig, DirectionKeywords
 from regard.errors import ConfigError
+from regard.pipelines.directions import select_direction
 from regard.pipelines.text_stream import StreamKeywords
 from regard.pipelines.translator import Translator
+from regard.text.language_codes import base_language
 
 TextPairs = Iterable[tuple[str, str]]
 
@@ -33,14 +37,17 @@ def dual_scores(forward: Floats, reverse: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class DualScorer:
-    """Scores pairs by two models of opposite directions."""
+    """Scores pairs by two models of opposite directions; one of several directions may be both."""
 
     forward: Translator
     reverse: Translator
     keywords: StreamKeywords = field(default_factory=StreamKeywords)
+    languages: tuple[str | None, str | None] = (None, None)  # of sources and targets
 
     def __post_init__(self) -> None:
-        """Raise an error if the models do not translate in opposite directions."""
+        """Raise an error if the models do not translate between the languages of the pairs."""
+        self._direction(self.forward, *self.languages)
+        self._direction(self.reverse, *reversed(self.languages))
         forward, reverse = self.forward.text, self.reverse.text
         opposite = {
             "source": reverse.languages["target"],
@@ -58,14 +65,42 @@ class DualScorer:
 
         Its argument describes the pass.
         """
-        forward = self._cross_entropies(self.forward, pairs("scoring forward"))
+        source, target = self.languages
+        forward = self._cross_entropies(self.forward, pairs("scoring forward"), source, target)
         swapped = ((target, source) for source, target in pairs("scoring reverse"))
-        reverse = self._cross_entropies(self.reverse, swapped)
+        reverse = self._cross_entropies(self.reverse, swapped, target, source)
         return {"forward": forward, "reverse": reverse, "dual": dual_scores(forward, reverse)}
 
-    def _cross_entropies(self, translator: Translator, pairs: TextPairs) -> Floats:
+    def _cross_entropies(
+        self, translator: Translator, pairs: TextPairs, source: str | None, target: str | None
+    ) -> Floats:
         """The cross-entropy of each target given its source, per token."""
+        direction = self._direction(translator, source, target)
         scores = translator.score_iterable(
-            pairs, length_penalty=1.0, document_context=False, **self.keywords
+            pairs, length_penalty=1.0, document_context=False, **direction, **self.keywords
         )
         return -np.fromiter(scores, np.float64)
+
+    @staticmethod
+    def _direction(
+        translator: Translator, source: str | None, target: str | None
+    ) -> DirectionKeywords:
+        """The keywords of a direction; raises an error if a model does not translate it."""
+        text, path = translator.text, translator.paths[0]
+        if not text.directions:
+            known = text.languages["source"], text.languages["target"]
+            for language, expected in zip((source, target), known, strict=True):
+                if language and expected and base_language(language) != base_language(expected):
+                    raise ConfigError(
+                        f"{path} translates {text.direction}, but is given for {source or '?'} to "
+                        f"{target or '?'}. Exchange the models, or correct the languages."
+                    )
+            return {}
+        if source is None or target is None:
+            raise ConfigError(
+                f"{path} is a model of several directions ({text.direction}). Give the languages "
+                "of the corpus: --source-lang and --target-lang."
+            )
+        keywords: DirectionKeywords = {"source_lang": source, "target_lang": target}
+        select_direction(text, build(DirectionConfig, dict(keywords)))
+        return keywords
