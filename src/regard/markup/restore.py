@@ -51,7 +51,7 @@ def restore_block(
     `is_aligned`: whether the links are from word alignment rather than from relative positions.
     `finder` finds the spans of this block, which must remain spans in the translation.
     """
-    if block.spelling == PLAIN and not block.nodes:
+    if block.spelling == PLAIN and not block.nodes and "".join(block.raws) == block.text:
         return Restored(translation)
     repeated: list[str] = []
     while translation != block.text:
