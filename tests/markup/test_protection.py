@@ -18,7 +18,7 @@ from regard.markup.html import parse_html
 from regard.markup.markdown import parse_markdown
 from regard.markup.plain import parse_plain
 from regard.markup.protection import Protection
-from regard.markup.restore import Restored, restore_block
+from regard.markup.restore import Restored, restore, restore_block
 from regard.markup.xml import check_well_formed, parse_xml
 from regard.text.protected import SPAN_KINDS, SpanFinder
 
@@ -155,3 +155,85 @@ def test_spans_are_kept_in_markdown(lists: list[str], draw: random.Random) -> No
         raw = block if isinstance(block, str) else block.raw
         plain = [re.sub(r"\\(.)|\*", r"\1", text) for text in (raw, translation)]
         check_spans(*plain)
+
+
+def protect_line(text: str) -> Block:
+    """The block of a line in which spans are protected."""
+    [block] = [part for part in protected(parse_plain(text)) if isinstance(part, Block)]
+    return block
+
+
+def restored(text: str, translation: str, *links: tuple[int, int]) -> Restored:
+    """A translation of a line, given links between words that are separated by spaces."""
+    block = protect_line(text)
+    places, starts = ([0], [0])
+    for words, ends in ((block.text, places), (translation, starts)):
+        ends += [i + 1 for i, character in enumerate(words) if character == " "]
+    pairs = [(starts[j], places[i]) for j, i in links]
+    return restore_block(block, translation, pairs, finder=PROTECTION.unmarked)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("see https://x.de, {a} at 12:30", "see X, Q at 12:30"),
+        ("X and {a} or {b} or {c}", "X and Q or H or Q"),  # X is a word of the text
+        ("⟦New  York⟧ has ⟦a long name⟧", "New York has X"),
+        ("%s%s of a{b}c", "X of aQc"),
+        ("  a {b} \u2003c ", "a X c"),
+        ("(5) 1,234,567.89 a", "(5) X a"),
+    ],
+)
+def test_the_model_reads_short_spans_and_stand_ins(text: str, read: str) -> None:
+    assert protect_line(text).text == read
+
+
+@pytest.mark.parametrize("text", ["{a}: %s", " 5 ", "", " \u2003", "12:30, bob@x.de\r\n{a}"])
+def test_lines_of_spans_alone_are_copied(text: str) -> None:
+    assert "".join(map(str, protected(parse_plain(text)))) == text
+    assert "".join(map(str, protected(parse_plain("⟦a  b⟧ (⟦c⟧)")))) == "a  b (c)"
+
+
+def test_lines_without_spans_are_not_changed() -> None:
+    parts = parse_plain("  a  b \n\nc\u2028 d")
+    assert [part if isinstance(part, str) else part.raw for part in parts] == [
+        "  a  b ", "\n", "\n", "c", "\u2028", " d",
+    ]  # fmt: skip
+    assert protected(parts) == parts
+    [block, *_] = parts
+    assert isinstance(block, Block)
+    assert restore(block, "  B   a ", [(2, 2)]) == "  B   a "
+
+
+CASES = [
+    # a copy is where the span is, whatever it is aligned to
+    ("see {a} now", "jetzt X sehen", [(1, 2)], "jetzt {a} sehen"),
+    ("see {a} now", "jetzt {a} sehen", [], "jetzt {a} sehen"),
+    ("at 12:30 now", "jetzt um 12:30.", [], "jetzt um 12:30."),
+    # words that are aligned to a span are replaced
+    ("at 12:30 now", "jetzt um 12.30 Uhr", [(0, 2), (1, 0), (2, 1)], "jetzt um 12:30 Uhr"),
+    ("see {a} now", "jetzt Xs Y sehen", [(0, 2), (1, 1), (2, 1), (3, 0)], "jetzt {a} sehen"),
+    # of two copies, one is that of the aligned span
+    ("{a} sees %s", "Q von X gesehen", [(0, 2), (2, 0)], "%s von {a} gesehen"),
+    ("3 a and 3 b", "3 B und 3 A", [(0, 3), (3, 0)], "3 B und 3 A"),
+    # without a copy and without alignment, a span is beside its neighbour
+    ("see {a} now", "jetzt sehen", [(0, 2), (1, 0)], "{a} jetzt sehen"),
+    ("the {a}.", "das Ding.", [(0, 0), (1, 0)], "das Ding {a}."),
+    ("the {a} and {b}.", "das.", [], "das {a} {b}."),
+    ("a {b}", "", [], "{b}"),
+    # spans remain spans of their own
+    ("see 5 now {a}", "我看见5个X。", [], "我看见5个{a}。"),
+    ("a 3 b 4", "A5B", [(0, 1)], "3 4"),
+    ("Tom ⟦und⟧ 5", "undso 5", [(1, 2)], "undso und 5"),
+    ("un⟦glaub⟧lich {a}", "unglaublich X", [], "unglaublich {a}"),
+    # whitespace is that of the source
+    ("a ⟦New  York⟧ b", "B New York A", [], "B New  York A"),
+    ("  a {b} ", "A X", [], "A {b}"),
+]
+
+
+@pytest.mark.parametrize(("text", "translation", "links", "expected"), CASES)
+def test_spans_are_placed_by_copies_and_alignment(
+    text: str, translation: str, links: list[tuple[int, int]], expected: str
+) -> None:
+    assert restored(text, translation, *links).text == expected
