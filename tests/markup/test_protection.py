@@ -74,8 +74,11 @@ def check_spans(source: str, translation: str) -> None:
     assert not {"⟦", "⟧"} & {*translation}
     for span in sorted(spans, key=len, reverse=True):
         pattern = re.escape(span)
-        if span[0].isdigit():  # parts of other words and numbers are not the number
-            pattern = rf"(?<![^\W\u3000-\u9fff])(?<!\d[.,:'’/-]){pattern}(?!_|[.,:'’/-]?\d)"
+        # Parts of other words and numbers are not the number.
+        if span[0].isdigit():
+            pattern = rf"(?<![^\W\u3000-\u9fff])(?<!\d[.,:'’/-]){pattern}"
+        if span[-1].isdigit():
+            pattern += r"(?!_|[.,:'’/-]?\d)"
         translation, count = re.subn(pattern, "\0", translation)
         assert count == spans[span]
 
@@ -159,7 +162,11 @@ def test_spans_are_kept_in_markdown(lists: list[str], draw: random.Random) -> No
 
 def protect_line(text: str) -> Block:
     """The block of a line in which spans are protected."""
-    [block] = [part for part in protected(parse_plain(text)) if isinstance(part, Block)]
+    return only_block(protected(parse_plain(text)))
+
+
+def only_block(parts: Sequence[str | Block]) -> Block:
+    [block] = [part for part in parts if isinstance(part, Block)]
     return block
 
 
@@ -237,3 +244,42 @@ def test_spans_are_placed_by_copies_and_alignment(
     text: str, translation: str, links: list[tuple[int, int]], expected: str
 ) -> None:
     assert restored(text, translation, *links).text == expected
+
+
+def test_uncertain_places_and_removed_copies_are_reported() -> None:
+    assert restored("see {a} now", "X jetzt", (1, 2)).uncertain == ()
+    assert restored("see {a} now", "jetzt sehen", (0, 1)).uncertain == ()
+    assert restored("see {a} now", "jetzt sehen").uncertain == ("{a}",)
+    assert restored("a 5 b 5", "5 A B", (0, 1)).uncertain == ("5",)
+    repeated = restored("see {a} now", "X X {a} sehen", (1, 1))
+    assert repeated == Restored("{a} sehen", (), ("{a}", "{a}"))
+    assert restored("2 a, two b", "2 A, 2 B", (0, 0)) == Restored("2 A, B", (), ("2",))
+    block = protect_line("see {a} now")
+    positional = restore_block(block, "jetzt sehen", [(0, 4)], is_aligned=False)
+    assert positional == Restored("{a} sehen", ("{a}",), ())
+
+
+def test_words_of_the_source_that_equal_a_span_may_be_in_the_translation() -> None:
+    assert restored("⟦Tom⟧ and Tom", "Tom und Tom", (0, 0), (2, 2)).text == "Tom und Tom"
+    assert restored("⟦Tom⟧ and Tom", "Tom Tom Tom", (0, 2)).text == "Tom Tom"
+
+
+def test_a_span_inside_an_element_stays_inside() -> None:
+    block = only_block(protected(parse_html("<b>see {a}</b> now &amp; <i>%s</i>", ())))
+    assert block.text == "see X now & Q"
+    translated = restore(block, "Q & jetzt X sehen", [(0, 12), (4, 6), (10, 4), (12, 0)])
+    assert translated == "<i>%s</i> &amp; jetzt <b>{a} sehen</b>"
+
+
+def test_spans_keep_the_spelling_of_the_source() -> None:
+    source = "see http://x.de?a=1&amp;b=2&c, &#91;&#91; ⟦&eacute; < y⟧"
+    block = only_block(protected(parse_html(source, ())))
+    assert block.text == "see X, [[ é < y"
+    translated = restore(block, "é < y [[ & X", [])
+    assert translated == "&eacute; < y &#91;&#91; &amp; http://x.de?a=1&amp;b=2&c"
+
+
+def test_children_of_elements_stay_inside_when_siblings_take_their_words() -> None:
+    block = only_block(parse_html("a <b><i>b c d e</i> <u>f</u></b>", ()))
+    links = [(0, 0), (2, 2), (4, 4), (6, 10), (8, 6), (10, 8)]
+    assert restore(block, "A B C F D E", links) == "A <b><i>B C F D E</i><u></u></b>"
