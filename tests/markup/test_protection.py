@@ -18,7 +18,7 @@ from regard.markup.html import parse_html
 from regard.markup.markdown import parse_markdown
 from regard.markup.plain import parse_plain
 from regard.markup.protection import Protection
-from regard.markup.restore import Restored, restore_block
+from regard.markup.restore import Restored, restore, restore_block
 from regard.markup.xml import check_well_formed, parse_xml
 from regard.text.protected import SPAN_KINDS, SpanFinder
 
@@ -74,8 +74,11 @@ def check_spans(source: str, translation: str) -> None:
     assert not {"⟦", "⟧"} & {*translation}
     for span in sorted(spans, key=len, reverse=True):
         pattern = re.escape(span)
-        if span[0].isdigit():  # parts of other words and numbers are not the number
-            pattern = rf"(?<![^\W\u3000-\u9fff])(?<!\d[.,:'’/-]){pattern}(?!_|[.,:'’/-]?\d)"
+        # Parts of other words and numbers are not the number.
+        if span[0].isdigit():
+            pattern = rf"(?<![^\W\u3000-\u9fff])(?<!\d[.,:'’/-]){pattern}"
+        if span[-1].isdigit():
+            pattern += r"(?!_|[.,:'’/-]?\d)"
         translation, count = re.subn(pattern, "\0", translation)
         assert count == spans[span]
 
@@ -155,3 +158,128 @@ def test_spans_are_kept_in_markdown(lists: list[str], draw: random.Random) -> No
         raw = block if isinstance(block, str) else block.raw
         plain = [re.sub(r"\\(.)|\*", r"\1", text) for text in (raw, translation)]
         check_spans(*plain)
+
+
+def protect_line(text: str) -> Block:
+    """The block of a line in which spans are protected."""
+    return only_block(protected(parse_plain(text)))
+
+
+def only_block(parts: Sequence[str | Block]) -> Block:
+    [block] = [part for part in parts if isinstance(part, Block)]
+    return block
+
+
+def restored(text: str, translation: str, *links: tuple[int, int]) -> Restored:
+    """A translation of a line, given links between words that are separated by spaces."""
+    block = protect_line(text)
+    places, starts = ([0], [0])
+    for words, ends in ((block.text, places), (translation, starts)):
+        ends += [i + 1 for i, character in enumerate(words) if character == " "]
+    pairs = [(starts[j], places[i]) for j, i in links]
+    return restore_block(block, translation, pairs, finder=PROTECTION.unmarked)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("see https://x.de, {a} at 12:30", "see X, Q at 12:30"),
+        ("X and {a} or {b} or {c}", "X and Q or H or Q"),  # X is a word of the text
+        ("⟦New  York⟧ has ⟦a long name⟧", "New York has X"),
+        ("%s%s of a{b}c", "X of aQc"),
+        ("  a {b} \u2003c ", "a X c"),
+        ("(5) 1,234,567.89 a", "(5) X a"),
+    ],
+)
+def test_the_model_reads_short_spans_and_stand_ins(text: str, read: str) -> None:
+    assert protect_line(text).text == read
+
+
+@pytest.mark.parametrize("text", ["{a}: %s", " 5 ", "", " \u2003", "12:30, bob@x.de\r\n{a}"])
+def test_lines_of_spans_alone_are_copied(text: str) -> None:
+    assert "".join(map(str, protected(parse_plain(text)))) == text
+    assert "".join(map(str, protected(parse_plain("⟦a  b⟧ (⟦c⟧)")))) == "a  b (c)"
+
+
+def test_lines_without_spans_are_not_changed() -> None:
+    parts = parse_plain("  a  b \n\nc\u2028 d")
+    assert [part if isinstance(part, str) else part.raw for part in parts] == [
+        "  a  b ", "\n", "\n", "c", "\u2028", " d",
+    ]  # fmt: skip
+    assert protected(parts) == parts
+    [block, *_] = parts
+    assert isinstance(block, Block)
+    assert restore(block, "  B   a ", [(2, 2)]) == "  B   a "
+
+
+CASES = [
+    # a copy is where the span is, whatever it is aligned to
+    ("see {a} now", "jetzt X sehen", [(1, 2)], "jetzt {a} sehen"),
+    ("see {a} now", "jetzt {a} sehen", [], "jetzt {a} sehen"),
+    ("at 12:30 now", "jetzt um 12:30.", [], "jetzt um 12:30."),
+    # words that are aligned to a span are replaced
+    ("at 12:30 now", "jetzt um 12.30 Uhr", [(0, 2), (1, 0), (2, 1)], "jetzt um 12:30 Uhr"),
+    ("see {a} now", "jetzt Xs Y sehen", [(0, 2), (1, 1), (2, 1), (3, 0)], "jetzt {a} sehen"),
+    # of two copies, one is that of the aligned span
+    ("{a} sees %s", "Q von X gesehen", [(0, 2), (2, 0)], "%s von {a} gesehen"),
+    ("3 a and 3 b", "3 B und 3 A", [(0, 3), (3, 0)], "3 B und 3 A"),
+    # without a copy and without alignment, a span is beside its neighbour
+    ("see {a} now", "jetzt sehen", [(0, 2), (1, 0)], "{a} jetzt sehen"),
+    ("the {a}.", "das Ding.", [(0, 0), (1, 0)], "das Ding {a}."),
+    ("the {a} and {b}.", "das.", [], "das {a} {b}."),
+    ("a {b}", "", [], "{b}"),
+    # spans remain spans of their own
+    ("see 5 now {a}", "我看见5个X。", [], "我看见5个{a}。"),
+    ("a 3 b 4", "A5B", [(0, 1)], "3 4"),
+    ("Tom ⟦und⟧ 5", "undso 5", [(1, 2)], "undso und 5"),
+    ("un⟦glaub⟧lich {a}", "unglaublich X", [], "unglaublich {a}"),
+    # whitespace is that of the source
+    ("a ⟦New  York⟧ b", "B New York A", [], "B New  York A"),
+    ("  a {b} ", "A X", [], "A {b}"),
+]
+
+
+@pytest.mark.parametrize(("text", "translation", "links", "expected"), CASES)
+def test_spans_are_placed_by_copies_and_alignment(
+    text: str, translation: str, links: list[tuple[int, int]], expected: str
+) -> None:
+    assert restored(text, translation, *links).text == expected
+
+
+def test_uncertain_places_and_removed_copies_are_reported() -> None:
+    assert restored("see {a} now", "X jetzt", (1, 2)).uncertain == ()
+    assert restored("see {a} now", "jetzt sehen", (0, 1)).uncertain == ()
+    assert restored("see {a} now", "jetzt sehen").uncertain == ("{a}",)
+    assert restored("a 5 b 5", "5 A B", (0, 1)).uncertain == ("5",)
+    repeated = restored("see {a} now", "X X {a} sehen", (1, 1))
+    assert repeated == Restored("{a} sehen", (), ("{a}", "{a}"))
+    assert restored("2 a, two b", "2 A, 2 B", (0, 0)) == Restored("2 A, B", (), ("2",))
+    block = protect_line("see {a} now")
+    positional = restore_block(block, "jetzt sehen", [(0, 4)], is_aligned=False)
+    assert positional == Restored("{a} sehen", ("{a}",), ())
+
+
+def test_words_of_the_source_that_equal_a_span_may_be_in_the_translation() -> None:
+    assert restored("⟦Tom⟧ and Tom", "Tom und Tom", (0, 0), (2, 2)).text == "Tom und Tom"
+    assert restored("⟦Tom⟧ and Tom", "Tom Tom Tom", (0, 2)).text == "Tom Tom"
+
+
+def test_a_span_inside_an_element_stays_inside() -> None:
+    block = only_block(protected(parse_html("<b>see {a}</b> now &amp; <i>%s</i>", ())))
+    assert block.text == "see X now & Q"
+    translated = restore(block, "Q & jetzt X sehen", [(0, 12), (4, 6), (10, 4), (12, 0)])
+    assert translated == "<i>%s</i> &amp; jetzt <b>{a} sehen</b>"
+
+
+def test_spans_keep_the_spelling_of_the_source() -> None:
+    source = "see http://x.de?a=1&amp;b=2&c, &#91;&#91; ⟦&eacute; < y⟧"
+    block = only_block(protected(parse_html(source, ())))
+    assert block.text == "see X, [[ é < y"
+    translated = restore(block, "é < y [[ & X", [])
+    assert translated == "&eacute; < y &#91;&#91; &amp; http://x.de?a=1&amp;b=2&c"
+
+
+def test_children_of_elements_stay_inside_when_siblings_take_their_words() -> None:
+    block = only_block(parse_html("a <b><i>b c d e</i> <u>f</u></b>", ()))
+    links = [(0, 0), (2, 2), (4, 4), (6, 10), (8, 6), (10, 8)]
+    assert restore(block, "A B C F D E", links) == "A <b><i>B C F D E</i><u></u></b>"

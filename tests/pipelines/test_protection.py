@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import regard
+from cli.commands import Command
+from cli.commands import regard as command
 from markup.test_protection import PLACES, SPANS, check_spans
 from regard.config import build
 from regard.data.filters import CorpusFilterConfig
@@ -21,9 +27,13 @@ from regard.data.prepare import prepare
 from regard.data.store import Store
 from regard.decoding.backend import BatchLimit, Hypothesis, IdPair, Request, SearchResult
 from regard.decoding.config import SearchConfig
+from regard.decoding.text_config import TextConfig
+from regard.pipelines.text_steps import text_steps
 from regard.pipelines.translator import Translator
 from regard.text.config import TokenizerConfig
+from toys import run, some_run
 
+__all__ = ["command"]  # a fixture
 LETTERS = "abcdefghij"
 PROTECTED: Any = {
     "protect": ["all"],
@@ -124,3 +134,117 @@ def test_any_translation_has_the_spans_of_each_line(
         translated = text.split("\r\n")
         for source, target in zip(texts, translated, strict=True):
             check_spans(source, target)
+
+
+def train(store: Store, out: Path, model: dict[str, Any] | None = None) -> Path:
+    """A model that was briefly trained."""
+    sizes = {"d_model": 32, "ffn_dim": 64, "dropout": 0.0, **(model or {})}
+    run(
+        some_run(out, store, sizes, max_steps=300, checkpoint_every=300, learning_rate=0.005), store
+    )
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Path:
+    return train(store, tmp_path_factory.mktemp("run") / "names")
+
+
+TEXTS = [
+    "a {x} b %s",
+    "bob@x.com a b https://x.de/a?b=(1). c ⟦你  好⟧",
+    "no spans",
+    "",
+    "  ⟦e⟧ 12 f\t\n\n{only}\r\na b 3,5 c d e f g h i j a b c d e f 3,5",
+    "{x} %s",
+    "a. B ⟦C. D⟧ e 😀",
+]
+
+
+@pytest.mark.parametrize("backend", ["torch", "ctranslate2"])
+def test_trained_models_keep_spans(backend: str, folder: Path) -> None:
+    model = regard.load(folder, backend=backend, device="cpu", precision="float32")
+    translations = model.translate(TEXTS, num_hypotheses=3, **PROTECTED)
+    for text, translation in zip(TEXTS, translations, strict=True):
+        assert translation.source == text
+        for ranked in (translation, *translation.alternatives):
+            for pair in zip(text.splitlines(), ranked.text.splitlines(), strict=True):
+                check_spans(*pair)
+    plain = model.translate(["a X b Q", "no spans"], num_hypotheses=3)
+    assert translations[0].score == plain[0].score  # that of what the model read
+    others = [word for word in plain[0].text.split() if word not in "XQ"]
+    assert [w for w in translations[0].text.split() if w not in ("{x}", "%s")] == others
+    assert translations[2].text == plain[1].text
+    assert translations[5].text == TEXTS[5]
+    streamed = [*model.translate_iterable(TEXTS, num_hypotheses=3, window=2, **PROTECTED)]
+    assert [each.text for each in streamed] == [each.text for each in translations]
+
+
+def test_spans_are_not_read_and_do_not_match_terms_of_a_glossary(folder: Path) -> None:
+    model = regard.load(folder, backend="torch", device="cpu")
+    keywords: Any = {"protect_marks": "[[ ]]", "glossary": {"b": "h h"}}
+    [marked, plain] = model.translate(["a [[b]] c", "a b c"], **keywords)
+    assert "h h" in plain.text
+    assert "h h" not in marked.text
+    assert "b" in marked.text
+    [sampled] = model.translate(["a {x} b"], protect=["placeholders"], sample=True, seed=1)
+    assert "{x}" in sampled.text
+    [confident] = model.translate(["a {x} b"], protect=["all"], confidence=True)
+    words = confident.words or []
+    assert [confident.text[word.start : word.end] for word in words] == [w.text for w in words]
+
+
+def test_models_without_alignment_place_spans_by_position(store: Store, tmp_path: Path) -> None:
+    kind = {"kind": "nonautoregressive", "length_prediction": "ctc"}
+    run(some_run(tmp_path / "run", store, kind, max_steps=2), store)
+    model = regard.load(tmp_path / "run")
+    [translation] = model.translate(["a {x} b %s"], protect=["all"])
+    check_spans("a {x} b %s", translation.text)
+    assert translation.warnings == ['may have "{x}" and "%s" in the wrong place']
+
+
+def test_right_to_left_models(tmp_path: Path) -> None:
+    store = write_store(tmp_path, reverse_target=True)
+    model = regard.load(train(store, tmp_path / "run"), device="cpu", precision="float32")
+    [plain] = model.translate(["a X b c d"])
+    [translation] = model.translate(["a {x} b c d"], protect=["all"])
+    assert translation.text.replace("{x}", "X") == plain.text
+    [marked] = model.translate(["a <b>X</b> b c d"], markup="html")
+    assert re.sub("</?b>", "", marked.text) == plain.text
+    assert "<b>X</b>" in marked.text or "X" not in plain.text
+
+
+def test_the_command(command: Command, folder: Path) -> None:
+    model = ("translate", folder, "--device", "cpu")
+    outcome = command(
+        *model,
+        *["--protect", "numbers", "--protect", "placeholders", "--format", "jsonl"],
+        stdin="a {x} 5 b\n",
+    )
+    row = json.loads(outcome.out)
+    check_spans("a {x} 5 b", row["text"])
+    outcome = command(
+        *model,
+        "--protect-pattern",
+        "[a-b]{2}",
+        "--protect-marks",
+        "[[ ]]",
+        stdin="c ab [[你 好]] d\n",
+    )
+    assert all(span in outcome.out for span in ("ab", "你 好"))
+    assert "[[" not in outcome.out
+    outcome = command(*model, "--protect", "url", stdin="a\n")
+    assert (
+        "--protect is 'url', but must be all, urls, emails, numbers or placeholders" in outcome.err
+    )
+    outcome = command(*model, "--protect-pattern", "(", stdin="a\n")
+    assert outcome.status == 2
+    assert "which is not a regular expression: missing )" in outcome.err
+
+
+def test_steps_can_be_pickled_for_workers(store: Store) -> None:
+    text = random_translator(store, 1).text
+    [step] = text_steps(TextConfig(protect=("all",)), text, None)
+    copy = pickle.loads(pickle.dumps(step))
+    assert copy.prepare("a {x} b") == step.prepare("a {x} b")
+    assert copy.prepare("a b") == ("a b", None)

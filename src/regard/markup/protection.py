@@ -8,9 +8,9 @@ one by one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, groupby
+from itertools import chain, cycle, groupby
 
 from regard.markup.block import Block
 from regard.markup.tokens import Token, block_parts, text_token
@@ -34,29 +34,31 @@ class Protection:
 
     def protect(self, block: Block) -> list[str | Block]:
         """The block with protected spans, or what is copied if nothing else is left."""
-        tokens = [*self._tokens(block.tokens)]
+        tokens = self._tokens(block.tokens)
         if not any(token.original is not None for token in tokens):
             return [block]
         return [*block_parts(tokens, block.spelling)]
 
-    def _tokens(self, tokens: Iterable[Token]) -> Iterator[Token]:
+    def _tokens(self, tokens: Iterable[Token]) -> list[Token]:
         """The tokens with spans as tokens of their own; a span is text without tags inside."""
-        runs = [(kind, [*run]) for kind, run in groupby(tokens, lambda token: token.kind)]
-        merged = [_merged(run) if kind == "text" else run for kind, run in runs]
-        texts = [token.characters for run in merged for token in run if token.kind == "text"]
+        split: list[Token] = []
+        for kind, group in groupby(tokens, lambda token: token.kind):
+            run = [*group]
+            split += self._split(run) if kind == "text" else run
         used = {
             word.upper()
-            for characters in texts
-            for word in _WORDS.findall("".join(character for character, _ in characters))
+            for token in split
+            for word in _WORDS.findall("".join(character for character, _ in token.characters))
         }
-        stand_ins = cycle([letter for letter in self.stand_ins if letter not in used])
-        for run in merged:
-            for token in run:
-                yield from self._split(token, stand_ins) if token.kind == "text" else [token]
+        stand_ins = cycle([letter for letter in self.stand_ins if letter.upper() not in used])
+        return [
+            token if token.original is None or token.characters else _read_as(token, stand_ins)
+            for token in split
+        ]
 
-    def _split(self, token: Token, stand_ins: Iterator[str]) -> Iterator[Token]:
-        """The spans of a text and the text between them."""
-        characters = token.characters
+    def _split(self, texts: Iterable[Token]) -> Iterator[Token]:
+        """The spans of texts that follow one another, and the text between them."""
+        characters = [*chain.from_iterable(token.characters for token in texts)]
         text = "".join(character for character, _ in characters)
         position = 0
         for span in self.finder.find(text):
@@ -64,24 +66,22 @@ class Protection:
                 yield _text(characters[position : span.start])
             inner = characters[span.inner_start : span.inner_end]
             original = text[span.inner_start : span.inner_end]
-            is_readable = not span.is_opaque and self.is_readable(original)
-            read = original if is_readable else next(stand_ins, original)
+            raw = "".join(raw for _, raw in inner)
+            is_read = not span.is_opaque and self.is_readable(original)
             yield Token(
-                "protected",
-                "".join(raw for _, raw in inner),
-                characters=inner if is_readable else (*zip(read, read, strict=True),),
-                original=original,
+                "protected", raw, characters=(*inner,) if is_read else (), original=original
             )
             position = span.end
         if position < len(characters):
             yield _text(characters[position:])
 
 
-def _merged(run: list[Token]) -> list[Token]:
-    """Texts without tags between them as one text."""
-    return [_text([pair for token in run for pair in token.characters])]
+def _read_as(token: Token, stand_ins: Iterator[str]) -> Token:
+    """A span that the model reads as the next stand-in, or as it is if there is none."""
+    assert token.original is not None
+    read = next(stand_ins, token.original)
+    return replace(token, characters=(*zip(read, read, strict=True),))
 
 
-def _text(characters: Iterable[tuple[str, str]]) -> Token:
-    pairs = (*characters,)
-    return text_token("".join(raw for _, raw in pairs), pairs)
+def _text(characters: Sequence[tuple[str, str]]) -> Token:
+    return text_token("".join(raw for _, raw in characters), characters)
