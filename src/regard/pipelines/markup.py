@@ -11,7 +11,7 @@ from regard.markup.html import parse_html
 from regard.markup.markdown import parse_markdown
 from regard.markup.restore import restore
 from regard.markup.words import offset_map, token_starts
-from regard.markup.xml import parse_xml
+from regard.markup.xml import check_well_formed, parse_xml
 from regard.pipelines.segments import NeedsAlignment, RankedTranslation, TranslatedText
 from regard.text.tokenizer import Tokenizers
 
@@ -47,6 +47,11 @@ class MarkupStep:
     markup: Markup
     ignored: tuple[str, ...]
     tokenizers: Tokenizers
+
+    def check(self, text: str, where: str) -> None:
+        """Raise a DataError, which begins with `where`, if the text is malformed."""
+        if self.markup == "xml":
+            check_well_formed(text, where)
 
     def prepare(self, text: str) -> tuple[str, ParsedText]:
         """The plain text of all blocks, one per line."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from regard.decoding.ranking_config import ScoreType
 from regard.decoding.text_config import DirectionKeywords, TextConfig, TextConfigKeywords
 from regard.pipelines.confidence import ConfidenceEstimator, WordConfidence
 from regard.pipelines.directions import DirectionOf
+from regard.pipelines.markup import MarkupStep
 from regard.pipelines.segments import Source, TextStep, TranslatedText, TranslationCodec
 from regard.pipelines.stream import ModelStage
 from regard.pipelines.text_constraints import TextConstraints
@@ -87,6 +88,14 @@ class TextSearch:
     score_type: ScoreType = "log_prob"
     confidence: ConfidenceEstimator | None = None
     constraints: TextConstraints | None = None
+
+    def checked(self, sources: Iterable[Source]) -> Iterator[Source]:
+        """The sources; raises an error with the number of one whose text cannot be parsed."""
+        for number, source in enumerate(sources, 1):
+            for step in self.steps:
+                if isinstance(step, MarkupStep):
+                    step.check(source.text, f"Text {number}")
+            yield source
 
     def stream(
         self, render: Callable[[TranslatedText], R]

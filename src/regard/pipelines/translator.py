@@ -176,7 +176,8 @@ class Translator:
             self.models  # noqa: B018  # raises an error if it cannot be loaded
         self._refuse_prefix(*prefixes)
         search = self._search(keywords, batch_size, len(texts), notice)
-        translated = search.stream(unchanged).map([*map(Source, texts, prefixes)], notice)
+        sources = [*search.checked(map(Source, texts, prefixes))]
+        translated = search.stream(unchanged).map(sources, notice)
         if not attention:
             return [*map(Translation.of, translated)]
         return [Translation.of(part, self._attention_maps(part)) for part in translated]
@@ -209,8 +210,8 @@ class Translator:
         self._refuse_prefix(prefix)
         options, rest = split_translate_keywords(keywords)
         search = self._search(rest, options.batch_size, None, options.notice)
-        stream = search.stream(TranslationRenderer(render))
-        return stream.iterate((Source(text, prefix) for text in check_each(texts)), options)
+        sources = search.checked(Source(text, prefix) for text in check_each(texts))
+        return search.stream(TranslationRenderer(render)).iterate(sources, options)
 
     def _search(
         self,
@@ -255,9 +256,8 @@ class Translator:
         steps = text_steps(text_config, self.text)
         confidence = None
         if text_config.computes_confidence:
-            tokenizer = self.text.tokenizers.target
             confidence = confidence_estimator(
-                text_config, self.paths, tokenizer, lambda: self.calibration, notice
+                text_config, self.paths, target, lambda: self.calibration, notice
             )
         return TextSearch(
             self.text,
