@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from regard.config import (
     settings_of,
 )
 from regard.decoding.config import SearchConfig
+from regard.decoding.text_config import TextConfig
 from regard.errors import ConfigError
 from regard.files import read_toml
 from regard.settings_tree import apply_overrides, merge_trees, to_tree, tree_differences
@@ -512,3 +514,19 @@ def test_numpy_numbers_are_accepted(number: Any) -> None:
 def test_non_integers_are_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="beam_size"):
         build(SearchConfig, {"beam_size": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"forbid": "Hund"}, 'list of text, such as ["a", "b"]'),
+        ({"rerank": "model"}, "list of Path"),
+        ({"rerank_weight": 0.5}, "list of number, such as [0.5, 1.0]"),
+        ({"banned_sequences": [1]}, "list of integer, such as [1, 2]"),
+        ({"banned_sequences": 1}, "list of list of integer, such as [1, 2]"),
+    ],
+)
+def test_examples_of_lists_have_the_right_type(value: dict[str, Any], wanted: str) -> None:
+    settings: type[Settings] = SearchConfig if "banned_sequences" in value else TextConfig
+    with pytest.raises(ConfigError, match=re.escape(f"but must be {wanted}") + "$"):
+        build(settings, value)
