@@ -17,6 +17,7 @@ from regard.data.glossary import Glossary, Term, alternatives, word_pattern
 from regard.decoding.constraint_config import ConstraintConfig, ConstraintKeywords
 from regard.decoding.token_constraints import TokenConstraint
 from regard.errors import ConfigError
+from regard.pipelines.texts import checked_texts
 from regard.text.base import Tokenizer
 from regard.text.segmentations import WITHOUT_SPACES, needs_boundary, segmentations
 
@@ -66,7 +67,8 @@ def text_constraints(
             "glossary (--glossary) and force (--force) are not supported for right-to-left models. "
             "Leave them out, or rerank the translations of another model (--rerank)."
         )
-    forced = tuple(Term("", tuple(alternatives(words))) for words in config.force)
+    words = checked_texts(config.force, "Forced word")
+    forced = tuple(Term("", tuple(alternatives(each))) for each in words)
     if not all(all(term.targets) for term in forced):
         raise ConfigError("A forced word (--force) is empty. Give a word, or leave it out.")
     terms = Glossary(()) if glossary is None else Glossary.of(glossary)

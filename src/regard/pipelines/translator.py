@@ -44,7 +44,7 @@ from regard.pipelines.text_search import (
 )
 from regard.pipelines.text_steps import text_steps
 from regard.pipelines.text_stream import TextStream
-from regard.pipelines.texts import check_each, checked_texts, refuse_single_text
+from regard.pipelines.texts import check_each, check_pairs, checked_texts, refuse_single_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,7 +207,7 @@ class Translator:
         `render` must be picklable.
         """
         refuse_single_text(texts)
-        self._refuse_prefix(prefix)
+        self._refuse_prefix(*checked_texts([prefix], "Prefix"))
         options, rest = split_translate_keywords(keywords)
         search = self._search(rest, options.batch_size, None, options.notice)
         sources = search.checked(Source(text, prefix) for text in check_each(texts))
@@ -328,7 +328,7 @@ class Translator:
         """The `score` of any number of pairs of source and target, in order."""
         options, direction = split_score_keywords(keywords)
         stream = self._score_stream(length_penalty, options.batch_size, direction)
-        return stream.iterate(((*checked_texts(pair),) for pair in pairs), options)
+        return stream.iterate(check_pairs(pairs), options)
 
     def _score_stream(
         self, length_penalty: float, batch_size: int | None, direction: DirectionKeywords
