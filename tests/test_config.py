@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from regard.config import (
     settings_of,
 )
 from regard.decoding.config import SearchConfig
+from regard.decoding.text_config import TextConfig
 from regard.errors import ConfigError
 from regard.files import read_toml
 from regard.settings_tree import (
@@ -555,3 +557,19 @@ def test_toml_is_read_as_it_was_written(tree: dict[str, Any]) -> None:
 def test_dotted_names_are_nested() -> None:
     names = {"a.b": 1, "a": {"c": 2}, "d": {"e.f": 3}}
     assert nest_names(names) == {"a": {"b": 1, "c": 2}, "d": {"e.f": 3}}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"forbid": "Hund"}, 'list of text, such as ["a", "b"]'),
+        ({"rerank": "model"}, "list of Path"),
+        ({"rerank_weight": 0.5}, "list of number, such as [0.5, 1.0]"),
+        ({"banned_sequences": [1]}, "list of integer, such as [1, 2]"),
+        ({"banned_sequences": 1}, "list of list of integer, such as [1, 2]"),
+    ],
+)
+def test_examples_of_lists_have_the_right_type(value: dict[str, Any], wanted: str) -> None:
+    settings: type[Settings] = SearchConfig if "banned_sequences" in value else TextConfig
+    with pytest.raises(ConfigError, match=re.escape(f"but must be {wanted}") + "$"):
+        build(settings, value)

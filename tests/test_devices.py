@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import assume, given
@@ -78,3 +80,10 @@ def test_each_process_uses_its_own_gpu(two_gpus: list[torch.device]) -> None:
     assert distributed.local_device(GPU) == torch.device("cuda", 1)
     with pytest.raises(ConfigError, match="--device cuda:0 is one GPU, and 2 processes need one"):
         distributed.local_device(torch.device("cuda", 0))
+
+
+def test_devices_of_pytorch_are_names_as_well() -> None:
+    device: Any = CPU
+    assert resolve_device(device) == CPU
+    with pytest.raises(ConfigError, match="Unknown device '5'"):
+        resolve_device(5)  # type: ignore[arg-type]

@@ -38,6 +38,7 @@ S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
 _HEADING = "The settings cannot be used"
 _MAX_VALUE_LENGTH = 100  # characters of a value in a message
+_EXAMPLES: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 1.0], str: ["a", "b"]}  # of lists
 _MAX_HINTS, _MIN_SIMILARITY = 3, 0.7  # names in a hint; ratio of difflib
 
 
@@ -390,10 +391,9 @@ def _type_name(type_: Any) -> str:
         return " | ".join("none" if k is type(None) else _type_name(k) for k in get_args(type_))
     if get_origin(type_) is tuple:
         item = get_args(type_)[0]
-        example = json.dumps(get_args(item)[:2]) if get_origin(item) is Literal else "[1, 2]"
-        return f"list of {_type_name(item)}, such as {example}"
+        values = get_args(item)[:2] if get_origin(item) is Literal else _EXAMPLES.get(item)
+        return f"list of {_type_name(item)}" + (f", such as {json.dumps(values)}" if values else "")
     if _is_settings(type_) or get_origin(type_) is dict:
         return "a table"
-    return {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}.get(
-        type_.__name__, type_.__name__
-    )
+    names = {"str": "text", "bool": "true | false", "int": "integer", "float": "number"}
+    return names.get(type_.__name__, type_.__name__)

@@ -24,6 +24,7 @@ def resolve_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = str(name)  # such as torch.device("cpu")
     match = _NAME.fullmatch(name)
     if match is None:
         raise ConfigError(
@@ -44,7 +45,7 @@ def resolve_device(name: str) -> torch.device:
 
 def is_gpu_name(name: str) -> bool:
     """Whether a device name requires a GPU."""
-    return name.startswith("cuda")
+    return str(name).startswith("cuda")
 
 
 def uses_bfloat16(device: torch.device, precision: Precision, width: int) -> bool:

@@ -100,8 +100,11 @@ def test_errors(translator: Translator) -> None:
         translator.translate(["a"], ignore_tags=("b",))
     with pytest.raises(ConfigError, match=r"markup is .tex."):
         translator.translate(["a"], markup="tex")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="line 1, column 6: mismatched tag"):
-        translator.translate(["<a></b>"], markup="xml")
+    texts, message = ["<a/>", "<a></b>"], "Text 2: not well-formed XML at line 1, column 6: mism"
+    with pytest.raises(DataError, match=message):
+        translator.translate(texts, markup="xml")
+    with pytest.raises(DataError, match=message):
+        [*translator.translate_iterable(texts, markup="xml")]
 
 
 def test_without_an_alignment_positions_are_proportional() -> None:

@@ -204,6 +204,31 @@ def test_errors_of_invalid_arguments(translator: Translator) -> None:
         translator.score(["a"], ["c"], length_penalty=float("inf"))
     with pytest.raises(ConfigError, match="list of texts"):
         translator.translate(["a", "b"], prefixes="xy")
+    for name in ("force", "forbid", "glossary"):
+        words: Any = {"a": "\ud800"} if name == "glossary" else ["\ud800"]
+        with pytest.raises(DataError, match="unpaired surrogate"):
+            translator.translate(["a"], **{name: words})
+
+
+def test_errors_of_invalid_arguments_of_streams(translator: Translator) -> None:
+    arguments: Any
+    for name, value in [("workers", "2"), ("workers", True), ("window", 1.5)]:
+        arguments = {name: value}
+        with pytest.raises(ConfigError, match=f"{name} is .*, but must be an integer"):
+            translator.translate_iterable(["a"], **arguments)
+    with pytest.raises(ConfigError, match="Prefix 1 is of type int"):
+        translator.translate_iterable(["a"], prefix=3)  # type: ignore[arg-type]
+    for pair, message in [
+        (("a",), "Pair 2 has 1 texts, but must have two"),
+        (("a", "b", "c"), "Pair 2 has 3 texts"),
+        (("a", None), "Pair 2: text 2 is of type NoneType"),
+        ("ab", "not a single text"),
+    ]:
+        arguments = [("a", "b"), pair]
+        with pytest.raises(ConfigError, match=message):
+            [*translator.score_iterable(arguments)]
+    with pytest.raises(ConfigError, match="list of texts is required, not int"):
+        [*translator.score_iterable(3)]  # type: ignore[arg-type]
 
 
 def test_invalid_data_statistics_are_refused(translator: Translator, tmp_path: Path) -> None:

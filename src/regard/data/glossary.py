@@ -28,6 +28,7 @@ from regard.text.segmentations import WITHOUT_SPACES, needs_boundary
 CASE_SENSITIVE, INSIDE_WORDS = "case-sensitive", "inside-words"
 _FLAGS = (CASE_SENSITIVE, INSIDE_WORDS)
 _WORD = re.compile(rf"[{WITHOUT_SPACES}]|[^\W{WITHOUT_SPACES}]+|[^\w\s]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,10 @@ def _parse(where: str, columns: Sequence[str]) -> Iterator[Term]:
         raise DataError(
             f"{where} has {len(columns)} column{'s' * (len(columns) != 1)}, but must have a source "
             "term, a tab and a target term, and optionally a tab and flags."
+        )
+    if any(map(_SURROGATE.search, columns)):
+        raise DataError(
+            f"{where} contains an unpaired surrogate, which is not a valid character. Remove it."
         )
     sources, targets = map(alternatives, columns[:2])
     if not all(sources + targets):

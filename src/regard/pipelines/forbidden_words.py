@@ -15,6 +15,7 @@ from dataclasses import replace
 from regard.decoding.config import SearchConfig
 from regard.decoding.modes import SEARCH
 from regard.errors import ConfigError
+from regard.pipelines.texts import checked_texts
 from regard.text.base import Tokenizer
 from regard.text.segmentations import segmentations
 
@@ -41,7 +42,7 @@ def forbid_words(
     if not all(word.strip() for word in words):
         raise ConfigError("A forbidden word (--forbid) is empty. Give a word, or leave it out.")
     banned = [*config.banned_sequences]
-    for word in words:
+    for word in checked_texts(words, "Forbidden word"):
         banned += map(tuple, segmentations(word.strip(), tokenizer))
         if _WITHOUT_SPACES.match(word.strip()):
             banned += map(tuple, segmentations(word.strip(), tokenizer, inside=True))

@@ -18,7 +18,7 @@ from regard.markup.plain import parse_plain
 from regard.markup.protection import Protection
 from regard.markup.restore import NO_SPANS, Restored, restore_block
 from regard.markup.words import offset_map, token_starts
-from regard.markup.xml import parse_xml
+from regard.markup.xml import check_well_formed, parse_xml
 from regard.pipelines.segments import NeedsAlignment, RankedTranslation, TranslatedText
 from regard.text.tokenizer import Tokenizers
 
@@ -56,6 +56,11 @@ class MarkupStep:
     ignored: tuple[str, ...]
     tokenizers: Tokenizers
     protection: Protection | None = None
+
+    def check(self, text: str, where: str) -> None:
+        """Raise a DataError, which begins with `where`, if the text is malformed."""
+        if self.markup == "xml" and not isinstance(text, BlockText):
+            check_well_formed(text, where)
 
     def prepare(self, text: str) -> tuple[str, ParsedText | None]:
         """The plain text of all blocks, one per line; no context if nothing was changed."""

@@ -28,6 +28,7 @@ from regard.decoding.constraint_config import (
 from regard.decoding.token_constraints import TokenConstraint
 from regard.errors import ConfigError
 from regard.foreign_models import describe_exported_model, refuse_exported
+from regard.pipelines.texts import checked_texts
 from regard.text.base import Tokenizer
 from regard.text.segmentations import WITHOUT_SPACES, needs_boundary, segmentations
 from regard.text.term_marks import AnnotatedTerm, annotate, contains_mark
@@ -115,7 +116,8 @@ def text_constraints(
             "glossary (--glossary) and force (--force) are not supported for right-to-left models. "
             "Leave them out, or rerank the translations of another model (--rerank)."
         )
-    forced = tuple(Term("", tuple(alternatives(words))) for words in config.force)
+    words = checked_texts(config.force, "Forced word")
+    forced = tuple(Term("", tuple(alternatives(each))) for each in words)
     if not all(all(term.targets) for term in forced):
         raise ConfigError("A forced word (--force) is empty. Give a word, or leave it out.")
     terms = Glossary(()) if glossary is None else Glossary.of(glossary)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from regard.pipelines.confidence import ConfidenceEstimator, WordConfidence
 from regard.pipelines.context import Source
 from regard.pipelines.directions import DirectionOf
 from regard.pipelines.document_search import DocumentSearch
+from regard.pipelines.markup import MarkupStep
 from regard.pipelines.segments import TextStep, TranslatedText, TranslationCodec
 from regard.pipelines.stream import ModelStage
 from regard.pipelines.text_constraints import TextConstraints
@@ -107,6 +108,14 @@ class TextSearch:
         return ModelStage(
             lambda batches: self.backend.search(batches, self.config), request_length, limit
         )
+
+    def checked(self, sources: Iterable[Source]) -> Iterator[Source]:
+        """The sources; raises an error with the number of one whose text cannot be parsed."""
+        for number, source in enumerate(sources, 1):
+            for step in self.steps:
+                if isinstance(step, MarkupStep):
+                    step.check(source.text, f"Text {number}")
+            yield source
 
     def stream(
         self, render: Callable[[TranslatedText], R]

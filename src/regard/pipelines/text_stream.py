@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict, TypeVar
 
-from regard.bounds import Ge, Le, refuse_out_of_bounds
+from regard.bounds import Bound, Ge, Le, refuse_out_of_bounds
 from regard.decoding.backend import BatchLimit, refuse_bad_batch_size
 from regard.decoding.runtime import MAX_WINDOW, MAX_WORKERS
+from regard.errors import ConfigError
 from regard.machine import core_count
 from regard.notices import Notice
 from regard.pipelines.codec import Codec
@@ -60,9 +61,16 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         refuse_bad_batch_size(self.batch_size)
-        refuse_out_of_bounds("workers", self.workers, Ge(0), Le(MAX_WORKERS))
+        _refuse_bad_number("workers", self.workers, Ge(0), Le(MAX_WORKERS))
         if self.window is not None:
-            refuse_out_of_bounds("window", self.window, Ge(1), Le(MAX_WINDOW))
+            _refuse_bad_number("window", self.window, Ge(1), Le(MAX_WINDOW))
+
+
+def _refuse_bad_number(name: str, value: object, *bounds: Bound) -> None:
+    """Raise a ConfigError unless a value is an integer within bounds."""
+    if type(value) is not int:
+        raise ConfigError(f"{name} is {value!r}, but must be an integer.")
+    refuse_out_of_bounds(name, value, *bounds)
 
 
 @dataclass(frozen=True)

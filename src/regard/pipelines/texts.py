@@ -36,3 +36,13 @@ def check_each(texts: Iterable[str], label: str = "Text") -> Iterator[str]:
                 "Remove it."
             ) from None
         yield text
+
+
+def check_pairs(pairs: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """The pairs of texts one by one; raises an error with the number of an invalid pair."""
+    refuse_single_text(pairs)
+    for number, pair in enumerate(pairs, 1):
+        texts = checked_texts(pair, f"Pair {number}: text")
+        if len(texts) != 2:
+            raise ConfigError(f"Pair {number} has {len(texts)} texts, but must have two.")
+        yield texts[0], texts[1]

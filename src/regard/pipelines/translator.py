@@ -50,7 +50,7 @@ from regard.pipelines.text_search import (
 )
 from regard.pipelines.text_steps import text_steps
 from regard.pipelines.text_stream import TextStream
-from regard.pipelines.texts import check_each, checked_texts, refuse_single_text
+from regard.pipelines.texts import check_each, check_pairs, checked_texts, refuse_single_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,8 +189,8 @@ class Translator:
                 "Attention maps are not available with context of target sentences. Use "
                 "document_context=False."
             )
-        sources = in_documents(map(Source, texts, prefixes), search.context)
-        translated = search.stream(unchanged).map([*sources], notice)
+        checked = search.checked(map(Source, texts, prefixes))
+        translated = search.stream(unchanged).map([*in_documents(checked, search.context)], notice)
         if not attention:
             return [*map(Translation.of, translated)]
         return [Translation.of(part, self.attention_maps(part)) for part in translated]
@@ -220,11 +220,11 @@ class Translator:
         `render` must be picklable.
         """
         refuse_single_text(texts)
-        self._refuse_prefix(prefix)
+        self._refuse_prefix(*checked_texts([prefix], "Prefix"))
         options, rest = split_translate_keywords(keywords)
         search = self.text_search(rest, options.batch_size, None, options.notice)
         stream = search.stream(TranslationRenderer(render))
-        sources = (Source(text, prefix) for text in check_each(texts))
+        sources = search.checked(Source(text, prefix) for text in check_each(texts))
         return stream.iterate(in_documents(sources, search.context), options)
 
     def text_search(
@@ -345,8 +345,7 @@ class Translator:
         """The `score` of any number of pairs of source and target, in order."""
         options, text = split_score_keywords(keywords)
         stream, context = self._score_stream(length_penalty, options.batch_size, text)
-        checked = map(checked_texts, pairs)
-        return stream.iterate(pairs_in_documents(checked, context), options)
+        return stream.iterate(pairs_in_documents(check_pairs(pairs), context), options)
 
     def _score_stream(
         self, length_penalty: float, batch_size: int | None, keywords: ScoreTextKeywords
