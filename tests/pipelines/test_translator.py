@@ -79,7 +79,7 @@ def test_text_steps_are_undone_in_reverse_order(
     texts = ["<p>[a b c]</p>", "[a b c]", "", "a b c", "<p></p>"]
     [plain] = translator.translate(["a b c"])
     steps = Affix("<p>", "</p>"), Affix("[", "]")
-    monkeypatch.setattr("regard.pipelines.translator.text_steps", lambda config, text: steps)
+    monkeypatch.setattr("regard.pipelines.translator.text_steps", lambda *settings: steps)
     translations = translator.translate(texts)
     assert [t.source for t in translations] == texts
     assert [t.text for t in translations] == [
