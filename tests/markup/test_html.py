@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +74,7 @@ def test_deep_and_long_input_takes_linear_time() -> None:
         assert source_of(parse_html(source, IGNORED)) == source
     nested = "<i>" * 3000 + "x" + "</i>" * 3000
     assert copy_words(parse_html(nested, IGNORED)) == nested.replace("x", "X")
+    start = process_time()
+    for source in ("<b><i>" * 40_000 + "x", "<sup>" * 10_000 + "x"):
+        assert source_of(parse_html(source, IGNORED)) == source
+    assert process_time() - start < 6  # quadratic time: 15 seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -101,3 +102,10 @@ def test_emphasis_without_words_is_left_out() -> None:
     [block] = blocks_of(parse_markdown("**a** *b* [c](x)", ()))
     assert restore(block, "", []) == "[](x)"
     assert restore(block, "A", [(0, 0)]) == "**A**[](x)"
+
+
+@pytest.mark.parametrize(("piece", "count"), [("*a_", 15_000), ("<a ", 15_000), ("[^", 40_000)])
+def test_unpaired_marks_take_linear_time(piece: str, count: int) -> None:
+    source, start = piece * count, process_time()
+    assert source_of(parse_markdown(source, ())) == source
+    assert process_time() - start < 4  # quadratic time: 9 to 18 seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 
 from regard.markup.block import Block, Spelling
 from regard.markup.entities import html_characters
@@ -48,7 +49,6 @@ _HIDDEN = _names(
     audio canvas embed iframe math noembed noframes object script style svg textarea video xmp
     """
 )
-_MAX_FOOTNOTE = 50  # tokens
 _RAW_TEXT = _names("iframe noembed noframes script style textarea title xmp")
 SPELLING = Spelling({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -115,14 +115,16 @@ def html_token(match: re.Match[str]) -> Token:
 def protect(tokens: Sequence[Token], ignored: Collection[str]) -> Iterator[Token]:
     """The tokens, with elements that are not translated as one token each."""
     ends = _ends(tokens)
+    has_letters = (any(c.isalpha() for c, _ in token.characters) for token in tokens)
+    letters = [*accumulate(has_letters, initial=0)]  # tokens with letters before each
     position = 0
     while position < len(tokens):
         token = tokens[position]
         end = position + 1
-        if _is_opening(token) and (
-            is_protected(token, ignored) or _is_footnote(tokens, position, ends[position])
-        ):
-            end = ends[position]
+        if _is_opening(token):
+            # A superscript without letters is a footnote; the model would read it as a word.
+            is_footnote = token.name == "sup" and letters[position] == letters[ends[position]]
+            end = ends[position] if is_footnote or is_protected(token, ignored) else end
         if end == position + 1:
             yield token
         else:
@@ -166,14 +168,6 @@ def _ends(tokens: Sequence[Token]) -> dict[int, int]:
         if tokens[position].kind == "boundary":
             boundary = position
     return ends
-
-
-def _is_footnote(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Whether an element is a superscript without letters, which the model would read as a word."""
-    if tokens[start].name != "sup" or end - start > _MAX_FOOTNOTE:
-        return False
-    element = tokens[start:end]
-    return not any(character.isalpha() for token in element for character, _ in token.characters)
 
 
 def _merge(tokens: Sequence[Token]) -> Token:

@@ -15,7 +15,7 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)\n")
 _AUTOLINK = re.compile(r"<(?:[a-zA-Z][a-zA-Z0-9+.-]{1,31}:[^\s<>]*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)>")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]")
+_FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,999}\]")
 _DESTINATION = re.compile(
     r"\(\s*(?:<[^<>\n]*>|[^\s()<]*(?:\([^\s()]*\)[^\s()]*)*)"
     r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)"
@@ -36,11 +36,10 @@ class _Run:
     can_close: bool
     closing: list[Token] = field(default_factory=list)
     opening: list[Token] = field(default_factory=list)  # innermost first
+    size: int = field(init=False)  # the original count, which the rule of three refers to
 
-    @property
-    def size(self) -> int:
-        """The original number of characters, which the rule of three refers to."""
-        return self.count + sum(len(token.raw) for token in (*self.closing, *self.opening))
+    def __post_init__(self) -> None:
+        self.size = self.count
 
     def tokens(self) -> Iterator[Token]:
         """The tags that the run consists of, and its text."""
@@ -109,6 +108,8 @@ def _protected(raw: str, text: str) -> Token:
 
 def _angle(text: str, position: int) -> tuple[list[Token | _Run] | None, int]:
     """An autolink, a comment or an HTML tag."""
+    if text.find(">", position) < 0:  # each of many would be searched for up to the end
+        return None, position
     if match := _AUTOLINK.match(text, position):
         return [_protected(match[0], match[0][1:-1])], match.end()
     if match := _COMMENT.match(text, position):
@@ -195,14 +196,20 @@ def _is_mark(character: str) -> bool:
 def _pair(runs: list[_Run]) -> None:
     """Pair closing with opening runs, as CommonMark does."""
     openers: list[_Run] = []
+    # By what a match depends on: how many of the openers do not match, so that many closing runs
+    # do not take quadratic time.
+    unmatched: dict[tuple[str, bool, int], int] = {}
     number = 0
     for run in runs:
+        key = run.character, run.can_open, run.size % 3
         while run.count and run.can_close:
-            place = _opener(openers, run)
+            place = _opener(openers, run, unmatched.get(key, 0))
             if place is None:
+                unmatched[key] = len(openers)
                 break
             opener = openers[place]
             del openers[place + 1 :]
+            unmatched = {other: min(count, place) for other, count in unmatched.items()}
             size = 2 if min(run.count, opener.count) >= 2 else 1
             name = f"{run.character}{id(run)}{(number := number + 1)}"
             opener.opening.append(Token("open", run.character * size, name))
@@ -215,9 +222,9 @@ def _pair(runs: list[_Run]) -> None:
             openers.append(run)
 
 
-def _opener(openers: list[_Run], closer: _Run) -> int | None:
-    """The index of the last run that can be closed."""
-    for place in range(len(openers) - 1, -1, -1):
+def _opener(openers: list[_Run], closer: _Run, first: int) -> int | None:
+    """The index of the last run, from `first` on, that can be closed."""
+    for place in range(len(openers) - 1, first - 1, -1):
         opener = openers[place]
         if opener.character != closer.character:
             continue
