@@ -26,6 +26,7 @@ import many_languages
 import memory_length
 import parallel
 import parallel_ablations
+import protected_spans
 import recipes
 import runner
 import systems
@@ -429,6 +430,23 @@ def test_corpus_filters_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     copied, swapped = header.index("copied"), header.index("swapped")
     assert rows[0][copied] == rows[-1][copied] == "100.0%"
     assert rows[1][swapped] == "100.0%"
+
+
+def test_names_and_numbers_are_replaced_by_spans(
+    reversal_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = tmp_path / "source", tmp_path / "reference"
+    test[0].write_text("Tom has a b\na b c\n12 a\nTom Tom\n")
+    test[1].write_text("B a hat Tom\nc b a\na 12\nTom\n")
+    pairs = protected_spans.select_pairs(*(path.read_text().splitlines() for path in test))
+    assert [pair.word for pair in pairs] == ["Tom", "12"]
+    model = write_model_folder(tmp_path / "model", reversal_store)
+    files = "--source", str(test[0]), "--reference", str(test[1])
+    protected_spans.main([str(model), *files])
+    notice, *lines = capsys.readouterr().out.splitlines()
+    assert notice.endswith("2 pairs")
+    assert len(lines) == len(protected_spans.SPANS) * len(protected_spans.SETTINGS)
+    assert all("100.0% unchanged" in line for line in lines if " protect " in line)
 
 
 def test_glossaries_are_made_from_the_test_set(

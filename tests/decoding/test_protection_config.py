@@ -13,7 +13,7 @@ from regard.errors import ConfigError
 from regard.text.protected import SPAN_KINDS
 
 
-def found(text: str, **settings: Any) -> list[str]:
+def spans_of(text: str, **settings: Any) -> list[str]:
     finder = build(ProtectionConfig, settings).span_finder
     assert finder is not None
     return [text[span.inner_start : span.inner_end] for span in finder.find(text)]
@@ -21,10 +21,10 @@ def found(text: str, **settings: Any) -> list[str]:
 
 def test_settings_select_what_is_found() -> None:
     text = "5 {a} b@c.de [[d e]] FOO"
-    assert found(text, protect=["all"]) == ["5", "{a}", "b@c.de"]
-    assert found(text, protect=["emails", "numbers"]) == ["5", "b@c.de"]
-    assert found(text, protect_pattern=["(?i)foo", "[ab]@"]) == ["b@", "FOO"]
-    assert found(text, protect_marks="[[ ]]") == ["d e"]
+    assert spans_of(text, protect=["all"]) == ["5", "{a}", "b@c.de"]
+    assert spans_of(text, protect=["emails", "numbers"]) == ["5", "b@c.de"]
+    assert spans_of(text, protect_pattern=["(?i)foo", "[ab]@"]) == ["b@", "FOO"]
+    assert spans_of(text, protect_marks="[[ ]]") == ["d e"]
     assert Protected.__args__ == ("all", *SPAN_KINDS)  # type: ignore[attr-defined]
 
 

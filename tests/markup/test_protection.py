@@ -69,8 +69,7 @@ def protected(parts: Sequence[str | Block]) -> list[str | Block]:
 
 def check_spans(source: str, translation: str) -> None:
     """Each span of the source occurs in the translation as often as in the source."""
-    protected = FINDER.find(source)
-    spans = Counter(source[span.inner_start : span.inner_end] for span in protected)
+    spans = Counter(source[span.inner_start : span.inner_end] for span in FINDER.find(source))
     assert not {"⟦", "⟧"} & {*translation}
     for span in sorted(spans, key=len, reverse=True):
         pattern = re.escape(span)
