@@ -126,8 +126,10 @@ def report(texts: Sequence[str], references: Sequence[str], span: str) -> str:
         text.count(span) == reference.count(span)
         for text, reference in zip(texts, references, strict=True)
     )
-    one_word = [[text.replace(span, " SPAN ") for text in side] for side in (texts, references)]
-    return f"{kept / max(len(texts), 1):6.1%} unchanged, BLEU {bleu(*one_word):5.2f},"
+    one_word, wanted = (
+        [text.replace(span, " SPAN ") for text in side] for side in (texts, references)
+    )
+    return f"{kept / max(len(texts), 1):6.1%} unchanged, BLEU {bleu(one_word, wanted):5.2f},"
 
 
 if __name__ == "__main__":

@@ -323,8 +323,12 @@ def _try_lock(descriptor: int, lock: Path, path: Path, error: type[RegardError])
             return False
     except FileNotFoundError:
         return False
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"pid {os.getpid()}".encode(), 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"pid {os.getpid()}".encode(), 0)
+    except OSError:  # such as a full disk
+        _try_all(lock.unlink)  # while locked
+        raise
     return True
 
 

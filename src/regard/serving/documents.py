@@ -23,9 +23,10 @@ from regard.decoding.text_config import IGNORED_TAGS
 from regard.documents.document import Document, ReadOptions
 from regard.documents.formats import FORMATS as DOCUMENT_FORMATS
 from regard.documents.formats import format_of, read_document
-from regard.errors import RegardError
+from regard.errors import DataError, RegardError
 from regard.files import write_text
 from regard.pipelines.markup import Markup
+from regard.schema import JsonReader
 from regard.serving.api_errors import ApiError
 from regard.serving.batcher import QueueFullError
 from regard.serving.logs import LOGGER
@@ -35,6 +36,7 @@ _SAMPLE = 2000  # characters from which the language is detected
 _ID = re.compile(r"[0-9A-F]{32}\Z")
 _KEPT = 3600.0  # seconds for which a translated document is kept
 _NAME = 100  # characters of a name in messages
+_READER = JsonReader(DataError, "Remove it.")  # of the states of documents
 _RETRY = 1.0  # seconds between attempts if the queue is full
 
 
@@ -173,7 +175,7 @@ class DocumentStore:
         path = self._folder / identifier / "state.json"
         if not _ID.match(identifier) or not path.is_file():
             raise ApiError(404, "Document not found")
-        state = DocumentState(**json.loads(path.read_text(encoding="utf-8")))
+        state = DocumentState(**_READER.read_object(path))
         if not hmac.compare_digest(state.key_hash, _hash(key)):
             raise ApiError(404, "Document not found")
         return state

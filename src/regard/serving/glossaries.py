@@ -17,11 +17,12 @@ from typing import Any
 from regard.data.glossary import Glossary
 from regard.errors import DataError, RegardError
 from regard.files import write_text
-from regard.regular_files import read_regular_file
+from regard.schema import MEBIBYTE, JsonReader
 from regard.serving.api_errors import ApiError
 
 Pair = tuple[str, str]  # codes of source and target, lower case
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_READER = JsonReader(DataError, "Remove it.", limit=256 * MEBIBYTE)
 _MAX_CACHED = 64
 _MAX_TERM = 1024  # characters
 
@@ -88,7 +89,7 @@ class GlossaryStore:
         path = self._path(glossary_id)
         if not path.is_file():
             raise _not_found(glossary_id)
-        glossary = StoredGlossary.of(json.loads(read_regular_file(path)))
+        glossary = StoredGlossary.of(_READER.read_object(path))
         if glossary.owner != owner:
             raise _not_found(glossary_id)
         return glossary

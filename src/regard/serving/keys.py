@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from regard.bounds import COUNT, Ge
+from regard.bounds import COUNT, Ge, Le
 from regard.config import Doc, Settings
 from regard.errors import ConfigError
 from regard.files import atomic_file, locked_output
@@ -40,7 +40,7 @@ class ApiKey(Settings):
 class KeyFile(Settings):
     """The file of keys."""
 
-    format: int
+    format: Annotated[int, Ge(1), Le(1000)]
     keys: tuple[ApiKey, ...] = ()
 
 

@@ -12,17 +12,19 @@ The tuner writes to the standard input of a process and reads its standard outpu
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Literal
 
+from regard.errors import RunError
 from regard.json_text import dumps
+from regard.schema import JsonReader
 
 Message = dict[str, Any]
 # How the process of a trial ends: "refused" means invalid settings, "error" an environment in which
 # no trial can be trained, such as a full disk.
 EndState = Literal["finished", "stopped", "failed", "refused", "error"]
 _READ = 65536
+_READER = JsonReader(RunError, "Run the same command again.")
 
 
 class Channel:
@@ -45,5 +47,5 @@ class Channel:
                 return None  # an incomplete message of a killed process
             *lines, self._buffer = (self._buffer + data).split(b"\n")
             if lines:
-                return [json.loads(line) for line in lines]
+                return [_READER.parse(line, "a message") for line in lines]
         return None

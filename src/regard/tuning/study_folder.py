@@ -9,7 +9,6 @@ best.toml            the recipe of the best trial
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,8 +49,8 @@ class _Identity(Settings):
 def make_identity(base: RunConfig, space: Space, data: str, *, seed: int, pruner: str) -> Tree:
     """All that determines the trials of a study, for `study.json`; `data` is a fingerprint."""
     identity = {"format": _FORMAT, "settings": to_tree(base), "space": dict(space.tree)}
-    result: Tree = json.loads(dumps({**identity, "data": data, "seed": seed, "pruner": pruner}))
-    return result
+    text = dumps({**identity, "data": data, "seed": seed, "pruner": pruner})
+    return _READER.parse(text.encode(), STUDY)  # as it is read again
 
 
 @contextmanager
